@@ -1,0 +1,97 @@
+# Everything is done in .venv, made here from the locked requirements. `make help` lists what there is to do.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules
+
+# The Python that makes .venv: python3.11 where there is one, else python3.
+PYTHON ?= $(shell python3.11 -c 'print("python3.11")' 2>/dev/null || echo python3)
+
+VENV := .venv
+BIN := $(VENV)/bin
+PACKAGES := $(VENV)/.packages
+INSTALLED := $(VENV)/.installed
+KERNEL := CMakeLists.txt $(wildcard src/everview/kernel/cpp/*)
+
+# An environment works only where it was made: in a project that has been moved or copied, make it anew.
+ifneq ($(shell cat $(PACKAGES) 2>/dev/null),$(CURDIR))
+$(PACKAGES): anew
+endif
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: install
+install: $(INSTALLED) ## make .venv, build the kernel, install Everview from src
+
+.PHONY: demo
+demo: $(INSTALLED) ## see it work
+	@$(BIN)/everview demo
+
+.PHONY: test
+test: $(INSTALLED) ## run all tests; ARGS="-k name" to choose
+	@$(BIN)/python -m pytest $(ARGS)
+
+.PHONY: test-asan
+test-asan: build/table_fuzz ## run the kernel's random tests under the address and undefined-behaviour sanitizers
+	@build/table_fuzz
+
+.PHONY: lint
+lint: $(INSTALLED) ## check style, format and types
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy --strict src
+
+.PHONY: format
+format: $(INSTALLED) ## put the code into shape
+	@$(BIN)/ruff check --fix --exit-zero --quiet .
+	@$(BIN)/ruff format .
+
+.PHONY: bench
+bench: $(INSTALLED) ## run the benchmarks
+	@$(BIN)/python -m benchmarks.planning $(ARGS)
+
+.PHONY: docs
+docs: $(INSTALLED) ## write the generated parts of the docs
+	@$(BIN)/python scripts/make_docs.py
+
+.PHONY: java
+java: ## find, or install, the Java that Spark needs
+	@scripts/java.sh
+
+.PHONY: lock
+lock: ## resolve the dependencies into requirements/dev.txt; ARGS=--upgrade for the newest
+	@PYTHON="$(PYTHON)" scripts/lock.sh $(ARGS)
+
+.PHONY: clean
+clean: ## remove .venv and everything built
+	@rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@find src tests benchmarks scripts -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+# --- how it is installed ---------------------------------------------------------------------------------------------
+# The packages, exactly as locked: a changed lock makes a new environment. The file records where that is.
+$(PACKAGES): requirements/dev.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "Everview needs Python 3.11 or later, but $(PYTHON) is: $$($(PYTHON) --version 2>&1 || true)"; \
+	  echo "Install one, or name it: make PYTHON=/path/to/python3.11"; exit 1; } >&2
+	@echo "Making $(VENV) with $$($(PYTHON) --version) and installing the locked packages ..."
+	@$(PYTHON) -m venv --clear $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	@echo "$(CURDIR)" > $@
+
+# Everview itself: editable, so that Python code runs from src; this builds what has changed of the C++ kernel.
+$(INSTALLED): $(PACKAGES) pyproject.toml $(KERNEL)
+	@command -v c++ g++ clang++ >/dev/null || { echo "a C++20 compiler is needed, such as g++ 12" >&2; exit 1; }
+	@echo "Building the kernel and installing Everview from src ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
+	@touch $@
+
+build/table_fuzz: tests/kernel/table_fuzz.cpp $(KERNEL)
+	@echo "Building $@ ..."
+	@mkdir -p $(@D)
+	@$(CXX) -std=c++20 -g -O1 -Wall -Wextra -Wconversion -Wshadow -Wno-mismatched-new-delete -D_GLIBCXX_ASSERTIONS \
+	  -fsanitize=address,undefined -fno-sanitize-recover=all $< -o $@
+
+.PHONY: anew

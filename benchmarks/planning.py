@@ -1,0 +1,116 @@
+"""How long planning takes: queries of 2 to 20 atoms in several shapes, best of three runs each.
+
+Run by ``make bench``; ``--write`` puts the table into docs/performance.md. The bar: 8 atoms in under a second, 20 atoms
+within 10 seconds (a cut of the search is stated in the table).
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import everview as ev
+
+SIZES = (2, 4, 8, 12, 16, 20)
+TABLE = Path(__file__).parent.parent / "docs" / "performance.md"
+MARK = "<!-- planning: written by `make bench ARGS=--write` -->"
+
+
+def path(n: int) -> str:
+    return _rule([f"x{i}" for i in range(n + 1)], [f"r{i}(x{i}, x{i + 1})" for i in range(n)])
+
+
+def path_ends(n: int) -> str:
+    return _rule(["x0", f"x{n}"], [f"r{i}(x{i}, x{i + 1})" for i in range(n)])
+
+
+def star(n: int) -> str:
+    return _rule(["x"], [f"r{i}(x, y{i})" for i in range(n)])
+
+
+def cycle(n: int) -> str:
+    return _rule([f"x{i}" for i in range(n)], [f"r{i}(x{i}, x{(i + 1) % n})" for i in range(n)])
+
+
+def grid(n: int) -> str:
+    """Edges of a grid three wide, row by row: cyclic, with many ways to decompose it."""
+    edges = []
+    for k in range(n):
+        row, col = divmod(k, 5)
+        edges.append(f"r{k}(v{row}_{col}, v{row}_{col + 1})" if col < 2 else f"r{k}(v{row}_{col - 2}, v{row + 1}_{col - 2})")
+    return _rule(["v0_0"], edges)
+
+
+def self_join_path(n: int) -> str:
+    return _rule(["x0"], [f"g(x{i}, x{i + 1})" for i in range(n)])
+
+
+def clique_pairs(n: int) -> str:
+    """As many edges of a complete graph as fit."""
+    pairs = [(i, j) for j in range(8) for i in range(j)][:n]
+    return _rule(["x0"], [f"r{i}{j}(x{i}, x{j})" for i, j in pairs])
+
+
+SHAPES: dict[str, Callable[[int], str]] = {
+    "path, all output": path,
+    "path, ends output": path_ends,
+    "star, centre output": star,
+    "cycle, all output": cycle,
+    "grid, one output": grid,
+    "path of one table, set": self_join_path,
+    "clique edges, one output": clique_pairs,
+}
+
+
+def _rule(head: list[str], atoms: list[str]) -> str:
+    return f"q({', '.join(head)}) :- {', '.join(atoms)}."
+
+
+def measure(rules: str) -> tuple[float, bool]:
+    """The best of three times to a full explanation, and whether a search was cut."""
+    times = []
+    cut = False
+    for _ in range(3):
+        start = time.perf_counter()
+        data = ev.explain(rules).to_dict()
+        times.append(time.perf_counter() - start)
+        cut = any(core["search_cut"] for part in data["parts"] for core in part["cores"])
+    return min(times), cut
+
+
+def run() -> tuple[list[str], bool]:
+    ev.explain("q(x) :- r(x).")
+    lines = ["| query | " + " | ".join(f"{n} atoms" for n in SIZES) + " |", "|---" * (len(SIZES) + 1) + "|"]
+    good = True
+    for name, shape in SHAPES.items():
+        cells = []
+        for n in SIZES:
+            seconds, cut = measure(shape(n))
+            good &= seconds < (1.0 if n <= 8 else 10.0)
+            cells.append(f"{seconds * 1000:.0f} ms" + (" (cut)" if cut else ""))
+            print(f"{name:26} {n:3} atoms  {cells[-1]}", file=sys.stderr, flush=True)
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    return lines, good
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--write", action="store_true", help="put the table into docs/performance.md")
+    options = parser.parse_args()
+    lines, good = run()
+    machine = f"Python {platform.python_version()}, {platform.machine()}, {platform.system()}"
+    table = "\n".join([*lines, "", f"Measured on: {machine}. Bar {'reached' if good else 'MISSED'}."])
+    print(table)
+    if options.write:
+        before, _, after = TABLE.read_text(encoding="utf-8").partition(MARK)
+        rest = after.partition("<!-- end -->")[2]
+        TABLE.write_text(f"{before}{MARK}\n{table}\n<!-- end -->{rest}", encoding="utf-8")
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

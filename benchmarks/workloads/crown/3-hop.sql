@@ -1,0 +1,3 @@
+SELECT g1.src AS a, g1.dst AS b, g2.dst AS c, g3.dst AS d
+FROM g g1 JOIN g g2 ON g1.dst = g2.src JOIN g g3 ON g2.dst = g3.src
+WHERE g3.dst % 10 = 0

@@ -1,0 +1,3 @@
+SELECT DISTINCT g2.src AS b, g2.dst AS c, g3.dst AS d
+FROM g g1 JOIN g g2 ON g1.dst = g2.src JOIN g g3 ON g2.dst = g3.src JOIN g g4 ON g3.dst = g4.src
+WHERE g4.dst % 10 = 0

@@ -1,0 +1,38 @@
+"""Everview keeps SQL views fresh under inserts and deletes, with a proven cost per update.
+
+>>> import everview as ev
+>>> verdict = ev.explain("SELECT a.src, a.dst AS mid, b.dst FROM follows a JOIN follows b ON a.dst = b.src",
+...                      schema="CREATE TABLE follows (src BIGINT, dst BIGINT)")
+>>> verdict.to_dict()["bounds"]["update"]
+'O(1)'
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from everview import errors
+
+if TYPE_CHECKING:
+    from everview.engine.explain import explain, explain_all
+    from everview.plan.explain import Explanation
+
+__version__ = "0.1.0"
+__all__ = ["Explanation", "__version__", "errors", "explain", "explain_all"]
+
+_HOMES = {
+    "Explanation": "everview.plan.explain",
+    "explain": "everview.engine.explain",
+    "explain_all": "everview.engine.explain",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Public names are looked up when first used: importing Everview stays quick."""
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'everview' has no attribute {name!r}")
+    value = getattr(import_module(home), name)
+    globals()[name] = value
+    return value

@@ -1,0 +1,109 @@
+"""``everview explain`` and ``everview demo``: the command line."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from everview import __version__
+from everview.errors import EverviewError
+
+BAD_QUERY = 2
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; returns the exit code: 0, or 2 for a bad query, schema or file."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    try:
+        if options.command == "demo":
+            from everview.cli.demo import run_demo
+
+            return run_demo(sys.stdout)
+        return _explain(options)
+    except EverviewError as error:
+        return _refused(f"{type(error).__name__}: {error}")
+    except (OSError, UnicodeDecodeError) as error:
+        return _refused(f"cannot read or write: {error}")
+    except BrokenPipeError:
+        return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="everview", description="Keeps SQL views fresh, at a cost known before the run.")
+    parser.add_argument("--version", action="version", version=f"everview {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    explain = commands.add_parser(
+        "explain",
+        help="say what class a view is in and what maintaining it costs",
+        description="Say what class a view is in, how it would be maintained, what that costs, and why.",
+        epilog="--sql and --schema take SQL text, the name of a file, or - for standard input.",
+    )
+    explain.add_argument("--sql", required=True, metavar="SQL", help="a view, several views, or rules (q(x) :- r(x, y).)")
+    explain.add_argument("--schema", metavar="SQL", help="CREATE TABLE statements; --sql may hold them itself")
+    explain.add_argument("--format", choices=("text", "json", "svg"), default="text", help="default: text")
+    explain.add_argument(
+        "--updates", action="append", default=[], metavar="TABLE=N", help="updates to expect at a table; may be repeated"
+    )
+    explain.add_argument("--output", metavar="FILE", help="write there instead of to standard output")
+    commands.add_parser("demo", help="explain the example views")
+    return parser
+
+
+def _explain(options: argparse.Namespace) -> int:
+    from everview.engine.explain import explain_all
+
+    if options.sql == "-" and options.schema == "-":
+        return _refused("only one of --sql and --schema can be standard input")
+    schema = _text(options.schema) if options.schema is not None else None
+    found = explain_all(_text(options.sql), schema, updates=_updates(options.updates))
+    if options.format == "svg":
+        if len(found) > 1:
+            return _refused(f"a picture shows one view, the text holds {len(found)}: give one, or another --format")
+        text = found[0].to_svg()
+    elif options.format == "json":
+        data = [e.to_dict() for e in found]
+        text = json.dumps(data[0] if len(data) == 1 else data, indent=2, ensure_ascii=False)
+    else:
+        text = "\n\n".join(map(str, found))
+    if options.output:
+        Path(options.output).write_text(text + "\n", encoding="utf-8")
+    else:
+        print(text)
+    return 0
+
+
+def _text(given: str) -> str:
+    """The text itself, of the file it names, or of standard input."""
+    if given == "-":
+        return sys.stdin.read()
+    if len(given) < 4096 and "\n" not in given:
+        path = Path(given)
+        if path.is_file():
+            return path.read_text(encoding="utf-8")
+        if path.suffix in {".sql", ".rules", ".dl"} and " " not in given:
+            raise FileNotFoundError(f"no file {given}")
+    return given
+
+
+def _updates(given: Sequence[str]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for one in given:
+        table, _, number = one.partition("=")
+        try:
+            found[table.strip()] = float(number)
+        except ValueError:
+            raise EverviewError(f"--updates {one} is not TABLE=NUMBER", hint="for example --updates orders=1000") from None
+    return found
+
+
+def _refused(message: str) -> int:
+    print(f"everview: {message}", file=sys.stderr)
+    return BAD_QUERY
+
+
+if __name__ == "__main__":
+    sys.exit(main())

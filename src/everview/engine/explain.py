@@ -1,0 +1,67 @@
+"""``everview.explain``: from text to verdict, without any data."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from everview.errors import QueryError
+from everview.plan.explain import Explanation
+from everview.plan.view_plan import plan_view
+from everview.query.schema import Schema
+from everview.query.view import View
+from everview.sql import parse_rules, parse_schema, parse_script
+
+_QUOTED_OR_COMMENT = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|`[^`]*`|--[^\n]*|/\*.*?\*/|%[^\n]*", re.DOTALL)
+
+
+def explain(
+    query: str, schema: str | Schema | None = None, *, updates: Mapping[str, float] | None = None
+) -> Explanation:
+    """Say what class a view is in, how it would be maintained, what that costs, and why nothing better is possible.
+
+    Args:
+        query: one SELECT or CREATE MATERIALIZED VIEW in Spark SQL, with CREATE TABLE statements before it if need be;
+            or rules such as ``hop(a, c) :- follows(a, b), follows(b, c).``, of which the last view is explained.
+        schema: CREATE TABLE statements, or a Schema. Rules can do without.
+        updates: how many updates to expect at each table, by name; tables with more of them sit higher in the tree.
+
+    Returns:
+        An Explanation: ``str()`` is text, ``to_dict()`` data, ``to_svg()`` a picture that notebooks show.
+
+    Example:
+        >>> verdict = explain("SELECT a.src, b.dst FROM follows a JOIN follows b ON a.dst = b.src",
+        ...                   schema="CREATE TABLE follows (src BIGINT, dst BIGINT)")
+        >>> verdict.to_dict()["classes"]["free_connex"]
+        False
+    """
+    found = explain_all(query, schema, updates=updates)
+    if len(found) > 1 and not is_rules(query):
+        names = ", ".join(e.plan.view.name for e in found)
+        raise QueryError(
+            f"the text holds {len(found)} views ({names}), explain takes one", hint="use everview.explain_all"
+        )
+    return found[-1]
+
+
+def explain_all(
+    text: str, schema: str | Schema | None = None, *, updates: Mapping[str, float] | None = None
+) -> list[Explanation]:
+    """The verdict on every view of a script or rule program, in their order."""
+    tables = parse_schema(schema) if isinstance(schema, str) else schema
+    if is_rules(text):
+        tables, views = tables or Schema(), parse_rules(text, tables)
+    else:
+        tables, views = parse_script(text, tables or Schema())
+    if not views:
+        raise QueryError("there is no view to explain", hint="give a SELECT, a CREATE MATERIALIZED VIEW or a rule")
+    return [_explained(view, tables, updates) for view in views]
+
+
+def _explained(view: View, schema: Schema, updates: Mapping[str, float] | None) -> Explanation:
+    return Explanation(plan_view(view, schema, updates))
+
+
+def is_rules(text: str) -> bool:
+    """True if the text is rules, not SQL: ``:-`` stands outside quotes and comments."""
+    return ":-" in _QUOTED_OR_COMMENT.sub(" ", text)

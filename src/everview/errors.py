@@ -1,0 +1,126 @@
+"""Every refusal of Everview: what is wrong, where, why, and what to do about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A place in a source text; line and column count from 1."""
+
+    line: int
+    column: int
+    length: int = 1
+
+    def __str__(self) -> str:
+        return f"line {self.line}, column {self.column}"
+
+
+class EverviewError(Exception):
+    """Base of all errors that Everview raises on purpose.
+
+    ``message`` says what is wrong, ``position`` where in ``source``, and ``hint`` what to do. ``str()`` shows all of
+    them, with the offending line underlined.
+    """
+
+    def __init__(
+        self, message: str, *, position: Position | None = None, source: str | None = None, hint: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.position = position
+        self.source = source
+        self.hint = hint
+
+    @property
+    def line(self) -> int | None:
+        """The line of the offending text, from 1; None when the error is about no text."""
+        return self.position.line if self.position else None
+
+    @property
+    def column(self) -> int | None:
+        """The column of the offending text, from 1; None when the error is about no text."""
+        return self.position.column if self.position else None
+
+    def located(self, position: Position | None, source: str | None) -> EverviewError:
+        """Fill in place and text where they are not known yet; returns the error itself, ready to be raised."""
+        self.position = self.position or position
+        self.source = self.source if self.source is not None else source
+        return self
+
+    def __str__(self) -> str:
+        lines = [self.message if self.position is None else f"{self.message} (at {self.position})"]
+        if self.position is not None and self.source is not None:
+            lines += _excerpt(self.source, self.position)
+        if self.hint:
+            lines.append(f"hint: {self.hint}")
+        return "\n".join(lines)
+
+
+def _excerpt(source: str, position: Position) -> list[str]:
+    rows = source.splitlines() or [""]
+    if not 1 <= position.line <= len(rows):
+        return []
+    row = rows[position.line - 1]
+    start = min(max(position.column - 1, 0), len(row))
+    width = max(1, min(position.length, len(row) - start))
+    offset = max(0, start - 80)
+    shown = row[offset : offset + 160].replace("\t", " ")
+    return [f"  | {shown}", "  | " + " " * (start - offset) + "^" * width]
+
+
+class SchemaError(EverviewError):
+    """A table, constraint or catalogue statement that makes no sense."""
+
+
+class QueryError(EverviewError):
+    """Base of everything that can be wrong with a query."""
+
+
+class SqlSyntaxError(QueryError):
+    """The text is not a statement of the language."""
+
+
+class RuleSyntaxError(QueryError):
+    """The text is not a rule."""
+
+
+class UnknownNameError(QueryError):
+    """A table, column, alias or function that is not there."""
+
+
+class AmbiguousNameError(QueryError):
+    """A name that could mean two things, or is given twice."""
+
+
+class TypeMismatchError(QueryError):
+    """Operands or arguments whose types do not go together."""
+
+
+class AggregationError(QueryError):
+    """An aggregate where none may stand, or a column that is neither grouped nor aggregated."""
+
+
+class UnsafeQueryError(QueryError):
+    """A head or predicate variable that no atom binds."""
+
+
+class UnsupportedError(QueryError):
+    """Understood, but not maintainable (yet); ``construct`` names what."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        construct: str,
+        position: Position | None = None,
+        source: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message, position=position, source=source, hint=hint)
+        self.construct = construct
+
+
+class StatisticsError(EverviewError):
+    """Update statistics that do not fit the query or are not numbers."""

@@ -1,0 +1,98 @@
+"""What an update, a read and the state cost, as things that can be compared and printed.
+
+N is the number of stored rows, λ the enclosureness of the update sequence (crown.md 7), Δ the change of a result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A sum of terms and, ``caveat``, what it does not say by itself (amortised, per candidate, …).
+
+    ``exponent`` is the worst power of N, by which bounds are compared; ``terms`` is how it is written.
+    """
+
+    terms: tuple[str, ...]
+    exponent: Fraction = Fraction(0)
+    caveat: str = ""
+
+    def __str__(self) -> str:
+        return self.short + (f", {self.caveat}" if self.caveat else "")
+
+    @property
+    def short(self) -> str:
+        """The bound without its caveat."""
+        return f"O({' + '.join(self.terms) or '1'})"
+
+    @property
+    def rank(self) -> tuple[Fraction, int, int]:
+        """Larger means worse."""
+        return self.exponent, len(self.terms), len(self.caveat)
+
+    def plus(self, other: Bound) -> Bound:
+        """Both costs, one after the other; caveats add up."""
+        terms = tuple(dict.fromkeys(t for t in (*self.terms, *other.terms)))
+        if "N" in terms:
+            terms = tuple(t for t in terms if t != "log N")
+        caveats = dict.fromkeys(c for c in (self.caveat, other.caveat) if c)
+        return Bound(terms, max(self.exponent, other.exponent), ", ".join(caveats))
+
+
+CONSTANT = Bound(())
+LINEAR = Bound(("N",), Fraction(1))
+ENCLOSURE = Bound(("λ",), Fraction(1), "amortised, at most O(N)")
+LOGARITHMIC = Bound(("log N",))
+
+
+def power(exponent: Fraction, caveat: str = "") -> Bound:
+    """N to some power; to the power 0 it is constant."""
+    if exponent == 0:
+        return Bound((), Fraction(0), caveat)
+    return Bound((power_of_n(exponent),), exponent, caveat)
+
+
+def power_of_n(exponent: Fraction) -> str:
+    """N, N^2, N^(3/2)."""
+    if exponent == 1:
+        return "N"
+    return f"N^{exponent}" if exponent.denominator == 1 else f"N^({exponent})"
+
+
+def worst(bounds: Iterable[Bound]) -> Bound:
+    """The largest of several bounds."""
+    return max(bounds, key=lambda b: b.rank)
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The four costs of a plan."""
+
+    preprocessing: Bound
+    update: Bound
+    delay: Bound
+    space: Bound
+
+    def to_dict(self) -> dict[str, str]:
+        """As the public contract names them."""
+        return {
+            "preprocessing": str(self.preprocessing),
+            "update": str(self.update),
+            "delay": str(self.delay),
+            "space": str(self.space),
+        }
+
+
+def worst_of(all_bounds: Iterable[Bounds]) -> Bounds:
+    """The worst of each cost over several parts that all take part in every update."""
+    listed = list(all_bounds)
+    return Bounds(
+        worst(b.preprocessing for b in listed),
+        worst(b.update for b in listed),
+        worst(b.delay for b in listed),
+        worst(b.space for b in listed),
+    )

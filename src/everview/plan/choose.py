@@ -1,0 +1,140 @@
+"""The best free-connex join tree (crown.md 2, "Choosing one"): least height, then least Σ depth·updates.
+
+Found by dynamic programming over (component, key) instead of by listing all trees. It is exact: a subtree that merges
+two components can be re-hung with one child a component, which makes nothing deeper and loses no property, so only
+trees with one child a component need be looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from everview.plan.search import generalized_candidates, split
+from everview.plan.tree import Edge, JoinTree, TreeNode
+
+STATE_LIMIT = 60_000
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The chosen tree, and whether the search had to be cut before it could prove it best."""
+
+    tree: JoinTree
+    cut: bool
+
+
+@dataclass(frozen=True)
+class _Option:
+    """A subtree and what it costs; of equal ones the smaller and then the first in the order of relations wins."""
+
+    height: int
+    cost: Fraction
+    size: int
+    signature: tuple[int, ...]
+    node: TreeNode
+
+    @property
+    def rank(self) -> tuple[Fraction, int, tuple[int, ...]]:
+        return self.cost, self.size, self.signature
+
+
+def choose_tree(edges: Sequence[Edge], free: Edge, updates: Sequence[Fraction] | None = None) -> Choice | None:
+    """The best free-connex join tree, or None if the query has none (it is cyclic or not free-connex)."""
+    search = _Search(tuple(edges), free, updates or [Fraction(1)] * len(edges))
+    options = search.below_generalized(frozenset(range(len(edges))), None, True)
+    if not options:
+        return None
+    best = min(options, key=lambda o: (o.height, *o.rank))
+    return Choice(JoinTree(best.node, search.edges, free), search.cut)
+
+
+class _Search:
+    def __init__(self, edges: tuple[Edge, ...], free: Edge, updates: Sequence[Fraction]) -> None:
+        self.edges = edges
+        self.free = free
+        self.updates = updates
+        self.candidates = generalized_candidates(edges, free)
+        self.cut = False
+        self._memo: dict[tuple[frozenset[int], Edge | None, bool, bool], list[_Option]] = {}
+
+    def below_generalized(self, part: frozenset[int], above: Edge | None, connex: bool) -> list[_Option]:
+        """Subtrees for a component under [above] (None: at the very top), the best one for each height."""
+        key = (part, above, connex, True)
+        if key not in self._memo:
+            self._memo[key] = self._frontier(self._generalized_options(part, above, connex))
+        return self._memo[key]
+
+    def below_relation(self, part: frozenset[int], shared: Edge, connex: bool) -> list[_Option]:
+        """Subtrees for a component under an input relation with which it shares ``shared``: no [X] any more."""
+        key = (part, shared, connex, False)
+        if key not in self._memo:
+            self._memo[key] = self._frontier(self._rooted_options(part, shared, connex))
+        return self._memo[key]
+
+    def _generalized_options(self, part: frozenset[int], above: Edge | None, connex: bool) -> Iterable[_Option]:
+        yield from self._rooted_options(part, above or frozenset(), connex)
+        if len(self._memo) > STATE_LIMIT:
+            self.cut = True
+            return
+        inside = self._enters(part, above or frozenset(), connex)
+        if inside is None:
+            return
+        attributes = self._attributes(part)
+        for inner in self.candidates:
+            larger = inner <= attributes if above is None else above < inner <= attributes
+            groups = split(self.edges, part, inner) if larger else []
+            if len(groups) < 2 or not all(any(inner <= self.edges[i] for i in g) for g in groups):
+                continue
+            per_group = [self.below_generalized(g, inner, inside) for g in groups]
+            yield from self._combined(per_group, inner, None, Fraction(0))
+
+    def _rooted_options(self, part: frozenset[int], shared: Edge, connex: bool) -> Iterable[_Option]:
+        inside = self._enters(part, shared, connex)
+        if inside is None:
+            return
+        for root in sorted(part):
+            edge = self.edges[root]
+            if not shared <= edge:
+                continue
+            groups = split(self.edges, part - {root}, edge)
+            per_group = [self.below_relation(g, self._attributes(g) & edge, inside) for g in groups]
+            deeper = sum((self.updates[i] for i in part if i != root), Fraction(0))
+            yield from self._combined(per_group, edge, root, deeper)
+
+    def _enters(self, part: frozenset[int], key: Edge, connex: bool) -> bool | None:
+        """Whether the subtree's root is in E_con, None if output variables below it would be lost."""
+        if not connex:
+            return False
+        if key <= self.free:
+            return True
+        return False if self.free & self._attributes(part) <= key else None
+
+    def _combined(
+        self, per_group: list[list[_Option]], attributes: Edge, relation: int | None, deeper: Fraction
+    ) -> Iterable[_Option]:
+        """One option for each useful height: every group takes its best subtree within it."""
+        if any(not options for options in per_group):
+            return
+        for height in sorted({o.height for options in per_group for o in options} or {0}):
+            fitting = [[o for o in options if o.height <= height] for options in per_group]
+            if any(not options for options in fitting):
+                continue
+            taken = [min(options, key=lambda o: o.rank) for options in fitting]
+            taken.sort(key=lambda o: min(n.relation for n in o.node.walk() if n.relation is not None))
+            node = TreeNode(attributes, relation, tuple(o.node for o in taken))
+            signature = (-1 if relation is None else relation, *(s for o in taken for s in o.signature))
+            cost = sum((o.cost for o in taken), deeper)
+            yield _Option(node.height, cost, 1 + sum(o.size for o in taken), signature, node)
+
+    def _frontier(self, options: Iterable[_Option]) -> list[_Option]:
+        best: dict[int, _Option] = {}
+        for option in options:
+            known = best.get(option.height)
+            if known is None or option.rank < known.rank:
+                best[option.height] = option
+        return [best[h] for h in sorted(best)]
+
+    def _attributes(self, part: frozenset[int]) -> Edge:
+        return frozenset().union(*(self.edges[i] for i in part))

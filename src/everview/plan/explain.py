@@ -1,0 +1,162 @@
+"""The verdict on a view, as text, as data and as a picture."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from everview.plan.candidates import Candidate, candidates
+from everview.plan.core_plan import CorePlan
+from everview.plan.hardness import Task, lower_bound, tasks
+from everview.plan.repair import repairs
+from everview.plan.tree import TreeNode
+from everview.plan.view_plan import PartPlan, ViewPlan
+from everview.query.orders import canonical_order, free_top_order
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What Everview has to say about a view before any data is there.
+
+    ``str()`` is text for a terminal, ``to_dict()`` data, ``to_svg()`` a picture, which notebooks show by themselves.
+    """
+
+    plan: ViewPlan
+
+    @property
+    def classes(self) -> dict[str, bool]:
+        """The classes that hold for every core of the view."""
+        flags = [c.classification.flags() for c in self.plan.cores]
+        return {name: all(f[name] for f in flags) for name in flags[0]}
+
+    @property
+    def strategy(self) -> str:
+        """The strategy that maintains the view."""
+        return next(c.strategy for c in self.candidates(self.plan.main) if c.chosen)
+
+    @cached_property
+    def lower_bound(self) -> str | None:
+        """Why nothing better is possible, for the core that gives the rows."""
+        return lower_bound(self.plan.main.classification, self.plan.constraints)
+
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        """Remarks, what would make the query cheaper, and what was cut or ignored."""
+        found = list(self.plan.view.remarks)
+        for part in self.plan.parts:
+            found += part.remarks
+        for core in self.plan.cores:
+            found += core.remarks
+        if len(self.plan.cores) == 1:
+            found += repairs(self.plan.main.classification, self.plan.constraints)
+        return tuple(dict.fromkeys(found))
+
+    def candidates(self, core: CorePlan) -> tuple[Candidate, ...]:
+        """Every strategy's verdict on a core."""
+        return candidates(core)
+
+    def tasks(self, core: CorePlan) -> dict[str, Task]:
+        """What each kind of read can cost."""
+        return tasks(core.classification, self.plan.constraints)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The whole verdict as plain data; top-level entries speak of the view, ``parts`` of each core."""
+        main = self.plan.main
+        return {
+            "view": self.plan.view.name,
+            "columns": [{"name": c.name, "type": str(c.type)} for c in self.plan.view.columns],
+            "query": str(self.plan.view),
+            "strategy": self.strategy,
+            "classes": self.classes,
+            "tree": tree_dict(main, main.tree.root),
+            "height": max(c.height for c in self.plan.cores),
+            "bounds": self.plan.bounds.to_dict(),
+            "constant_update_for": list(self.plan.constant_update_for),
+            "lower_bound": self.lower_bound,
+            "notes": list(self.notes),
+            "strategies": [c.to_dict() for c in self.candidates(main)],
+            "parts": [self._part_dict(p) for p in self.plan.parts],
+        }
+
+    def _part_dict(self, part: PartPlan) -> dict[str, Any]:
+        return {
+            "name": part.name,
+            "purpose": part.purpose,
+            "operators": list(part.operators),
+            "union": part.union.to_dict() if part.union else None,
+            "cores": [self._core_dict(b.label, c) for b in part.blocks for c in b.cores],
+        }
+
+    def _core_dict(self, label: str, core: CorePlan) -> dict[str, Any]:
+        verdict = core.classification
+        widths = verdict.widths
+        return {
+            "block": label,
+            "role": core.core.role,
+            "query": str(core.core.query),
+            "core": str(core.query),
+            "classes": verdict.flags(),
+            "witnesses": verdict.witnesses(),
+            "widths": {"w": widths.w, "delta": widths.delta, "delta_tight": widths.delta_tight} if widths else None,
+            "variable_orders": self._orders(core),
+            "reduction": core.reduction,
+            "bags": [
+                {"label": r.label, "variables": sorted(v.name for v in r.variables), "atoms": list(r.atoms)}
+                for r in core.relations
+            ]
+            if core.decomposition
+            else None,
+            "width": core.decomposition.width if core.decomposition else None,
+            "fractional_width": str(core.decomposition.fractional_width) if core.decomposition else None,
+            "added_outputs": sorted(v.name for v in core.added),
+            "filters": [str(p) for p in core.filters],
+            "residual_predicates": [str(p) for p in core.residual],
+            "operators": list(core.core.operators),
+            "tree": tree_dict(core, core.tree.root),
+            "tree_text": core.tree.show(core.labels),
+            "height": core.height,
+            "trees": core.tree_count,
+            "search_cut": core.cut,
+            "bounds": core.bounds.to_dict(),
+            "constant_update_for": list(core.constant_update_for),
+            "lower_bound": lower_bound(verdict, self.plan.constraints),
+            "tasks": {name: t.to_dict() for name, t in self.tasks(core).items()},
+            "strategies": [c.to_dict() for c in self.candidates(core)],
+        }
+
+    def _orders(self, core: CorePlan) -> dict[str, str] | None:
+        if not core.classification.hierarchical:
+            return None
+        query = core.query
+        return {"canonical": canonical_order(query).show(query), "free_top": free_top_order(query).show(query)}
+
+    def to_svg(self) -> str:
+        """A picture of the tree with its bounds."""
+        from everview.plan.svg import render_svg
+
+        return render_svg(self)
+
+    def _repr_svg_(self) -> str:
+        return self.to_svg()
+
+    def __str__(self) -> str:
+        from everview.plan.text import render_text
+
+        return render_text(self)
+
+    def __repr__(self) -> str:
+        return f"<Explanation of {self.plan.view.name}: {self.strategy}, {self.plan.bounds.update} per update>"
+
+
+def tree_dict(core: CorePlan, node: TreeNode) -> dict[str, Any]:
+    """A join tree as nested data; ``key`` is what a node shares with its parent."""
+    parent = core.tree.parents[node]
+    return {
+        "node": core.labels[node.relation] if node.relation is not None else None,
+        "generalized": node.is_generalized,
+        "attributes": sorted(v.name for v in node.attributes),
+        "key": sorted(v.name for v in node.attributes & parent.attributes) if parent else [],
+        "output": node in core.tree.connex,
+        "children": [tree_dict(core, c) for c in node.children],
+    }

@@ -1,0 +1,72 @@
+"""Which change to the query or the schema would make every update constant time, and what constraints already give."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import combinations
+
+from everview.query.classify import Classification
+from everview.query.conjunctive import ConjunctiveQuery, Semantics
+from everview.query.constraints import Constraints, drop_implied_atoms, restricted_domains, unify_by_keys
+from everview.query.hierarchy import is_q_hierarchical
+from everview.query.terms import Const, Var, names
+
+MOST_VARIABLES = 3
+"""A repair that touches more variables than this is no advice."""
+
+
+def repairs(verdict: Classification, constraints: Constraints) -> tuple[str, ...]:
+    """One line a change that makes the query q-hierarchical, smallest first; nothing for one that is already."""
+    if verdict.q_hierarchical:
+        return ()
+    query = verdict.core
+    found = list(_by_constraints(query, constraints.about(query)))
+    outputs = _smallest(query.bound, lambda vs: query.with_head((*query.head, *vs)))
+    if outputs:
+        found.append(f"output {names(outputs)} as well, and every update takes constant time")
+    fixed = _smallest(query.variables, lambda vs: query.substitute({v: Const(0) for v in vs}))
+    if fixed:
+        columns = " and ".join(_column(query, v) for v in sorted(fixed))
+        found.append(f"a small domain (CHECK … IN) for {columns} would make it a union of constant-time queries")
+    return tuple(found)
+
+
+def _smallest(
+    variables: frozenset[Var], changed: Callable[[tuple[Var, ...]], ConjunctiveQuery]
+) -> tuple[Var, ...] | None:
+    """The fewest variables with which the changed query is q-hierarchical, if a few will do."""
+    for size in range(1, MOST_VARIABLES + 1):
+        for chosen in combinations(sorted(variables), size):
+            if is_q_hierarchical(changed(chosen)):
+                return chosen
+    return None
+
+
+def _column(query: ConjunctiveQuery, v: Var) -> str:
+    """A variable as a person finds it: by the first relation that has it."""
+    atom = next(a for a in query.atoms if v in a.variables)
+    return f"{v} (in {atom.relation})"
+
+
+def _by_constraints(query: ConjunctiveQuery, constraints: Constraints) -> Iterator[str]:
+    """What keys, foreign keys and small domains that are declared would allow (ucq-constraints.md 9)."""
+    if not constraints:
+        return
+    unified = unify_by_keys(query, constraints)
+    if unified is None:
+        yield "the declared keys make the result always empty"
+        return
+    smallest = drop_implied_atoms(unified, constraints)[0]
+    gone = len(query.atoms) - len(smallest.atoms)
+    if gone:
+        better = "q-hierarchical then" if is_q_hierarchical(smallest) else "the class stays"
+        kept = ", ".join(str(a.relation) for a in smallest.atoms)
+        yield f"the declared keys imply {gone} of the joins, leaving {kept}: {better}; not used in this version"
+    domains = restricted_domains(smallest, constraints)
+    if domains is None:
+        yield "the declared small domains make the result always empty"
+    elif domains and smallest.semantics is Semantics.SET:
+        fixed = smallest.substitute({v: Const(0) for v in domains})
+        if is_q_hierarchical(fixed) and not is_q_hierarchical(smallest):
+            listed = names(domains)
+            yield f"the small domain of {listed} makes it a union of q-hierarchical queries; not used in this version"

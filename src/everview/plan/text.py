@@ -1,0 +1,236 @@
+"""An explanation as text for a terminal: a drawn tree, aligned bounds, one line a reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from textwrap import wrap
+from typing import TYPE_CHECKING
+
+from everview.plan.core_plan import COUNTED_TREES, CorePlan
+from everview.plan.tree import TreeNode
+from everview.query.conjunctive import Atom, ConjunctiveQuery
+from everview.query.terms import Term, Var, names
+
+if TYPE_CHECKING:
+    from everview.plan.explain import Explanation
+    from everview.plan.view_plan import PartPlan
+
+WIDTH = 118
+MARGIN = 12
+CLASS_NAMES = {
+    "acyclic": "acyclic",
+    "free_connex": "free-connex",
+    "hierarchical": "hierarchical",
+    "q_hierarchical": "q-hierarchical",
+    "t_hierarchical": "t-hierarchical",
+    "self_join_free": "self-join-free",
+}
+SEQUENCES = {"any": "any updates", "fifo": "sliding windows (FIFO)", "insert_only": "inserts only"}
+
+
+def render_text(explanation: Explanation) -> str:
+    """The whole verdict."""
+    plan = explanation.plan
+    columns = ", ".join(f"{c.name} {c.type}" for c in plan.view.columns)
+    lines = _entry("view", f"{plan.view.name}({columns})")
+    lines += _entry("verdict", _verdict(explanation))
+    single = len(plan.cores) == 1
+    for part in plan.parts:
+        lines += _part(explanation, part, single)
+    bounds = plan.bounds.to_dict()
+    lines += _table("bounds", bounds.items())
+    lines += _entry("constant", f"for {_sequences(plan.constant_update_for)}")
+    lines += _entry("hardness", explanation.lower_bound or "none: constant time is reached, nothing can beat it")
+    rejected = [(c.strategy, c.reason) for c in explanation.candidates(plan.main) if not c.chosen]
+    lines += _table("not taken", rejected)
+    for note in explanation.notes:
+        lines += _entry("note", note)
+    lines += _entry("", _legend("\n".join(lines)))
+    return "\n".join(lines)
+
+
+def _sequences(kinds: Sequence[str]) -> str:
+    if "any" in kinds:
+        return SEQUENCES["any"]
+    return " and ".join(SEQUENCES[k] for k in kinds) or "no kind of updates"
+
+
+def _verdict(explanation: Explanation) -> str:
+    kinds = explanation.plan.constant_update_for
+    bounds = explanation.plan.bounds
+    reading = "constant delay" if not bounds.delay.exponent else f"delay {bounds.delay}"
+    if "any" in kinds:
+        return f"every update takes constant time; reads with {reading}"
+    if kinds:
+        return f"constant time per update for {_sequences(kinds)}, {bounds.update.short} for others; {reading}"
+    return f"{bounds.update.short} per update; reads with {reading}"
+
+
+def _part(explanation: Explanation, part: PartPlan, single: bool) -> list[str]:
+    lines: list[str] = []
+    if not single:
+        why = f" — {part.purpose}" if part.purpose else ""
+        lines += ["", f"── {part.name}{why} " + "─" * max(4, 60 - len(part.name) - len(why))]
+    for operator in part.operators:
+        lines += _entry("operator", operator)
+    if part.union:
+        lines += _entry("union", _union_line(part))
+    for block in part.blocks:
+        for core in block.cores:
+            title = block.label if block.label != part.name else ""
+            if core.core.role != "result":
+                title = f"{title} for {core.core.role}".strip()
+            lines += _core(explanation, core, title)
+    if not single:
+        lines.append("")
+    return lines
+
+
+def _union_line(part: PartPlan) -> str:
+    assert part.union is not None
+    verdict = part.union
+    flags = [
+        ("q-hierarchical", verdict.q_hierarchical),
+        ("t-hierarchical", verdict.t_hierarchical),
+        ("exhaustively q-hierarchical", verdict.exhaustively_q_hierarchical),
+        ("strongly exhaustively q-hierarchical", verdict.strongly_exhaustively_q_hierarchical),
+    ]
+    shown = "  ".join(f"{n} {'?' if f is None else '✓' if f else '✗'}" for n, f in flags)
+    return shown + (f"; counting is hard: {verdict.obstacle}" if verdict.obstacle else "")
+
+
+def _core(explanation: Explanation, core: CorePlan, title: str) -> list[str]:
+    lines = _entry("part", title) if title else []
+    verdict = core.classification
+    lines += _entry("query", show_query(core.core.query))
+    if core.query.atoms != core.core.query.atoms:
+        lines += _entry("core", show_query(core.query))
+    lines += _entry("classes", "  ".join(f"{CLASS_NAMES[n]} {'✓' if f else '✗'}" for n, f in verdict.flags().items()))
+    reasons: dict[str, list[str]] = {}
+    for name, reason in verdict.witnesses().items():
+        reasons.setdefault(reason, []).append(CLASS_NAMES[name])
+    for reason, classes in reasons.items():
+        lines += _entry("", f"✗ {', '.join(classes)}: {reason}")
+    if verdict.widths and not verdict.q_hierarchical:
+        w = verdict.widths
+        tight = f" (tight {w.delta_tight})" if w.delta_tight != w.delta else ""
+        lines += _entry("widths", f"w = {w.w}, δ = {w.delta}{tight}")
+    for candidate in explanation.candidates(core):
+        if candidate.chosen:
+            lines += _entry("strategy", f"{candidate.strategy} — {candidate.reason}")
+    if core.added:
+        why = "for conditions across relations" if core.residual else "to become free-connex"
+        lines += _entry("output", f"{names(core.added)} added {why}, projected away when read")
+    for condition in core.filters:
+        lines += _entry("filter", f"{condition} — checked before an update enters")
+    for condition in core.residual:
+        lines += _entry("check", f"{condition} — across relations, on each result as it is listed")
+    for operator in core.core.operators:
+        lines += _entry("then", operator)
+    lines += _entry("tree", _tree_title(core))
+    lines += [" " * MARGIN + line for line in draw_tree(core)]
+    return lines
+
+
+def _tree_title(core: CorePlan) -> str:
+    count = core.tree_count
+    many = f"{count} or more" if count >= COUNTED_TREES else str(count)
+    choice = "the only one" if count == 1 else f"the best of {many}"
+    cut = ", search cut" if core.cut else ""
+    return f"height {core.height}, {choice}{cut}"
+
+
+def draw_tree(core: CorePlan) -> list[str]:
+    """The join tree with box characters; ● is listed when the result is read, ○ only has to be there."""
+
+    def label(node: TreeNode) -> str:
+        mark = "●" if node in core.tree.connex else "○"
+        parent = core.tree.parents[node]
+        key = names(node.attributes & parent.attributes) or "∅" if parent else ""
+        on = f"  on {key}" if parent else ""
+        return f"{mark} {node_label(core, node)}{on}"
+
+    def below(node: TreeNode, indent: str) -> Iterator[str]:
+        for child in node.children:
+            last = child is node.children[-1]
+            yield f"{indent}{'└─' if last else '├─'} {label(child)}"
+            yield from below(child, indent + ("   " if last else "│  "))
+
+    return [label(core.tree.root), *below(core.tree.root, "")]
+
+
+def node_label(core: CorePlan, node: TreeNode) -> str:
+    """How a node is shown: [x] for a generalized one, the relation or bag with the variables that matter otherwise."""
+    if node.relation is None:
+        return f"[{names(node.attributes) or '∅'}]"
+    relation = core.relations[node.relation]
+    if relation.is_bag:
+        return f"{relation.label} ({names(relation.variables & used_variables(core.query))})"
+    atom = core.query.atoms[relation.atoms[0]]
+    return f"{relation.label}({', '.join(_shown_terms(atom, used_variables(core.query)))})"
+
+
+def show_query(query: ConjunctiveQuery) -> str:
+    """The query as a rule; columns that nothing else mentions are left out."""
+    used = used_variables(query)
+    atoms = [f"{a.relation}({', '.join(_shown_terms(a, used))})" for a in query.atoms]
+    once = [v for v in sorted(query.not_null) if len(query.atoms_of[v]) == 1 and _occurrences(query, v) == 1]
+    body = [*atoms, *map(str, query.predicates), *(f"{v} is not null" for v in once)]
+    return f"{query.name}({', '.join(map(str, query.head))}) :- {', '.join(body)}."
+
+
+def used_variables(query: ConjunctiveQuery) -> frozenset[Var]:
+    """The variables that are output, joined or mentioned in a condition."""
+    joined = {v for v in query.variables if _occurrences(query, v) > 1}
+    mentioned = {v for p in query.predicates for v in p.variables}
+    computed = {v for a in query.atoms for c in a.computed for v in c.expression.variables}
+    return query.free | joined | mentioned | computed
+
+
+def _occurrences(query: ConjunctiveQuery, v: Var) -> int:
+    return sum(a.all_terms.count(v) for a in query.atoms)
+
+
+def _shown_terms(atom: Atom, used: frozenset[Var]) -> list[str]:
+    """The terms of an atom, with a run of columns that nobody uses shown as one …"""
+    shown: list[str] = []
+    few = sum(isinstance(t, Var) and t not in used for t in atom.terms) <= 1
+
+    def text(term: Term) -> str:
+        return str(term) if not isinstance(term, Var) or term in used else "_" if few else "…"
+
+    for term in atom.terms:
+        if text(term) != "…" or not shown or shown[-1] != "…":
+            shown.append(text(term))
+    return shown + [str(c) for c in atom.computed]
+
+
+def _entry(name: str, text: str) -> list[str]:
+    """A name in the margin and its text, wrapped beside it."""
+    rows = wrap(text, WIDTH - MARGIN, break_long_words=False) or [""]
+    return [f"{name:<{MARGIN}}{rows[0]}".rstrip(), *(" " * MARGIN + row for row in rows[1:])]
+
+
+def _table(name: str, rows: Iterable[tuple[str, str]]) -> list[str]:
+    listed = list(rows)
+    width = max((len(left) for left, _ in listed), default=0) + 2
+    lines: list[str] = []
+    for left, right in listed:
+        wrapped = wrap(right, WIDTH - MARGIN - width, break_long_words=False) or [""]
+        for i, row in enumerate(wrapped):
+            margin = name if not lines else ""
+            lines.append(f"{margin:<{MARGIN}}{left if i == 0 else '':<{width}}{row}".rstrip())
+    return lines
+
+
+def _legend(text: str) -> str:
+    known = [
+        ("N", "N: rows stored"),
+        ("λ", "λ: enclosureness of the updates, 1 for windows and inserts on shallow trees"),
+        ("Δ", "Δ: rows changed"),
+        ("|Q|", "|Q|: rows of the result"),
+        ("γ", "γ: any positive constant"),
+        ("●", "●: listed when the result is read"),
+        ("○", "○: only has to match"),
+    ]
+    return "; ".join(said for symbol, said in known if symbol in text)

@@ -1,0 +1,230 @@
+"""The plan of a whole view: its stages, the blocks of its set operations, and the cores of each block."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+
+from everview.plan.bounds import Bound, Bounds, worst_of
+from everview.plan.core_plan import CorePlan, plan_core
+from everview.plan.cores import cores_of
+from everview.query.conjunctive import ConjunctiveQuery, UnionQuery
+from everview.query.constraints import Constraints, constraints_of
+from everview.query.hierarchy import is_q_hierarchical, is_t_hierarchical
+from everview.query.homomorphism import surviving_members, union_core
+from everview.query.schema import Schema
+from everview.query.unions import (
+    MAX_MEMBERS,
+    counting_terms,
+    is_strongly_exhaustively_q_hierarchical,
+    uncountable_term,
+)
+from everview.query.view import Block, Body, SetOperation, SetOperator, View, blocks
+
+
+@dataclass(frozen=True)
+class UnionVerdict:
+    """The classes of a union of conjunctive queries (ucq-constraints.md 4), None where they were not decided."""
+
+    union: UnionQuery
+    core: UnionQuery
+
+    @property
+    def q_hierarchical(self) -> bool:
+        """Every member of the core is."""
+        return all(map(is_q_hierarchical, self.core.members))
+
+    @property
+    def t_hierarchical(self) -> bool:
+        """Every member of the core is."""
+        return all(map(is_t_hierarchical, self.core.members))
+
+    @cached_property
+    def exhaustively_q_hierarchical(self) -> bool | None:
+        """True if the number of results can be kept in constant time."""
+        return None if len(self.core.members) > MAX_MEMBERS else uncountable_term(self.core) is None
+
+    @cached_property
+    def strongly_exhaustively_q_hierarchical(self) -> bool | None:
+        """True if the union has direct access."""
+        too_many = len(self.core.members) > MAX_MEMBERS
+        return None if too_many else is_strongly_exhaustively_q_hierarchical(self.core)
+
+    @cached_property
+    def obstacle(self) -> str | None:
+        """The term of inclusion–exclusion that makes counting hard, with its coefficient."""
+        if self.exhaustively_q_hierarchical is not False:
+            return None
+        term = uncountable_term(self.core)
+        return None if term is None else f"term {term.coefficient:+d} · {term.query}"
+
+    def to_dict(self) -> dict[str, object]:
+        """As plain data."""
+        decided = self.exhaustively_q_hierarchical is not None
+        terms = counting_terms(self.core) if decided else []
+        return {
+            "members": len(self.union.members),
+            "core": [str(m) for m in self.core.members],
+            "q_hierarchical": self.q_hierarchical,
+            "t_hierarchical": self.t_hierarchical,
+            "exhaustively_q_hierarchical": self.exhaustively_q_hierarchical,
+            "strongly_exhaustively_q_hierarchical": self.strongly_exhaustively_q_hierarchical,
+            "counting_terms": sum(t.coefficient != 0 for t in terms),
+            "cancelled_terms": sum(t.coefficient == 0 for t in terms),
+            "obstacle": self.obstacle,
+        }
+
+
+@dataclass(frozen=True)
+class BlockPlan:
+    """The plans of a block's cores; the first gives the result's rows."""
+
+    label: str
+    block: Block
+    cores: tuple[CorePlan, ...]
+
+
+@dataclass(frozen=True)
+class PartPlan:
+    """A stage or the view itself: its blocks and the set operations over them."""
+
+    name: str
+    purpose: str
+    body: Body
+    blocks: tuple[BlockPlan, ...]
+    operators: tuple[str, ...]
+    union: UnionVerdict | None
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def cores(self) -> tuple[CorePlan, ...]:
+        """All cores of all blocks."""
+        return tuple(c for b in self.blocks for c in b.cores)
+
+    @property
+    def changes_one_row(self) -> bool:
+        """True if one changed input row changes at most one row here: a filter, projection or grouping of a table."""
+        return isinstance(self.body, Block) and all(len(c.query.atoms) == 1 for c in self.cores)
+
+    @property
+    def keeps_result(self) -> bool:
+        """True if a set operation keeps a count for every row of its result."""
+        return any("count" in o for o in self.operators)
+
+
+@dataclass(frozen=True)
+class ViewPlan:
+    """How a whole view is maintained."""
+
+    view: View
+    parts: tuple[PartPlan, ...]
+    constraints: Constraints
+
+    @property
+    def result(self) -> PartPlan:
+        """The part that gives the view's rows."""
+        return self.parts[-1]
+
+    @property
+    def main(self) -> CorePlan:
+        """The core that gives the view's rows (of a set operation: its first block's)."""
+        return self.result.blocks[0].cores[0]
+
+    @property
+    def cores(self) -> tuple[CorePlan, ...]:
+        """Every core of every part."""
+        return tuple(c for p in self.parts for c in p.cores)
+
+    @cached_property
+    def bounds(self) -> Bounds:
+        """The worst over all parts; a part that changes in many rows at once multiplies what reads it."""
+        found = worst_of(c.bounds for c in self.cores)
+        for part in self.parts:
+            if part.keeps_result:
+                row = Bound(("|Δ|",), Fraction(1), "")
+                kept = Bound(("|Q|",), Fraction(1), "")
+                found = replace(found, update=found.update.plus(row), space=found.space.plus(kept))
+        for part in self.parts[:-1]:
+            if not part.changes_one_row:
+                each = Bound((f"|Δ {part.name}|",), Fraction(1), f"for each changed row of {part.name}")
+                found = replace(found, update=found.update.plus(each))
+        return found
+
+    @property
+    def constant_update_for(self) -> tuple[str, ...]:
+        """The kinds of update sequences that are constant time in every core."""
+        if not all(p.changes_one_row for p in self.parts[:-1]) or any(p.keeps_result for p in self.parts):
+            return ()
+        kinds = [c.constant_update_for for c in self.cores]
+        return tuple(k for k in ("any", "fifo", "insert_only") if all(k in c for c in kinds))
+
+
+def plan_view(view: View, schema: Schema, statistics: Mapping[str, float] | None = None) -> ViewPlan:
+    """Plan every part of a view."""
+    parts = [_plan_part(s.name, s.purpose, s.body, statistics) for s in view.stages]
+    parts.append(_plan_part(view.name, "", view.body, statistics))
+    return ViewPlan(view, tuple(parts), constraints_of(schema))
+
+
+def _plan_part(name: str, purpose: str, body: Body, statistics: Mapping[str, float] | None) -> PartPlan:
+    members = list(blocks(body))
+    if isinstance(body, SetOperation) and _is_set_union(body):
+        members = [m if m.grouping else replace(m, distinct=True) for m in members]
+    union = _union_verdict(name, body, members)
+    kept = list(range(len(members)))
+    remarks = []
+    if union is not None:
+        kept = surviving_members(union.union.members)
+        gone = [i + 1 for i in range(len(members)) if i not in kept]
+        if gone:
+            listed = ", ".join(map(str, gone))
+            remarks.append(f"member {listed} of the union adds nothing to the others and is not maintained")
+    plans = []
+    for i in kept:
+        label = f"{name}, member {i + 1}" if len(members) > 1 else name
+        cores = tuple(plan_core(c, statistics) for c in cores_of(members[i], name))
+        plans.append(BlockPlan(label, members[i], cores))
+    return PartPlan(name, purpose, body, tuple(plans), _operators(body, len(kept)), union, tuple(remarks))
+
+
+def _is_set_union(body: Body) -> bool:
+    """True if duplicates never matter below: UNION all the way down."""
+    if isinstance(body, Block):
+        return True
+    same = body.operator is SetOperator.UNION and not body.all
+    return isinstance(body, SetOperation) and same and _is_set_union(body.left) and _is_set_union(body.right)
+
+
+def _union_verdict(name: str, body: Body, members: Sequence[Block]) -> UnionVerdict | None:
+    if isinstance(body, Block) or not _is_set_union(body):
+        return None
+    queries: list[ConjunctiveQuery] = []
+    for member in members:
+        terms = [o.expression.term for o in member.outputs]
+        if member.grouping or any(t is None for t in terms):
+            return None
+        (core,) = cores_of(member, name)
+        queries.append(core.query)
+    union = UnionQuery(tuple(queries), name)
+    return UnionVerdict(union, union_core(union))
+
+
+def _operators(body: Body, members: int) -> tuple[str, ...]:
+    if isinstance(body, Block) or members == 1:
+        return ()
+    if _is_set_union(body):
+        return (f"union of {members}: count how many members hold each row",)
+    return tuple(_set_operators(body))
+
+
+def _set_operators(body: Body) -> list[str]:
+    if isinstance(body, Block):
+        return []
+    below = _set_operators(body.left) + _set_operators(body.right)
+    if body.operator is SetOperator.UNION:
+        own = "union all: pass both sides on" if body.all else "union: count how many sides hold each row"
+    else:
+        own = f"{body.operator.value}{' all' if body.all else ''}: count each side's copies of a row"
+    return [*below, own]

@@ -1,0 +1,286 @@
+"""Rewriting queries by integrity constraints (ucq-constraints.md 9): same result on every legal database, better class.
+
+Small domains expand a query into a union over the values, foreign keys drop atoms that always match, and keys unify
+variables. All three hold for sets; for bags only where a key keeps the copies in step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from itertools import product
+
+from everview.query.conjunctive import Atom, ConjunctiveQuery, Semantics, UnionQuery
+from everview.query.hierarchy import is_q_hierarchical, is_t_hierarchical
+from everview.query.homomorphism import union_core
+from everview.query.schema import Schema
+from everview.query.terms import Const, Term, Var
+
+MAX_INSTANCES = 256
+"""How many members a small-domain expansion may have before it is called over budget."""
+
+
+@dataclass(frozen=True, slots=True)
+class SmallDomainConstraint:
+    """``relation``'s column ``position`` holds one of ``values``."""
+
+    relation: str
+    position: int
+    values: frozenset[Const]
+    nullable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class InclusionDependency:
+    """R[i…] ⊆ S[j…]; ``unique`` when S has one row a key, so that dropping it keeps copies right as well."""
+
+    relation: str
+    positions: tuple[int, ...]
+    target: str
+    target_positions: tuple[int, ...]
+    unique: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionalDependency:
+    """``relation[determinant → dependent]``; ``is_key`` when the determinant has one row a value."""
+
+    relation: str
+    determinant: tuple[int, ...]
+    dependent: tuple[int, ...]
+    is_key: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Constraints:
+    """All that is known of every legal database; ``not_null`` are columns, as (relation in lower case, position)."""
+
+    small_domains: tuple[SmallDomainConstraint, ...] = ()
+    inclusions: tuple[InclusionDependency, ...] = ()
+    functional: tuple[FunctionalDependency, ...] = ()
+    not_null: frozenset[tuple[str, int]] = frozenset()
+
+    def __bool__(self) -> bool:
+        return bool(self.small_domains or self.inclusions or self.functional)
+
+    @property
+    def only_small_domains(self) -> bool:
+        """True if lower bounds still hold: nothing but small domains is declared."""
+        return not self.inclusions and not self.functional
+
+    def about(self, query: ConjunctiveQuery) -> Constraints:
+        """Those that speak of relations of this query."""
+        used = {a.relation.lower() for a in query.atoms}
+        return Constraints(
+            tuple(d for d in self.small_domains if d.relation.lower() in used),
+            tuple(d for d in self.inclusions if {d.relation.lower(), d.target.lower()} <= used),
+            tuple(d for d in self.functional if d.relation.lower() in used),
+            frozenset(column for column in self.not_null if column[0] in used),
+        )
+
+    def never_null(self, relation: str, position: int) -> bool:
+        """True if the column is declared NOT NULL."""
+        return (relation.lower(), position) in self.not_null
+
+
+def constraints_of(schema: Schema) -> Constraints:
+    """The constraints that a schema declares."""
+    small, inclusions, functional = [], [], []
+    not_null: set[tuple[str, int]] = set()
+    for table in schema:
+        not_null |= {(table.name.lower(), i) for i, c in enumerate(table.columns) if not c.nullable}
+        not_null |= {(table.name.lower(), i) for i in table.positions(table.primary_key)}
+        if table.primary_key:
+            key = table.positions(table.primary_key)
+            rest = tuple(i for i in range(table.arity) if i not in key)
+            functional.append(FunctionalDependency(table.name, key, rest, is_key=True))
+        for domain in table.small_domains:
+            (position,) = table.positions([domain.column])
+            nullable = (table.name.lower(), position) not in not_null
+            small.append(SmallDomainConstraint(table.name, position, frozenset(domain.values), nullable))
+        for foreign in table.foreign_keys:
+            target = schema.table(foreign.target)
+            if target is not None:
+                positions = table.positions(foreign.columns)
+                targets = target.positions(foreign.target_columns)
+                inclusions.append(InclusionDependency(table.name, positions, target.name, targets, unique=True))
+    return Constraints(tuple(small), tuple(inclusions), tuple(functional), frozenset(not_null))
+
+
+def restricted_domains(query: ConjunctiveQuery, constraints: Constraints) -> dict[Var, frozenset[Const]] | None:
+    """The variables that only ever take finitely many values, with those; None if the query is always empty.
+
+    A NULL passes CHECK, so a nullable column restricts a variable only where NULL is refused anyway.
+    """
+    domains: dict[Var, frozenset[Const]] = {}
+    for domain in constraints.small_domains:
+        for atom in query.atoms:
+            if not _same(atom.relation, domain.relation):
+                continue
+            term = atom.terms[domain.position]
+            if isinstance(term, Const):
+                if term not in domain.values:
+                    return None
+            elif term in query.not_null or not domain.nullable:
+                domains[term] = domains.get(term, domain.values) & domain.values
+    return None if any(not values for values in domains.values()) else domains
+
+
+def expand(query: ConjunctiveQuery, constraints: Constraints) -> UnionQuery | None:
+    """The union of the query's instances over its small domains (Lemma 5.2); None if there are too many."""
+    domains = restricted_domains(query, constraints)
+    if domains is None:
+        return UnionQuery((), query.name)
+    order = sorted(domains)
+    size = 1
+    for v in order:
+        size *= len(domains[v])
+    if size > MAX_INSTANCES:
+        return None
+    choices = product(*(sorted(domains[v], key=str) for v in order))
+    members = (query.substitute(dict(zip(order, choice, strict=True))) for choice in choices)
+    return UnionQuery(tuple(members), query.name)
+
+
+def expand_union(union: UnionQuery, constraints: Constraints) -> UnionQuery | None:
+    """Every member expanded, and the core of the whole: substitution can make members redundant."""
+    members: list[ConjunctiveQuery] = []
+    for member in union.members:
+        instances = expand(member, constraints)
+        if instances is None:
+            return None
+        members += instances.members
+    return union_core(UnionQuery(tuple(members), union.name))
+
+
+def drop_implied_atoms(query: ConjunctiveQuery, constraints: Constraints) -> list[ConjunctiveQuery]:
+    """All irreducible queries that inclusion dependencies lead to, best class and fewest atoms first (Claim 5.4).
+
+    The order of the drops matters, so every order is tried.
+    """
+    seen: dict[tuple[Atom, ...], ConjunctiveQuery] = {}
+    irreducible = []
+    stack = [query]
+    while stack:
+        current = stack.pop()
+        if current.atoms in seen:
+            continue
+        seen[current.atoms] = current
+        steps = _drops(current, constraints)
+        stack += steps
+        if not steps:
+            irreducible.append(current)
+    return sorted(irreducible, key=lambda q: (not is_q_hierarchical(q), not is_t_hierarchical(q), len(q.atoms)))
+
+
+def _drops(query: ConjunctiveQuery, constraints: Constraints) -> list[ConjunctiveQuery]:
+    found = []
+    for j, dropped in enumerate(query.atoms):
+        for i, witness in enumerate(query.atoms):
+            usable = (d for d in constraints.inclusions if d.unique or query.semantics is Semantics.SET)
+            if i != j and any(_implies(query, constraints, d, witness, dropped) for d in usable):
+                atoms = query.atoms[:j] + query.atoms[j + 1 :]
+                found.append(query.with_atoms(atoms))
+                break
+    return found
+
+
+def _implies(
+    query: ConjunctiveQuery, constraints: Constraints, dependency: InclusionDependency, witness: Atom, dropped: Atom
+) -> bool:
+    if not (_same(witness.relation, dependency.relation) and _same(dropped.relation, dependency.target)):
+        return False
+    if dropped.computed:
+        return False
+    pairs = zip(dependency.positions, dependency.target_positions, strict=True)
+    if any(witness.terms[i] != dropped.terms[j] for i, j in pairs):
+        return False
+    if any(isinstance(witness.terms[i], Var) and witness.terms[i] not in query.not_null for i in dependency.positions):
+        return False
+    others = {j: t for j, t in enumerate(dropped.terms) if j not in dependency.target_positions}
+    used_elsewhere = {v for p in query.predicates for v in p.variables} | query.free
+    here = query.atoms.index(dropped)
+    return len(set(others.values())) == len(others) and all(
+        isinstance(t, Var)
+        and t not in used_elsewhere
+        and query.atoms_of[t] == {here}
+        # An atom that refuses a NULL is implied only where the column holds none.
+        and (t not in query.not_null or constraints.never_null(dropped.relation, j))
+        for j, t in others.items()
+    )
+
+
+def unify_by_keys(query: ConjunctiveQuery, constraints: Constraints) -> ConjunctiveQuery | None:
+    """Two atoms that agree on a determinant agree on what it determines (9.5 d); None if that cannot be: empty.
+
+    Under a key the two atoms are then one and the same row, and one of them goes, for bags as well.
+    """
+    changed = True
+    while changed:
+        changed = False
+        for dependency in constraints.functional:
+            mine = [i for i, a in enumerate(query.atoms) if _same(a.relation, dependency.relation)]
+            for i, j in ((i, j) for i in mine for j in mine if i < j):
+                merged = _merged(query, constraints, dependency, i, j)
+                if merged is None:
+                    return None
+                if merged is not query:
+                    query, changed = merged, True
+                    break
+            if changed:
+                break
+    return query
+
+
+def _merged(
+    query: ConjunctiveQuery, constraints: Constraints, dependency: FunctionalDependency, i: int, j: int
+) -> ConjunctiveQuery | None:
+    one, other = query.atoms[i], query.atoms[j]
+    if any(one.terms[p] != other.terms[p] for p in dependency.determinant):
+        return query
+    mapping: dict[Var, Term] = {}
+    for p in range(len(one.terms)) if dependency.is_key else dependency.dependent:
+        u = _follow(one.terms[p], mapping)
+        v = _follow(other.terms[p], mapping)
+        if u == v:
+            continue
+        if isinstance(u, Const) and isinstance(v, Const):
+            return None
+        if isinstance(v, Const) or (isinstance(u, Var) and v in query.free):
+            u, v = v, u
+        assert isinstance(v, Var)
+        # NULL equals NULL here (it is one row), which a join would refuse: only unify where there is none anyway.
+        null_free = {u, v} <= query.not_null or constraints.never_null(dependency.relation, p)
+        if not dependency.is_key and isinstance(u, Var) and not null_free:
+            continue
+        mapping[v] = u
+    mapping = {v: _follow(v, mapping) for v in mapping}
+    if not dependency.is_key:
+        return query.substitute(mapping) if mapping else query
+    row = replace(one, computed=tuple(dict.fromkeys((*one.computed, *other.computed))))
+    atoms = tuple(row if k == i else a for k, a in enumerate(query.atoms) if k != j)
+    refused = (mapping.get(v, v) for v in query.not_null)
+    return replace(
+        query,
+        head=tuple(mapping.get(t, t) if isinstance(t, Var) else t for t in query.head),
+        atoms=tuple(a.substitute(mapping) for a in atoms),
+        predicates=tuple(p.substitute(mapping) for p in query.predicates),
+        not_null=frozenset(t for t in refused if isinstance(t, Var)),
+    )
+
+
+def _follow(term: Term, mapping: dict[Var, Term]) -> Term:
+    while isinstance(term, Var) and term in mapping:
+        term = mapping[term]
+    return term
+
+
+def _same(a: str, b: str) -> bool:
+    return a.lower() == b.lower()
+
+
+def describe_constraints(constraints: Iterable[SmallDomainConstraint]) -> str:
+    """Small domains as people write them: S[1] ∈ {1, 2}."""
+    return ", ".join(
+        f"{c.relation}[{c.position + 1}] ∈ {{{', '.join(sorted(map(str, c.values)))}}}" for c in constraints
+    )

@@ -1,0 +1,241 @@
+"""Generalized hypertree decompositions of least width, for cyclic queries (crown.md 8).
+
+Eliminating the variables in some order gives a tree of bags; the best order is found by dynamic programming over the
+sets of eliminated variables. Least integral edge cover first, least fractional second. With ``free`` given, output
+variables are eliminated last, which makes the tree of bags free-connex.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from heapq import heappop, heappush
+from typing import TypeVar
+
+from everview.query.covers import edge_cover, edge_cover_number, fractional_cover_number
+from everview.query.hypergraph import is_acyclic
+from everview.query.terms import Var
+
+Weight = TypeVar("Weight", int, Fraction)
+Edge = frozenset[Var]
+EXACT_VARIABLES = 13
+"""Up to this many variables (after safe eliminations) the search is exact; beyond, it is greedy and says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bag:
+    """A set of variables, the edges (by index) joined in it, and guards: edges that only bound variables for it."""
+
+    variables: Edge
+    edges: tuple[int, ...]
+    guards: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Decomposition:
+    """Bags that together hold every edge once and form an acyclic query."""
+
+    bags: tuple[Bag, ...]
+    width: int
+    fractional_width: Fraction
+    exact: bool
+
+
+def decompose(edges: Sequence[Edge], free: Edge | None = None) -> Decomposition:
+    """A decomposition of least width; ``free`` None asks for any, a set for one that is free-connex for it."""
+    search = _Elimination(edges, free)
+    order, exact = search.best_order()
+    bags = _merge_guarded(_bags_of(search, order, edges), edges)
+    return Decomposition(
+        tuple(bags),
+        max(edge_cover_number(edges, b.variables) for b in bags),
+        max(fractional_cover_number(edges, b.variables) for b in bags),
+        exact,
+    )
+
+
+class _Elimination:
+    """Elimination orders over variables as bits of an integer."""
+
+    def __init__(self, edges: Sequence[Edge], free: Edge | None) -> None:
+        self.edges = edges
+        self.variables = sorted(frozenset().union(*edges))
+        self.bit = {v: 1 << i for i, v in enumerate(self.variables)}
+        self.neighbours = [0] * len(self.variables)
+        for edge in edges:
+            mask = self.mask(edge)
+            for v in edge:
+                self.neighbours[self.variables.index(v)] |= mask
+        self.last = self.mask(free & frozenset(self.variables)) if free is not None else 0
+        self.everything = (1 << len(self.variables)) - 1
+        self._costs: dict[int, int] = {}
+        self._fractions: dict[int, Fraction] = {}
+
+    def mask(self, edge: Edge) -> int:
+        return sum(self.bit[v] for v in edge)
+
+    def unmask(self, mask: int) -> Edge:
+        return frozenset(v for i, v in enumerate(self.variables) if mask >> i & 1)
+
+    def bag(self, gone: int, v: int) -> int:
+        """``v`` and what it reaches through eliminated variables: the bag that eliminating it makes."""
+        reached = self.neighbours[v]
+        frontier = reached & gone
+        seen = 1 << v
+        while frontier:
+            low = frontier & -frontier
+            seen |= low
+            reached |= self.neighbours[low.bit_length() - 1]
+            frontier = reached & gone & ~seen
+        return (reached & ~gone) | 1 << v
+
+    def cost(self, bag: int) -> int:
+        if bag not in self._costs:
+            self._costs[bag] = edge_cover_number(self.edges, self.unmask(bag))
+        return self._costs[bag]
+
+    def fraction(self, bag: int) -> Fraction:
+        if bag not in self._fractions:
+            self._fractions[bag] = fractional_cover_number(self.edges, self.unmask(bag))
+        return self._fractions[bag]
+
+    def allowed(self, gone: int) -> int:
+        """The variables that may go next: bound ones first."""
+        left = self.everything & ~gone
+        return (left & ~self.last) or left
+
+    def best_order(self) -> tuple[list[int], bool]:
+        prefix, gone = self._safe_prefix()
+        left = (self.everything & ~gone).bit_count()
+        if left <= EXACT_VARIABLES:
+            return prefix + self._exact(gone), True
+        return prefix + self._greedy(gone), False
+
+    def _safe_prefix(self) -> tuple[list[int], int]:
+        """Variables whose bag one edge covers can go first at no loss."""
+        order: list[int] = []
+        gone = 0
+        progress = True
+        while progress:
+            progress = False
+            for v in _bits(self.allowed(gone)):
+                if self.cost(self.bag(gone, v)) == 1:
+                    order.append(v)
+                    gone |= 1 << v
+                    progress = True
+                    break
+        return order, gone
+
+    def _exact(self, start: int) -> list[int]:
+        """Least (ρ, ρ*) of the worst bag: first the least ρ, then the least ρ* among the bags that keep to it."""
+        width = _bottleneck(self, start, self.cost, lambda _: True)[0]
+        return _bottleneck(self, start, self.fraction, lambda bag: self.cost(bag) <= width)[1]
+
+    def _greedy(self, gone: int) -> list[int]:
+        order = []
+        while gone != self.everything:
+            v = min(
+                _bits(self.allowed(gone)),
+                key=lambda v: (self.cost(self.bag(gone, v)), self.bag(gone, v).bit_count(), v),
+            )
+            order.append(v)
+            gone |= 1 << v
+        return order
+
+
+def _bottleneck(
+    search: _Elimination, start: int, cost: Callable[[int], Weight], admits: Callable[[int], bool]
+) -> tuple[Weight, list[int]]:
+    """The order whose most expensive bag is cheapest, by a best-first search over sets of eliminated variables."""
+    queue: list[tuple[Weight, int, int]] = [(cost(0), 0, start)]
+    came: dict[int, tuple[int, int]] = {}
+    best_known: dict[int, Weight] = {}
+    done: set[int] = set()
+    while queue:
+        worst, negated_size, gone = heappop(queue)
+        if gone in done:
+            continue
+        done.add(gone)
+        if gone == search.everything:
+            order = []
+            while gone != start:
+                gone, v = came[gone]
+                order.append(v)
+            return worst, order[::-1]
+        for v in _bits(search.allowed(gone)):
+            following = gone | 1 << v
+            bag = search.bag(gone, v)
+            if following not in done and admits(bag):
+                weight = max(worst, cost(bag))
+                if following not in best_known or weight < best_known[following]:
+                    best_known[following] = weight
+                    came[following] = (gone, v)
+                    heappush(queue, (weight, negated_size - 1, following))
+    raise AssertionError("some order always exists")
+
+
+def _bits(mask: int) -> list[int]:
+    found = []
+    while mask:
+        low = mask & -mask
+        found.append(low.bit_length() - 1)
+        mask ^= low
+    return found
+
+
+def _bags_of(search: _Elimination, order: Sequence[int], edges: Sequence[Edge]) -> list[Bag]:
+    """The maximal bags of an elimination order, each edge in the first that holds it."""
+    gone = 0
+    masks: list[int] = []
+    for v in order:
+        masks.append(search.bag(gone, v))
+        gone |= 1 << v
+    maximal = [m for i, m in enumerate(masks) if not any(m | o == o and (m != o or j < i) for j, o in enumerate(masks))]
+    sets = [search.unmask(m) for m in maximal] or [frozenset()]
+    bags = [Bag(variables, ()) for variables in sets]
+    for i, edge in enumerate(edges):
+        home = next(k for k, b in enumerate(bags) if edge <= b.variables)
+        bags[home] = replace(bags[home], edges=(*bags[home].edges, i))
+    return [_guarded(b, edges) for b in bags]
+
+
+def _guarded(bag: Bag, edges: Sequence[Edge]) -> Bag:
+    """The bag with the fewest edges more that bound the variables its own edges leave open."""
+    own = frozenset().union(*(edges[i] for i in bag.edges)) if bag.edges else frozenset()
+    open_variables = bag.variables - own
+    parts = edge_cover(edges, open_variables)
+    guards = tuple(next(i for i, e in enumerate(edges) if part <= e) for part in parts)
+    return replace(bag, guards=guards)
+
+
+def _merge_guarded(bags: list[Bag], edges: Sequence[Edge]) -> list[Bag]:
+    """Bags that need guards are merged with a neighbour where that costs no width: guards are extra work."""
+    width = max(edge_cover_number(edges, b.variables) for b in bags)
+    fraction = max(fractional_cover_number(edges, b.variables) for b in bags)
+    merged = True
+    while merged:
+        merged = False
+        for i, bag in enumerate(bags):
+            if not bag.guards:
+                continue
+            for j, other in enumerate(bags):
+                both = bag.variables | other.variables
+                if (
+                    i != j
+                    and bag.variables & other.variables
+                    and edge_cover_number(edges, both) <= width
+                    and fractional_cover_number(edges, both) <= fraction
+                    and _stays_acyclic(bags, i, j, both)
+                ):
+                    joined = _guarded(Bag(both, tuple(sorted(bag.edges + other.edges))), edges)
+                    bags = [b for k, b in enumerate(bags) if k not in (i, j)] + [joined]
+                    merged = True
+                    break
+            if merged:
+                break
+    return bags
+
+
+def _stays_acyclic(bags: Sequence[Bag], i: int, j: int, both: Edge) -> bool:
+    return is_acyclic([both, *(b.variables for k, b in enumerate(bags) if k not in (i, j))])

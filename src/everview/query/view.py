@@ -1,0 +1,198 @@
+"""Whole views: SELECT blocks, set operations over them, and the stages that feed them.
+
+A block is a conjunctive body with what SQL puts around it (grouping, aggregates, HAVING, expressions, DISTINCT). What
+cannot be folded into the block that uses it (a grouped subquery, a semi-join's right side) is a *stage*: a view of its
+own that later stages read as if it were a table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeAlias
+
+from everview.query.conjunctive import Atom
+from everview.query.terms import Expression, Var
+from everview.query.types import DataType
+
+
+class AggregateFunction(Enum):
+    """The aggregates that a view may hold, by their SQL names."""
+
+    COUNT = "count"
+    SUM = "sum"
+    AVG = "avg"
+    MIN = "min"
+    MAX = "max"
+    VARIANCE = "var_samp"
+    VARIANCE_POP = "var_pop"
+    STDDEV = "stddev_samp"
+    STDDEV_POP = "stddev_pop"
+
+    @property
+    def has_inverse(self) -> bool:
+        """True if a deletion can be subtracted: all but MIN and MAX."""
+        return self not in (AggregateFunction.MIN, AggregateFunction.MAX)
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """One aggregate call; ``argument`` None is COUNT(*)."""
+
+    function: AggregateFunction
+    argument: Expression | None
+    type: DataType
+    distinct: bool = False
+
+    def __str__(self) -> str:
+        inner = "*" if self.argument is None else str(self.argument)
+        return f"{self.function.value}({'distinct ' if self.distinct else ''}{inner})"
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A named column of a block or view."""
+
+    name: str
+    expression: Expression
+    nullable: bool = True
+
+    @property
+    def type(self) -> DataType:
+        """The column's type."""
+        return self.expression.type
+
+
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """GROUP BY: ``keys`` name the groups (empty: one group over everything), ``aggregates`` are computed per group.
+
+    ``outputs`` and ``having`` of the block are expressions over ``key_names`` and ``aggregate_names``, variables that
+    stand for the keys and aggregates in their order.
+    """
+
+    keys: tuple[Expression, ...]
+    aggregates: tuple[Aggregate, ...]
+    having: Expression | None = None
+
+    @property
+    def key_names(self) -> tuple[Var, ...]:
+        """What outputs call the keys."""
+        return tuple(group_key(i) for i in range(len(self.keys)))
+
+    @property
+    def aggregate_names(self) -> tuple[Var, ...]:
+        """What outputs call the aggregates."""
+        return tuple(aggregate_result(i) for i in range(len(self.aggregates)))
+
+
+def group_key(index: int) -> Var:
+    """The variable that stands for a group's key in outputs and HAVING."""
+    return Var(f"$key{index}")
+
+
+def aggregate_result(index: int) -> Var:
+    """The variable that stands for an aggregate's value in outputs and HAVING."""
+    return Var(f"$agg{index}")
+
+
+@dataclass(frozen=True)
+class Block:
+    """One SELECT: a conjunctive body, and what is made of its rows."""
+
+    atoms: tuple[Atom, ...]
+    predicates: tuple[Expression, ...]
+    outputs: tuple[Output, ...]
+    grouping: Grouping | None = None
+    distinct: bool = False
+    not_null: frozenset[Var] = frozenset()
+
+    @property
+    def columns(self) -> tuple[Output, ...]:
+        """The result's columns."""
+        return self.outputs
+
+    def __str__(self) -> str:
+        body = ", ".join([*map(str, self.atoms), *map(str, self.predicates)])
+        named = {}
+        if self.grouping:
+            named = dict(zip(self.grouping.key_names, map(str, self.grouping.keys), strict=True))
+            named |= dict(zip(self.grouping.aggregate_names, map(str, self.grouping.aggregates), strict=True))
+        head = [_named(o.expression, named) for o in self.outputs]
+        having = f" having {_named(self.grouping.having, named)}" if self.grouping and self.grouping.having else ""
+        return f"({', '.join(head)}){' distinct' if self.distinct else ''} :- {body}{having}."
+
+
+def _named(expression: Expression, named: dict[Var, str]) -> str:
+    return "".join(named.get(p, str(p)) if isinstance(p, Var) else str(p) for p in expression.parts)
+
+
+class SetOperator(Enum):
+    """UNION, EXCEPT, INTERSECT."""
+
+    UNION = "union"
+    EXCEPT = "except"
+    INTERSECT = "intersect"
+
+
+@dataclass(frozen=True)
+class SetOperation:
+    """Two bodies combined, as sets or (``all``) as bags."""
+
+    operator: SetOperator
+    all: bool
+    left: Body
+    right: Body
+    columns: tuple[Output, ...]
+
+    def __str__(self) -> str:
+        word = f"{self.operator.value}{' all' if self.all else ''}"
+        return f"{self.left}\n{word}\n{self.right}"
+
+
+Body: TypeAlias = Block | SetOperation
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A part of a view that is maintained on its own and read by the parts after it."""
+
+    name: str
+    body: Body
+    purpose: str
+    """Why it stands apart, as ``explain`` says it."""
+
+    @property
+    def columns(self) -> tuple[Output, ...]:
+        """The stage's columns."""
+        return self.body.columns
+
+
+@dataclass(frozen=True)
+class View:
+    """A view: its stages in the order in which they feed each other, and the body that gives the result."""
+
+    name: str
+    body: Body
+    stages: tuple[Stage, ...] = ()
+    remarks: tuple[str, ...] = ()
+    """What the front end ignored or changed, and says so."""
+
+    @property
+    def columns(self) -> tuple[Output, ...]:
+        """The result's columns."""
+        return self.body.columns
+
+    def __str__(self) -> str:
+        parts = [f"{s.name}{s.body}" for s in self.stages] + [f"{self.name}{self.body}"]
+        return "\n".join(parts)
+
+
+def blocks(body: Body) -> Iterator[Block]:
+    """The blocks of a body, left to right."""
+    if isinstance(body, Block):
+        yield body
+    else:
+        yield from blocks(body.left)
+        yield from blocks(body.right)

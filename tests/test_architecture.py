@@ -1,0 +1,68 @@
+"""The modules' order: sql → query → plan → strategies → kernel, engine, spark and cli on top, and no import against it.
+
+The arrow is the way of the data. A layer may import the model that it reads or writes (``query``), the layers before it
+in the pipeline whose product it takes, and, for strategies, the kernel whose programs they write. Nothing imports the
+front end or the layers on top but those on top.
+"""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parent.parent / "src" / "everview"
+ALLOWED = {
+    "errors": set(),
+    "query": {"errors"},
+    "sql": {"errors", "query"},
+    "plan": {"errors", "query"},
+    "kernel": {"errors"},
+    "strategies": {"errors", "query", "plan", "kernel"},
+    "engine": {"errors", "query", "sql", "plan", "kernel", "strategies"},
+    "spark": {"errors", "query", "sql", "plan", "kernel", "strategies", "engine"},
+    "cli": {"errors", "query", "sql", "plan", "kernel", "strategies", "engine", "spark", "__init__"},
+    "__init__": {"errors", "engine", "plan"},
+    "__main__": {"cli"},
+}
+LIBRARIES = {"sqlglot": {"sql"}, "pyspark": {"spark"}, "pyarrow": {"engine", "spark", "sql", "strategies"}}
+MODULES = sorted(SOURCE.rglob("*.py"))
+
+
+def layer(path: Path) -> str:
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def imported(path: Path) -> set[str]:
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            assert node.module is not None
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return names
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(SOURCE)))
+def test_no_import_against_the_order(path: Path) -> None:
+    mine = layer(path)
+    for name in imported(path):
+        top, *rest = name.split(".")
+        if top == "everview":
+            target = rest[0] if rest and rest[0] in ALLOWED else "__init__"
+            assert target == mine or target in ALLOWED[mine], f"{mine} imports {name}"
+        elif top in LIBRARIES:
+            assert mine in LIBRARIES[top], f"{mine} imports {name}"
+
+
+def test_every_folder_has_its_place() -> None:
+    assert {layer(p) for p in MODULES} <= set(ALLOWED)
+    assert len(MODULES) > 30
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(SOURCE)))
+def test_modules_stay_small(path: Path) -> None:
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 500, "one idea a module"
