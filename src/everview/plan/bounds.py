@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import reduce
 
 
 @dataclass(frozen=True)
@@ -30,15 +31,16 @@ class Bound:
         return f"O({' + '.join(self.terms) or '1'})"
 
     @property
-    def rank(self) -> tuple[Fraction, int, int]:
-        """Larger means worse."""
-        return self.exponent, len(self.terms), len(self.caveat)
+    def is_power(self) -> bool:
+        """True if it is nothing but a power of N, which swallows smaller ones."""
+        return len(self.terms) == 1 and self.terms[0] == power_of_n(self.exponent)
 
     def plus(self, other: Bound) -> Bound:
         """Both costs, one after the other; caveats add up."""
         terms = tuple(dict.fromkeys(t for t in (*self.terms, *other.terms)))
-        if "N" in terms:
-            terms = tuple(t for t in terms if t != "log N")
+        if len(terms) > 1 and self.exponent != other.exponent and max(self, other, key=lambda b: b.exponent).is_power:
+            smaller = min(self, other, key=lambda b: b.exponent)
+            terms = tuple(t for t in terms if t not in smaller.terms or not smaller.is_power)
         caveats = dict.fromkeys(c for c in (self.caveat, other.caveat) if c)
         return Bound(terms, max(self.exponent, other.exponent), ", ".join(caveats))
 
@@ -46,7 +48,6 @@ class Bound:
 CONSTANT = Bound(())
 LINEAR = Bound(("N",), Fraction(1))
 ENCLOSURE = Bound(("λ",), Fraction(1), "amortised, at most O(N)")
-LOGARITHMIC = Bound(("log N",))
 
 
 def power(exponent: Fraction, caveat: str = "") -> Bound:
@@ -63,9 +64,9 @@ def power_of_n(exponent: Fraction) -> str:
     return f"N^{exponent}" if exponent.denominator == 1 else f"N^({exponent})"
 
 
-def worst(bounds: Iterable[Bound]) -> Bound:
-    """The largest of several bounds."""
-    return max(bounds, key=lambda b: b.rank)
+def total(bounds: Iterable[Bound]) -> Bound:
+    """All of several costs together."""
+    return reduce(Bound.plus, bounds)
 
 
 @dataclass(frozen=True)
@@ -87,12 +88,12 @@ class Bounds:
         }
 
 
-def worst_of(all_bounds: Iterable[Bounds]) -> Bounds:
-    """The worst of each cost over several parts that all take part in every update."""
+def total_of(all_bounds: Iterable[Bounds]) -> Bounds:
+    """The costs of several parts that all take part in every update."""
     listed = list(all_bounds)
     return Bounds(
-        worst(b.preprocessing for b in listed),
-        worst(b.update for b in listed),
-        worst(b.delay for b in listed),
-        worst(b.space for b in listed),
+        total(b.preprocessing for b in listed),
+        total(b.update for b in listed),
+        total(b.delay for b in listed),
+        total(b.space for b in listed),
     )

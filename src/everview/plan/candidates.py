@@ -8,6 +8,7 @@ from fractions import Fraction
 from everview.plan.bounds import power_of_n
 from everview.plan.core_plan import CorePlan
 from everview.query.conjunctive import ConjunctiveQuery
+from everview.query.terms import names
 from everview.query.widths import Widths
 
 BUILT = frozenset({"crown"})
@@ -49,7 +50,7 @@ def _crown_reason(plan: CorePlan) -> str:
         bags = "one bag" if total == 1 else f"{total} bags, {joined} of them joins"
         return f"cyclic: runs over {bags} of size {width} at most, kept by delta joins"
     if plan.merges_rows and not verdict.free_connex:
-        return f"acyclic but not free-connex: {', '.join(sorted(map(str, plan.added)))} is kept in the output as well"
+        return f"acyclic but not free-connex: runs with {names(plan.added)} in the output as well"
     if plan.residual:
         return "conditions across relations are checked on its results as they are listed"
     if plan.height == 1:

@@ -14,7 +14,7 @@ from functools import cached_property
 from itertools import islice
 
 from everview.errors import StatisticsError
-from everview.plan.bounds import CONSTANT, ENCLOSURE, LINEAR, Bound, Bounds, power, power_of_n
+from everview.plan.bounds import CONSTANT, ENCLOSURE, LINEAR, Bound, Bounds, power
 from everview.plan.choose import choose_tree
 from everview.plan.connex import fewest_added_outputs
 from everview.plan.cores import Core
@@ -60,6 +60,8 @@ class CorePlan:
     """Conditions across relations: checked on results as they are listed."""
     added: Edge
     """Variables maintained in the output beyond what is asked for, and projected away when read."""
+    checked: Edge
+    """Those of them that conditions across relations need; the others make the query free-connex."""
     decomposition: Decomposition | None
     updates: tuple[Fraction, ...]
     cut: bool
@@ -106,10 +108,35 @@ class CorePlan:
         """How many trees there are to choose from, counted up to COUNTED_TREES."""
         return sum(1 for _ in islice(join_trees(self.tree.edges, self.tree.free, COUNTED_TREES), COUNTED_TREES))
 
+    @cached_property
+    def weights_travel(self) -> bool:
+        """True if a changed multiplicity must be carried from row to row, though no row comes or goes.
+
+        Sets only care whether a row is there, and that is what CROWN's amortised bounds count. Copies and sums below
+        the output can be left where they are, and multiplied in when read, only if they hang directly below a relation
+        whose columns are all output; generalized nodes have one row a key and are never a loop.
+        """
+        if self.is_distinct:
+            return False
+        for node in self.tree.root.walk():
+            hidden = [c for c in node.children if c not in self.tree.connex]
+            if node.relation is not None and hidden:
+                kept = node in self.tree.connex and node.attributes & self._mentioned <= self.tree.free
+                if not kept or any(c.children for c in hidden):
+                    return True
+        return False
+
+    @cached_property
+    def _mentioned(self) -> Edge:
+        """The variables that a stored row needs: those joined, output or summed up; the others are projected away."""
+        joined = frozenset(v for v, atoms in self.query.atoms_of.items() if len(atoms) > 1)
+        summed = (a.argument.variables for a in self.core.aggregates if a.argument is not None)
+        return joined | self.query.free | frozenset().union(*summed)
+
     @property
     def constant_update_for(self) -> tuple[str, ...]:
         """The kinds of update sequences on which an update takes constant (amortised) time (crown.md 1)."""
-        if self.decomposition or self.folds_rows:
+        if self.decomposition or self.folds_rows or self.weights_travel:
             return ()
         if self.height <= 1:
             return ("any", "fifo", "insert_only")
@@ -121,18 +148,20 @@ class CorePlan:
         size = max(_size(self.query, r) for r in self.relations)
         update, delay = self._update(), CONSTANT
         space = LINEAR if size == 1 else power(size)
+        if self.weights_travel:
+            update = update.plus(Bound(("|Δw|",), Fraction(1), "Δw the stored rows whose weight changes"))
         if self.folds_rows:
             update = update.plus(Bound(("|Δ⁺|",), Fraction(1), f"Δ⁺ the change before {names(self.added)} goes"))
-            space = space.plus(Bound(("|Q|",), self._result_size()))
         elif self.merges_rows:
-            delay = Bound((), Fraction(1), f"per derivation: {names(self.added)} is projected away")
+            delay = Bound((), Fraction(1), f"per derivation ({names(self.added)} projected away)")
         if self.residual:
-            delay = delay.plus(Bound((), Fraction(1), f"per candidate: {_all(self.residual)} is checked on each"))
+            delay = delay.plus(Bound((), Fraction(1), f"per candidate ({_all(self.residual)} checked on each)"))
         if self.core.keeps_values:
             values = self._result_size()
             update = update.plus(Bound(("|Δ| log N",), Fraction(0)))
-            if values > 1:
-                space = space.plus(Bound((power_of_n(values),), values))
+            space = space.plus(power(values)) if values > 1 else space
+        elif self.folds_rows:
+            space = space.plus(Bound(("|Q|",), self._result_size()))
         return Bounds(LINEAR if size == 1 else power(size), update, delay, space)
 
     def _result_size(self) -> Fraction:
@@ -203,8 +232,8 @@ def plan_core(core: Core, statistics: Mapping[str, float] | None = None) -> Core
         remarks.append("the search for the best tree was cut: the best found so far is used")
     cut = extra.cut or choice.cut or bool(decomposition and not decomposition.exact)
     return CorePlan(
-        core, classification, relations, choice.tree, filters, residual, free - query.free, decomposition, updates, cut,
-        tuple(remarks),
+        core, classification, relations, choice.tree, filters, residual, free - query.free, wanted - query.free, decomposition,
+        updates, cut, tuple(remarks),
     )  # fmt: skip
 
 

@@ -39,7 +39,9 @@ def tasks(verdict: Classification, constraints: Constraints) -> dict[str, Task]:
     counted = is_hierarchical(query) if query.semantics is Semantics.BAG else q_hierarchical
     simple = query.is_self_join_free
     return {
-        "answer": _task(is_q_hierarchical(boolean), known, "update O(1), answer O(1)", "answer", "n^(2−γ)", "3.2", "3.14"),
+        "answer": _task(
+            is_q_hierarchical(boolean), known, "update O(1), answer O(1)", "answer", "n^(2−γ)", "3.2", "3.14"
+        ),
         "test": _task(verdict.t_hierarchical, known, "update O(1), test O(1)", "test", "n^(1−γ)", "3.6", "3.4(b)"),
         "count": _task(counted, known, "update O(1), count O(1)", "count", "n^(1−γ)", "3.3", "3.15", "OMv or OV"),
         "enumerate": _task(

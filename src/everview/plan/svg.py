@@ -14,14 +14,18 @@ from everview.query.terms import names
 if TYPE_CHECKING:
     from everview.plan.explain import Explanation
 
-CHARACTER = 7.4
+CHARACTER = 7.9
+SMALL = 7.0
 BOX_HEIGHT = 34
 LEVEL = 78
 GAP = 26
 PADDING = 24
+LONGEST = 60
+"""A node's label is cut here; the text output has it in full."""
 STYLE = (
-    "text{font:13px ui-monospace,Menlo,Consolas,monospace;fill:#1f2933}"
+    "text{font:13px ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace;fill:#1f2933}"
     ".title{font-weight:700;font-size:15px}.small{font-size:11.5px;fill:#52606d}"
+    ".label{text-anchor:middle}.key{text-anchor:middle;stroke:#fff;stroke-width:4px;paint-order:stroke}"
     ".input{fill:#e6f0ff;stroke:#2f6fde}.general{fill:#fff7e0;stroke:#c98a00;stroke-dasharray:5 3}"
     ".bag{fill:#fde8e8;stroke:#c53030}.hidden{opacity:.62}.link{stroke:#7b8794;fill:none}"
 )
@@ -43,7 +47,9 @@ class _Box:
 def render_svg(explanation: Explanation) -> str:
     """One tree a core, side by side under its title, and the view's bounds below all of them."""
     head = [explanation.plan.view.name, _subtitle(explanation)]
-    bounds = [f"{name}: {bound}" for name, bound in explanation.plan.bounds.to_dict().items()]
+    bounds = [f"{name:<13} {bound}" for name, bound in explanation.plan.bounds.to_dict().items()]
+    bounds = [line if len(line) <= 2 * LONGEST else line[: 2 * LONGEST - 1] + "…" for line in bounds]
+    bounds += _legend(explanation)
     top = PADDING + 26.0 + 20 * len(head)
     pictures: list[str] = []
     right = float(PADDING)
@@ -55,8 +61,8 @@ def render_svg(explanation: Explanation) -> str:
             pictures.append(drawn)
             right += width + 2 * GAP
             bottom = max(bottom, top + height)
-    widest = max(len(line) for line in [*head, *bounds])
-    width = max(right, widest * CHARACTER + 2 * PADDING)
+    widest = max(max(map(len, head)) * CHARACTER, max(map(len, bounds)) * SMALL)
+    width = max(right - 2 * GAP + PADDING, widest + 2 * PADDING)
     height = bottom + 20 * len(bounds) + PADDING
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
@@ -75,39 +81,52 @@ def _subtitle(explanation: Explanation) -> str:
     return f"{explanation.strategy} · {', '.join(held) or 'no class holds'}"
 
 
+def _legend(explanation: Explanation) -> list[str]:
+    """What the kinds of boxes mean, for those that are there."""
+    nodes = [(core, node) for core in explanation.plan.cores for node in core.tree.root.walk()]
+    kinds = {_kind(core, node) for core, node in nodes}
+    said = []
+    if "general" in kinds:
+        said.append("dashed: generalized node")
+    if "bag" in kinds:
+        said.append("red: a join kept materialised")
+    if any(node not in core.tree.connex for core, node in nodes):
+        said.append("faint: only has to match")
+    return ["; ".join(said)] if said else []
+
+
 def _draw(core: CorePlan, title: str, left: float, top: float) -> tuple[str, float, float]:
-    boxes: list[_Box] = []
-    links: list[tuple[_Box, _Box]] = []
-    cursor = left
-
-    def place(node: TreeNode, depth: int) -> _Box:
-        nonlocal cursor
-        label = node_label(core, node)
-        width = len(label) * CHARACTER + 22
-        start = cursor
-        children = [place(c, depth + 1) for c in node.children]
-        if children:
-            x = (children[0].middle + children[-1].middle) / 2 - width / 2
-            shift = start - x
-            if shift > 0:
-                x = start
-            cursor = max(cursor, x + width + GAP)
-        else:
-            x = cursor
-            cursor += width + GAP
-        box = _Box(node, label, x, top + 26 + depth * LEVEL, width)
-        boxes.append(box)
-        links.extend((box, child) for child in children)
-        return box
-
-    place(core.tree.root, 0)
+    boxes, links, width = _placed(core, core.tree.root, left, top + 26)
     parts = [_text(left, top + 8, title, "small")]
-    for above, below in links:
-        parts.append(_link(above, below))
+    parts += [_link(above, below) for above, below in links]
     parts += [_box(core, box) for box in boxes]
     depth = max(box.y for box in boxes)
-    right = max([box.x + box.width for box in boxes] + [left + len(title) * CHARACTER])
-    return "\n".join(parts), right - left, depth + BOX_HEIGHT + GAP - top
+    return "\n".join(parts), max(width, len(title) * SMALL), depth + BOX_HEIGHT + GAP - top
+
+
+def _placed(core: CorePlan, node: TreeNode, x: float, y: float) -> tuple[list[_Box], list[tuple[_Box, _Box]], float]:
+    """The boxes of a subtree from ``x`` on, its root first, the links between them, and how wide all of it is."""
+    label = node_label(core, node)
+    label = label if len(label) <= LONGEST else label[: LONGEST - 1] + "…"
+    own = len(label) * CHARACTER + 22
+    boxes: list[_Box] = []
+    links: list[tuple[_Box, _Box]] = []
+    children: list[_Box] = []
+    cursor = x
+    for child in node.children:
+        below, inner, width = _placed(core, child, cursor, y + LEVEL)
+        children.append(below[0])
+        boxes += below
+        links += inner
+        cursor += width + GAP
+    whole = max(own, cursor - x - GAP if children else 0.0)
+    shift = (whole - (cursor - x - GAP)) / 2 if children else 0.0
+    for box in boxes:
+        box.x += shift
+    middle = (children[0].middle + children[-1].middle) / 2 if children else x + own / 2
+    start = min(max(middle - own / 2, x), x + whole - own)
+    root = _Box(node, label, start, y, own)
+    return [root, *boxes], [(root, c) for c in children] + links, whole
 
 
 def _link(above: _Box, below: _Box) -> str:
@@ -116,17 +135,20 @@ def _link(above: _Box, below: _Box) -> str:
     bend = (y1 + y2) / 2
     path = f'<path class="link" d="M{above.middle:.1f} {y1:.1f}C{above.middle:.1f} {bend:.1f} '
     path += f'{below.middle:.1f} {bend:.1f} {below.middle:.1f} {y2:.1f}"/>'
-    return path + _text((above.middle + below.middle) / 2 + 5, bend + 4, key, "small")
+    return path + _text((above.middle + below.middle) / 2, bend + 4, key, "small key")
+
+
+def _kind(core: CorePlan, node: TreeNode) -> str:
+    return "general" if node.relation is None else "bag" if core.relations[node.relation].is_bag else "input"
 
 
 def _box(core: CorePlan, box: _Box) -> str:
     node = box.node
-    kind = "general" if node.relation is None else "bag" if core.relations[node.relation].is_bag else "input"
     hidden = "" if node in core.tree.connex else " hidden"
     radius = 17 if node.relation is None else 6
     place = f'x="{box.x:.1f}" y="{box.y:.1f}" width="{box.width:.1f}" height="{BOX_HEIGHT}"'
-    rect = f'<rect class="{kind}" {place} rx="{radius}"/>'
-    return f'<g class="node{hidden}">{rect}{_text(box.x + 11, box.y + 22, box.label)}</g>'
+    rect = f'<rect class="{_kind(core, node)}" {place} rx="{radius}"/>'
+    return f'<g class="node{hidden}">{rect}{_text(box.middle, box.y + 22, box.label, "label")}</g>'
 
 
 def _text(x: float, y: float, content: str, style: str = "") -> str:

@@ -118,9 +118,12 @@ def _core(explanation: Explanation, core: CorePlan, title: str) -> list[str]:
     for candidate in explanation.candidates(core):
         if candidate.chosen:
             lines += _entry("strategy", f"{candidate.strategy} — {candidate.reason}")
-    if core.added:
-        why = "for conditions across relations" if core.residual else "to become free-connex"
-        lines += _entry("output", f"{names(core.added)} added {why}, projected away when read")
+    for variables, why in (
+        (core.checked, "for conditions across relations"),
+        (core.added - core.checked, "to become free-connex"),
+    ):
+        if variables:
+            lines += _entry("output", f"{names(variables)} added {why}, projected away when read")
     for condition in core.filters:
         lines += _entry("filter", f"{condition} — checked before an update enters")
     for condition in core.residual:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 
-from everview.plan.bounds import Bound, Bounds, worst_of
+from everview.plan.bounds import Bound, Bounds, total_of
 from everview.plan.core_plan import CorePlan, plan_core
 from everview.plan.cores import cores_of
 from everview.query.conjunctive import ConjunctiveQuery, UnionQuery
@@ -139,8 +139,8 @@ class ViewPlan:
 
     @cached_property
     def bounds(self) -> Bounds:
-        """The worst over all parts; a part that changes in many rows at once multiplies what reads it."""
-        found = worst_of(c.bounds for c in self.cores)
+        """The costs of all parts together; a part that changes in many rows at once multiplies what reads it."""
+        found = total_of(c.bounds for c in self.cores)
         for part in self.parts:
             if part.keeps_result:
                 row = Bound(("|Δ|",), Fraction(1), "")
@@ -155,10 +155,17 @@ class ViewPlan:
     @property
     def constant_update_for(self) -> tuple[str, ...]:
         """The kinds of update sequences that are constant time in every core."""
-        if not all(p.changes_one_row for p in self.parts[:-1]) or any(p.keeps_result for p in self.parts):
+        stages = self.parts[:-1]
+        if not all(p.changes_one_row for p in stages) or any(p.keeps_result for p in self.parts):
             return ()
         kinds = [c.constant_update_for for c in self.cores]
-        return tuple(k for k in ("any", "fifo", "insert_only") if all(k in c for c in kinds))
+        shared = tuple(k for k in ("any", "fifo", "insert_only") if all(k in c for c in kinds))
+        if "any" in shared or not stages:
+            return shared
+        # A stage lets go of a row when its last derivation goes, so windows are no windows behind it; and a grouped
+        # stage deletes old values though its input only grows.
+        grows = not any(isinstance(p.body, Block) and p.body.grouping for p in stages)
+        return ("insert_only",) if "insert_only" in shared and grows else ()
 
 
 def plan_view(view: View, schema: Schema, statistics: Mapping[str, float] | None = None) -> ViewPlan:
@@ -194,7 +201,7 @@ def _is_set_union(body: Body) -> bool:
     if isinstance(body, Block):
         return True
     same = body.operator is SetOperator.UNION and not body.all
-    return isinstance(body, SetOperation) and same and _is_set_union(body.left) and _is_set_union(body.right)
+    return same and _is_set_union(body.left) and _is_set_union(body.right)
 
 
 def _union_verdict(name: str, body: Body, members: Sequence[Block]) -> UnionVerdict | None:

@@ -1,0 +1,312 @@
+"""Maintenance programs: what a strategy writes and the kernel runs (docs/programs.md).
+
+A program is plain data: tables with indexes, procedures made of a few kinds of instructions, and cursors that list a
+result. It knows no queries. Every program runs on the C++ kernel and on the reference interpreter alike.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import TypeAlias
+
+LEVELS = 3
+"""Rows stand on level 0, 1 or 2; a group keeps its rows sorted by level, the highest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of ``key`` words (unique together) and ``values`` words, found by key and through ``indexes`` on key columns.
+
+    An index on no columns is one group that holds every row.
+    """
+
+    name: str
+    key: tuple[str, ...]
+    values: tuple[str, ...] = ()
+    indexes: tuple[tuple[int, ...], ...] = ()
+
+
+# --- operands --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Reg:
+    """A register: a word, or a row's handle."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Lit:
+    """A literal word."""
+
+    value: int
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyOf:
+    """A key word of the row in a register."""
+
+    row: Reg
+    table: str
+    column: int
+
+    def __str__(self) -> str:
+        return f"{self.row}.k{self.column}"
+
+
+@dataclass(frozen=True, slots=True)
+class ValueOf:
+    """A value word of the row in a register."""
+
+    row: Reg
+    table: str
+    column: int
+
+    def __str__(self) -> str:
+        return f"{self.row}.v{self.column}"
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """The position of the current update in its batch."""
+
+    def __str__(self) -> str:
+        return "update"
+
+
+Operand: TypeAlias = Reg | Lit | KeyOf | ValueOf | Update
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """A checked product of words; of none it is 1. Only what is emitted or listed may be one."""
+
+    factors: tuple[Operand, ...]
+
+    def __str__(self) -> str:
+        return " * ".join(map(str, self.factors)) or "1"
+
+
+Output: TypeAlias = Operand | Product
+
+
+# --- instructions ----------------------------------------------------------------------------------------------------
+
+
+class Test(IntEnum):
+    """The conditions of ``If``, on signed words."""
+
+    EQUAL = 0
+    NOT_EQUAL = 1
+    LESS = 2
+    AT_MOST = 3
+
+
+class Math(IntEnum):
+    """The operations of ``Compute``; all are checked, an overflow ends the update and undoes it."""
+
+    ADD = 0
+    SUBTRACT = 1
+    MULTIPLY = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Compute:
+    """target ← left ∘ right."""
+
+    target: Reg
+    operation: Math
+    left: Operand
+    right: Operand
+
+
+@dataclass(frozen=True, slots=True)
+class Find:
+    """row ← the row with this key; run ``found`` or ``missing``."""
+
+    row: Reg
+    table: str
+    key: tuple[Operand, ...]
+    found: tuple[Instruction, ...] = ()
+    missing: tuple[Instruction, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Insert:
+    """row ← a new row with this key, values 0, level 0; a key that is there already is a fault of the program."""
+
+    row: Reg
+    table: str
+    key: tuple[Operand, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    """Take a row out; handles of other rows of the table are void after that."""
+
+    row: Reg
+    table: str
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """value ← source."""
+
+    row: Reg
+    table: str
+    column: int
+    source: Operand
+
+
+@dataclass(frozen=True, slots=True)
+class SetLevel:
+    """Move a row to a level."""
+
+    row: Reg
+    table: str
+    level: int
+
+
+@dataclass(frozen=True, slots=True)
+class GetLevel:
+    """target ← a row's level."""
+
+    target: Reg
+    row: Reg
+    table: str
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """target ← how many rows a group has on ``level`` or above."""
+
+    target: Reg
+    table: str
+    index: int
+    key: tuple[Operand, ...]
+    level: int
+
+
+@dataclass(frozen=True, slots=True)
+class If:
+    """Run ``then`` if the test holds, else ``otherwise``."""
+
+    test: Test
+    left: Operand
+    right: Operand
+    then: tuple[Instruction, ...]
+    otherwise: tuple[Instruction, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Each:
+    """For each row that a group has on ``level`` or above when the loop begins: run ``body``.
+
+    The body may change values and levels of any row, of this table too; it may not add or remove rows of this table.
+    """
+
+    row: Reg
+    table: str
+    index: int
+    key: tuple[Operand, ...]
+    level: int
+    body: tuple[Instruction, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """Like ``Each``, but the body does not touch this table at all: nothing is copied."""
+
+    row: Reg
+    table: str
+    index: int
+    key: tuple[Operand, ...]
+    level: int
+    body: tuple[Instruction, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Emit:
+    """Append a row of words to a channel."""
+
+    channel: str
+    outputs: tuple[Output, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Run another procedure with these arguments; procedures never call each other in a circle."""
+
+    procedure: str
+    arguments: tuple[Operand, ...] = ()
+
+
+Instruction: TypeAlias = (
+    Compute | Find | Insert | Remove | Store | SetLevel | GetLevel | Count | If | Each | Scan | Emit | Call
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Procedure:
+    """A named list of instructions over the words that it is given."""
+
+    name: str
+    parameters: tuple[Reg, ...]
+    body: tuple[Instruction, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One loop of a cursor: the rows of a group on ``level`` or above."""
+
+    row: Reg
+    table: str
+    index: int
+    key: tuple[Operand, ...]
+    level: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """Nested loops that can be left and taken up again: they list a result without holding it."""
+
+    name: str
+    parameters: tuple[Reg, ...]
+    steps: tuple[Step, ...]
+    outputs: tuple[Output, ...]
+
+
+@dataclass(frozen=True)
+class Program:
+    """Tables, channels (by name, with their width), procedures and cursors."""
+
+    tables: tuple[Table, ...] = ()
+    channels: tuple[tuple[str, int], ...] = ()
+    procedures: tuple[Procedure, ...] = ()
+    cursors: tuple[Cursor, ...] = ()
+    _tables: dict[str, Table] = field(init=False, repr=False, compare=False)
+    _procedures: dict[str, Procedure] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_tables", {t.name: t for t in self.tables})
+        object.__setattr__(self, "_procedures", {p.name: p for p in self.procedures})
+
+    def table(self, name: str) -> Table:
+        """A table by its name."""
+        return self._tables[name]
+
+    def procedure(self, name: str) -> Procedure:
+        """A procedure by its name."""
+        return self._procedures[name]
+
+    def cursor(self, name: str) -> Cursor:
+        """A cursor by its name."""
+        return next(c for c in self.cursors if c.name == name)
