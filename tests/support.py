@@ -330,6 +330,7 @@ def unions(
     max_vars: int = 3,
     relations: int = 3,
     constants: bool = True,
+    not_null: bool = False,
     semantics: Semantics = Semantics.SET,
 ) -> UnionQuery:
     """A random union of queries over the same relations."""
@@ -340,6 +341,7 @@ def unions(
         max_vars=max_vars,
         constants=constants,
         arity=arity,
+        not_null=not_null,
         arities=arities,
         semantics=semantics,
     )

@@ -227,6 +227,9 @@ CHECKS: dict[str, Callable[[Case, Any], bool]] = {
     "width": lambda c, v: c.decomposition.width == v,
     "fractional_width": lambda c, v: c.decomposition.fractional_width == Fraction(v),
     "free_bags": lambda c, v: _bags(c.free_connex_decomposition, v),
+    "free_connex_bags": lambda c, v: (
+        is_free_connex([b.variables for b in c.free_connex_decomposition.bags], c.query.free) is v
+    ),
     "free_width": lambda c, v: c.free_connex_decomposition.width == v,
     "free_fractional_width": lambda c, v: c.free_connex_decomposition.fractional_width == Fraction(v),
     # unions

@@ -95,9 +95,7 @@ class ConjunctiveQuery:
                 )
         if not self.atoms:
             raise UnsafeQueryError("the body has no atom", hint="a query reads at least one relation")
-        repeated = frozenset(
-            v for v in known if sum(a.all_terms.count(v) for a in self.atoms) > 1
-        )
+        repeated = frozenset(v for v in known if sum(a.all_terms.count(v) for a in self.atoms) > 1)
         object.__setattr__(self, "not_null", (self.not_null & known) | repeated)
         if self.semantics is Semantics.SET:
             object.__setattr__(self, "atoms", tuple(dict.fromkeys(self.atoms)))

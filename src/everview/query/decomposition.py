@@ -46,7 +46,7 @@ def decompose(edges: Sequence[Edge], free: Edge | None = None) -> Decomposition:
     """A decomposition of least width; ``free`` None asks for any, a set for one that is free-connex for it."""
     search = _Elimination(edges, free)
     order, exact = search.best_order()
-    bags = _merge_guarded(_bags_of(search, order, edges), edges)
+    bags = _merge_guarded(_bags_of(search, order, edges), edges, free)
     return Decomposition(
         tuple(bags),
         max(edge_cover_number(edges, b.variables) for b in bags),
@@ -209,8 +209,9 @@ def _guarded(bag: Bag, edges: Sequence[Edge]) -> Bag:
     return replace(bag, guards=guards)
 
 
-def _merge_guarded(bags: list[Bag], edges: Sequence[Edge]) -> list[Bag]:
+def _merge_guarded(bags: list[Bag], edges: Sequence[Edge], free: Edge | None) -> list[Bag]:
     """Bags that need guards are merged with a neighbour where that costs no width: guards are extra work."""
+    wanted = [] if free is None else [free]
     width = max(edge_cover_number(edges, b.variables) for b in bags)
     fraction = max(fractional_cover_number(edges, b.variables) for b in bags)
     merged = True
@@ -226,7 +227,7 @@ def _merge_guarded(bags: list[Bag], edges: Sequence[Edge]) -> list[Bag]:
                     and bag.variables & other.variables
                     and edge_cover_number(edges, both) <= width
                     and fractional_cover_number(edges, both) <= fraction
-                    and _stays_acyclic(bags, i, j, both)
+                    and _stays_connex([both, *(b.variables for k, b in enumerate(bags) if k not in (i, j))], wanted)
                 ):
                     joined = _guarded(Bag(both, tuple(sorted(bag.edges + other.edges))), edges)
                     bags = [b for k, b in enumerate(bags) if k not in (i, j)] + [joined]
@@ -237,5 +238,5 @@ def _merge_guarded(bags: list[Bag], edges: Sequence[Edge]) -> list[Bag]:
     return bags
 
 
-def _stays_acyclic(bags: Sequence[Bag], i: int, j: int, both: Edge) -> bool:
-    return is_acyclic([both, *(b.variables for k, b in enumerate(bags) if k not in (i, j))])
+def _stays_connex(bags: Sequence[Edge], wanted: Sequence[Edge]) -> bool:
+    return is_acyclic(bags) and is_acyclic([*bags, *wanted])
