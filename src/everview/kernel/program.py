@@ -256,11 +256,15 @@ Instruction: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Procedure:
-    """A named list of instructions over the words that it is given."""
+    """A named list of instructions over the words that it is given.
+
+    ``row_of`` names, for parameters that are handles of rows, the table of those.
+    """
 
     name: str
     parameters: tuple[Reg, ...]
     body: tuple[Instruction, ...]
+    row_of: tuple[tuple[Reg, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

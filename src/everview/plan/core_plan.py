@@ -55,7 +55,7 @@ class CorePlan:
     relations: tuple[Relation, ...]
     tree: JoinTree
     filters: tuple[Expression, ...]
-    """Conditions on one relation (or bag): checked before an update enters."""
+    """Conditions on one relation: checked before an update enters."""
     residual: tuple[Expression, ...]
     """Conditions across relations: checked on results as they are listed."""
     added: Edge
@@ -113,25 +113,13 @@ class CorePlan:
         """True if a changed multiplicity must be carried from row to row, though no row comes or goes.
 
         Sets only care whether a row is there, and that is what CROWN's amortised bounds count. Copies and sums below
-        the output can be left where they are, and multiplied in when read, only if they hang directly below a relation
-        whose columns are all output; generalized nodes have one row a key and are never a loop.
+        the output are summed over the rows of the relation above them whenever they change; under a generalized node,
+        which has one row a key, that is no loop.
         """
-        if self.is_distinct:
-            return False
-        for node in self.tree.root.walk():
-            hidden = [c for c in node.children if c not in self.tree.connex]
-            if node.relation is not None and hidden:
-                kept = node in self.tree.connex and node.attributes & self._mentioned <= self.tree.free
-                if not kept or any(c.children for c in hidden):
-                    return True
-        return False
-
-    @cached_property
-    def _mentioned(self) -> Edge:
-        """The variables that a stored row needs: those joined, output or summed up; the others are projected away."""
-        joined = frozenset(v for v, atoms in self.query.atoms_of.items() if len(atoms) > 1)
-        summed = (a.argument.variables for a in self.core.aggregates if a.argument is not None)
-        return joined | self.query.free | frozenset().union(*summed)
+        return not self.is_distinct and any(
+            node.relation is not None and any(c not in self.tree.connex for c in node.children)
+            for node in self.tree.root.walk()
+        )
 
     @property
     def constant_update_for(self) -> tuple[str, ...]:
@@ -215,7 +203,7 @@ def plan_core(core: Core, statistics: Mapping[str, float] | None = None) -> Core
     decomposition = None if classification.acyclic else _decomposition(query)
     relations = _relations(query, decomposition)
     edges = tuple(r.variables for r in relations)
-    filters = tuple(p for p in query.predicates if any(p.variables <= e for e in edges))
+    filters = tuple(p for p in query.predicates if any(p.variables <= e for e in query.edges))
     residual = tuple(p for p in query.predicates if p not in filters)
     wanted = query.free | frozenset(v for p in residual for v in p.variables)
     extra = fewest_added_outputs(edges, wanted)
@@ -278,7 +266,8 @@ def _updates(
 ) -> tuple[Fraction, ...]:
     """The updates expected at each relation of the tree, 1 where nothing is known."""
     known: dict[str, Fraction] = {}
-    for name, value in statistics.items():
+    given: Mapping[str, object] = statistics
+    for name, value in given.items():
         if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < float("inf"):
             raise StatisticsError(
                 f"the expected updates of {name} are {value!r}", hint="give a number that is not negative"

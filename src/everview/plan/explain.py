@@ -37,8 +37,11 @@ class Explanation:
 
     @cached_property
     def lower_bound(self) -> str | None:
-        """Why nothing better is possible, for the core that gives the rows."""
-        return lower_bound(self.plan.main.classification, self.plan.constraints)
+        """Why nothing better is possible, for the core that gives the rows; None where constant time is reached."""
+        said = lower_bound(self.plan.main.classification, self.plan.constraints)
+        if said is None and "any" not in self.plan.constant_update_for:
+            return "none known: the rows come from a q-hierarchical query, the cost from what is done with them"
+        return said
 
     @cached_property
     def notes(self) -> tuple[str, ...]:

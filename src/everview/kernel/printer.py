@@ -1,0 +1,114 @@
+"""Programs as text, as SQLite's EXPLAIN shows its opcodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from everview.kernel.program import (
+    Call,
+    Compute,
+    Count,
+    Cursor,
+    Each,
+    Emit,
+    Find,
+    GetLevel,
+    If,
+    Insert,
+    Instruction,
+    Math,
+    Operand,
+    Procedure,
+    Program,
+    Remove,
+    Scan,
+    SetLevel,
+    Store,
+    Table,
+    Test,
+)
+
+_SYMBOLS = {Math.ADD: "+", Math.SUBTRACT: "-", Math.MULTIPLY: "*"}
+_TESTS = {Test.EQUAL: "=", Test.NOT_EQUAL: "≠", Test.LESS: "<", Test.AT_MOST: "≤"}
+
+
+def show_program(program: Program) -> str:
+    """The whole program: tables, channels, procedures, cursors."""
+    lines = [_table(t) for t in program.tables]
+    lines += [f"channel {name}: {width} words" for name, width in program.channels]
+    for procedure in program.procedures:
+        lines += ["", *_procedure(procedure)]
+    for cursor in program.cursors:
+        lines += ["", *_cursor(cursor)]
+    return "\n".join(lines)
+
+
+def _table(table: Table) -> str:
+    indexes = "; ".join(f"index {i} on ({', '.join(table.key[c] for c in cs)})" for i, cs in enumerate(table.indexes))
+    values = f" → {', '.join(table.values)}" if table.values else ""
+    return f"table {table.name}({', '.join(table.key)}){values}" + (f"; {indexes}" if indexes else "")
+
+
+def _procedure(procedure: Procedure) -> Iterator[str]:
+    yield f"procedure {procedure.name}({', '.join(map(str, procedure.parameters))})"
+    yield from _block(procedure.body, 1)
+
+
+def _cursor(cursor: Cursor) -> Iterator[str]:
+    yield f"cursor {cursor.name}({', '.join(map(str, cursor.parameters))})"
+    for depth, step in enumerate(cursor.steps):
+        yield "  " * (depth + 1) + f"for {step.row} in {_group(step.table, step.index, step.key, step.level)}"
+    yield "  " * (len(cursor.steps) + 1) + f"row {', '.join(map(str, cursor.outputs))}"
+
+
+def _block(body: Iterable[Instruction], depth: int) -> Iterator[str]:
+    for instruction in body:
+        yield from _instruction(instruction, "  " * depth, depth)
+
+
+def _instruction(i: Instruction, indent: str, depth: int) -> Iterator[str]:
+    match i:
+        case Compute():
+            yield f"{indent}{i.target} ← {i.left} {_SYMBOLS[i.operation]} {i.right}"
+        case Find():
+            yield f"{indent}find {i.row} in {i.table}[{_key(i.key)}]"
+            yield from _branches(indent, depth, ("found", i.found), ("missing", i.missing))
+        case Insert():
+            yield f"{indent}insert {i.row} into {i.table}[{_key(i.key)}]"
+        case Remove():
+            yield f"{indent}remove {i.row} from {i.table}"
+        case Store():
+            yield f"{indent}{i.row}.v{i.column} ← {i.source}"
+        case SetLevel():
+            yield f"{indent}level {i.row} ← {i.level}"
+        case GetLevel():
+            yield f"{indent}{i.target} ← level {i.row}"
+        case Count():
+            yield f"{indent}{i.target} ← count {_group(i.table, i.index, i.key, i.level)}"
+        case If():
+            yield f"{indent}if {i.left} {_TESTS[i.test]} {i.right}"
+            yield from _branches(indent, depth, ("then", i.then), ("else", i.otherwise))
+        case Each() | Scan():
+            word = "each" if isinstance(i, Each) else "scan"
+            yield f"{indent}{word} {i.row} in {_group(i.table, i.index, i.key, i.level)}"
+            yield from _block(i.body, depth + 1)
+        case Emit():
+            yield f"{indent}emit {i.channel}: {', '.join(map(str, i.outputs))}"
+        case Call():
+            yield f"{indent}call {i.procedure}({', '.join(map(str, i.arguments))})"
+
+
+def _branches(indent: str, depth: int, *branches: tuple[str, tuple[Instruction, ...]]) -> Iterator[str]:
+    for word, body in branches:
+        if body:
+            yield f"{indent}{word}"
+            yield from _block(body, depth + 1)
+
+
+def _key(key: Iterable[Operand]) -> str:
+    return ", ".join(map(str, key))
+
+
+def _group(table: str, index: int, key: Iterable[Operand], level: int) -> str:
+    floor = f" level ≥ {level}" if level else ""
+    return f"{table}.{index}[{_key(key)}]{floor}"

@@ -1,0 +1,275 @@
+"""The reference interpreter: what programs mean, in plain Python, short and slow.
+
+It is the kernel's specification and its test double. Rows, groups and emitted rows come in the same order as in the
+kernel, so that the two can be compared to the letter.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+
+from everview.kernel.program import (
+    Call,
+    Compute,
+    Count,
+    Cursor,
+    Each,
+    Emit,
+    Find,
+    GetLevel,
+    If,
+    Insert,
+    Instruction,
+    KeyOf,
+    Lit,
+    Math,
+    Operand,
+    Output,
+    Product,
+    Program,
+    Reg,
+    Remove,
+    Scan,
+    SetLevel,
+    Store,
+    Table,
+    Test,
+    ValueOf,
+)
+
+LOWEST, HIGHEST = -(2**63), 2**63 - 1
+
+
+class Fault(Exception):
+    """An update that had to be undone; ``kind`` is overflow or program."""
+
+    def __init__(self, kind: str, message: str, update: int = 0) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.update = update
+
+
+class _Group:
+    """Rows sorted by level, the highest first; ``above[l]`` rows are on level l or above."""
+
+    def __init__(self) -> None:
+        self.rows: list[int] = []
+        self.above = [0, 0, 0]
+
+    def move(self, row: int, before: int, after: int) -> None:
+        """Swap a row over the borders between two levels, one by one."""
+        for level in range(before + 1, after + 1):
+            self._swap(self.rows.index(row), self.above[level])
+            self.above[level] += 1
+        for level in range(before, after, -1):
+            self.above[level] -= 1
+            self._swap(self.rows.index(row), self.above[level])
+
+    def append(self, row: int) -> None:
+        self.rows.append(row)
+        self.above[0] += 1
+
+    def remove(self, row: int) -> None:
+        """The last row takes the place of one that stands on level 0."""
+        self._swap(self.rows.index(row), len(self.rows) - 1)
+        self.rows.pop()
+        self.above[0] -= 1
+
+    def _swap(self, i: int, j: int) -> None:
+        self.rows[i], self.rows[j] = self.rows[j], self.rows[i]
+
+
+class _State:
+    """One table: keys, values and levels by row number, and the groups of each index."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        self.keys: list[tuple[int, ...]] = []
+        self.values: list[list[int]] = []
+        self.levels: list[int] = []
+        self.rows: dict[tuple[int, ...], int] = {}
+        self.groups: list[dict[tuple[int, ...], _Group]] = [{} for _ in table.indexes]
+
+    def group(self, index: int, key: tuple[int, ...]) -> _Group:
+        return self.groups[index].get(key) or _Group()
+
+    def _own_groups(self, row: int) -> Iterator[_Group]:
+        for columns, groups in zip(self.table.indexes, self.groups, strict=True):
+            yield groups.setdefault(tuple(self.keys[row][c] for c in columns), _Group())
+
+    def insert(self, key: tuple[int, ...]) -> int:
+        if key in self.rows:
+            raise Fault("program", f"{self.table.name} has {key} already")
+        row = len(self.keys)
+        self.rows[key] = row
+        self.keys.append(key)
+        self.values.append([0] * len(self.table.values))
+        self.levels.append(0)
+        for group in self._own_groups(row):
+            group.append(row)
+        return row
+
+    def set_level(self, row: int, level: int) -> None:
+        for group in self._own_groups(row):
+            group.move(row, self.levels[row], level)
+        self.levels[row] = level
+
+    def remove(self, row: int) -> None:
+        self.set_level(row, 0)
+        for group in self._own_groups(row):
+            group.remove(row)
+        del self.rows[self.keys[row]]
+        last = len(self.keys) - 1
+        if row != last:
+            for group in self._own_groups(last):
+                group.rows[group.rows.index(last)] = row
+            self.keys[row], self.values[row], self.levels[row] = self.keys[last], self.values[last], self.levels[last]
+            self.rows[self.keys[row]] = row
+        del self.keys[last], self.values[last], self.levels[last]
+
+
+class Reference:
+    """Runs a program; the same calls as the kernel's ``Machine``, with lists for columns."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self._tables = {t.name: _State(t) for t in program.tables}
+        self._channels: dict[str, list[tuple[int, ...]]] = {name: [] for name, _ in program.channels}
+        self._update = 0
+
+    def apply(self, procedure: str, columns: Sequence[Sequence[int]], *, first_update: int = 0) -> None:
+        """Run a procedure once a row; a fault undoes its own update and leaves the earlier ones."""
+        for i, arguments in enumerate(zip(*columns, strict=True)):
+            self._update = first_update + i
+            before = copy.deepcopy((self._tables, self._channels))
+            try:
+                self._call(procedure, arguments)
+            except Fault as fault:
+                self._tables, self._channels = before
+                fault.update = i
+                raise
+
+    def unapply(self, procedure: str, columns: Sequence[Sequence[int]], weight: int, count: int) -> None:
+        """Take the first ``count`` rows back: in reverse order, the weight negated, emitting nothing."""
+        channels = copy.deepcopy(self._channels)
+        for arguments in reversed(list(zip(*columns, strict=True))[:count]):
+            self._call(procedure, [-a if i == weight else a for i, a in enumerate(arguments)])
+        self._channels = channels
+
+    def take(self, channel: str) -> list[list[int]]:
+        """Empty a channel and give back what it held, by columns."""
+        rows, self._channels[channel] = self._channels[channel], []
+        width = dict(self.program.channels)[channel]
+        return [[row[c] for row in rows] for c in range(width)]
+
+    def rows(self, cursor: str, arguments: Sequence[int] = ()) -> list[tuple[int, ...]]:
+        """All rows of a cursor."""
+        found = self.program.cursor(cursor)
+        frame = dict(zip(found.parameters, arguments, strict=True))
+        return list(self._nested(found, 0, frame))
+
+    def dump(self, table: str) -> list[tuple[tuple[int, ...], tuple[int, ...], int]]:
+        """A table's rows in their order: key, values, level."""
+        state = self._tables[table]
+        return [(k, tuple(v), lv) for k, v, lv in zip(state.keys, state.values, state.levels, strict=True)]
+
+    def group(self, table: str, index: int, key: tuple[int, ...]) -> list[int]:
+        """The rows of a group in their order."""
+        return list(self._tables[table].group(index, key).rows)
+
+    def _nested(self, cursor: Cursor, depth: int, frame: dict[Reg, int]) -> Iterator[tuple[int, ...]]:
+        if depth == len(cursor.steps):
+            yield tuple(self._output(o, frame) for o in cursor.outputs)
+            return
+        step = cursor.steps[depth]
+        for row in self._rows(step.table, step.index, step.key, step.level, frame):
+            frame[step.row] = row
+            yield from self._nested(cursor, depth + 1, frame)
+
+    def _call(self, procedure: str, arguments: Sequence[int]) -> None:
+        found = self.program.procedure(procedure)
+        self._run(found.body, dict(zip(found.parameters, arguments, strict=True)))
+
+    def _run(self, body: Sequence[Instruction], frame: dict[Reg, int]) -> None:
+        for instruction in body:
+            self._execute(instruction, frame)
+
+    def _execute(self, i: Instruction, frame: dict[Reg, int]) -> None:
+        match i:
+            case Compute():
+                frame[i.target] = _compute(i.operation, self._word(i.left, frame), self._word(i.right, frame))
+            case Find():
+                row = self._tables[i.table].rows.get(self._key(i.key, frame))
+                if row is None:
+                    self._run(i.missing, frame)
+                else:
+                    frame[i.row] = row
+                    self._run(i.found, frame)
+            case Insert():
+                frame[i.row] = self._tables[i.table].insert(self._key(i.key, frame))
+            case Remove():
+                self._tables[i.table].remove(frame[i.row])
+            case Store():
+                self._tables[i.table].values[frame[i.row]][i.column] = self._word(i.source, frame)
+            case SetLevel():
+                self._tables[i.table].set_level(frame[i.row], i.level)
+            case GetLevel():
+                frame[i.target] = self._tables[i.table].levels[frame[i.row]]
+            case Count():
+                frame[i.target] = self._tables[i.table].group(i.index, self._key(i.key, frame)).above[i.level]
+            case If():
+                holds = _holds(i.test, self._word(i.left, frame), self._word(i.right, frame))
+                self._run(i.then if holds else i.otherwise, frame)
+            case Each() | Scan():
+                for row in self._rows(i.table, i.index, i.key, i.level, frame):
+                    frame[i.row] = row
+                    self._run(i.body, frame)
+            case Emit():
+                self._channels[i.channel].append(tuple(self._output(o, frame) for o in i.outputs))
+            case Call():
+                self._call(i.procedure, [self._word(a, frame) for a in i.arguments])
+
+    def _rows(self, table: str, index: int, key: tuple[Operand, ...], level: int, frame: dict[Reg, int]) -> list[int]:
+        group = self._tables[table].group(index, self._key(key, frame))
+        return group.rows[: group.above[level]]
+
+    def _key(self, key: tuple[Operand, ...], frame: dict[Reg, int]) -> tuple[int, ...]:
+        return tuple(self._word(o, frame) for o in key)
+
+    def _word(self, operand: Operand, frame: dict[Reg, int]) -> int:
+        match operand:
+            case Reg():
+                return frame[operand]
+            case Lit():
+                return operand.value
+            case KeyOf():
+                return self._tables[operand.table].keys[frame[operand.row]][operand.column]
+            case ValueOf():
+                return self._tables[operand.table].values[frame[operand.row]][operand.column]
+            case _:
+                return self._update
+
+    def _output(self, output: Output, frame: dict[Reg, int]) -> int:
+        if not isinstance(output, Product):
+            return self._word(output, frame)
+        result = 1
+        for factor in output.factors:
+            result = _compute(Math.MULTIPLY, result, self._word(factor, frame))
+        return result
+
+
+def _compute(operation: Math, left: int, right: int) -> int:
+    result = {Math.ADD: left + right, Math.SUBTRACT: left - right, Math.MULTIPLY: left * right}[operation]
+    if not LOWEST <= result <= HIGHEST:
+        raise Fault("overflow", f"{left} and {right} leave 64 bits")
+    return result
+
+
+def _holds(test: Test, left: int, right: int) -> bool:
+    return {
+        Test.EQUAL: left == right,
+        Test.NOT_EQUAL: left != right,
+        Test.LESS: left < right,
+        Test.AT_MOST: left <= right,
+    }[test]

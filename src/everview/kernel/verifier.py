@@ -1,0 +1,287 @@
+"""Refuses ill-formed programs: a strategy's bug is found when the program is made, not when it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from everview.kernel.program import (
+    LEVELS,
+    Call,
+    Compute,
+    Count,
+    Cursor,
+    Each,
+    Emit,
+    Find,
+    GetLevel,
+    If,
+    Insert,
+    Instruction,
+    KeyOf,
+    Lit,
+    Operand,
+    Output,
+    Procedure,
+    Product,
+    Program,
+    Reg,
+    Remove,
+    Scan,
+    SetLevel,
+    Store,
+    ValueOf,
+)
+
+WORD = ""
+"""The kind of a register that holds a word; a row handle's kind is the name of its table."""
+
+
+class ProgramError(ValueError):
+    """A program that breaks a rule; the message says where."""
+
+
+def verify(program: Program) -> None:
+    """Check names, widths, kinds of registers, that each is set, what loops change, and that calls end."""
+    _unique("table", [t.name for t in program.tables])
+    _unique("channel", [name for name, _ in program.channels])
+    _unique("procedure", [p.name for p in program.procedures])
+    _unique("cursor", [c.name for c in program.cursors])
+    for table in program.tables:
+        for columns in table.indexes:
+            if len(set(columns)) != len(columns) or not all(0 <= c < len(table.key) for c in columns):
+                raise ProgramError(f"table {table.name}: bad index on columns {columns}")
+    _check_calls(program)
+    for procedure in program.procedures:
+        checker = _Checker(program, f"procedure {procedure.name}")
+        checker.block(procedure.body, dict.fromkeys(procedure.parameters, WORD) | dict(procedure.row_of), frozenset())
+    for cursor in program.cursors:
+        _check_cursor(program, cursor)
+
+
+def _unique(kind: str, names: Sequence[str]) -> None:
+    twice = {n for n in names if names.count(n) > 1}
+    if twice:
+        raise ProgramError(f"two {kind}s are named {min(twice)}")
+
+
+def _check_calls(program: Program) -> None:
+    """No procedure may come back to itself: the kernel's stack is as deep as the program, never as the data."""
+    finished: set[str] = set()
+
+    def visit(name: str, above: tuple[str, ...]) -> None:
+        if name in above:
+            raise ProgramError(f"procedure {name} calls itself: {' → '.join((*above, name))}")
+        if name not in finished:
+            for callee in _called(program.procedure(name).body):
+                if callee not in {p.name for p in program.procedures}:
+                    raise ProgramError(f"procedure {name}: calls {callee}, which is not there")
+                visit(callee, (*above, name))
+            finished.add(name)
+
+    for procedure in program.procedures:
+        visit(procedure.name, ())
+
+
+def _called(body: Iterable[Instruction]) -> list[str]:
+    return [i.procedure for i in _flat(body) if isinstance(i, Call)]
+
+
+def _flat(body: Iterable[Instruction]) -> Iterable[Instruction]:
+    for i in body:
+        yield i
+        match i:
+            case Find():
+                yield from _flat((*i.found, *i.missing))
+            case If():
+                yield from _flat((*i.then, *i.otherwise))
+            case Each() | Scan():
+                yield from _flat(i.body)
+            case _:
+                pass
+
+
+def _touched(program: Program, body: Iterable[Instruction], *, rows_only: bool) -> set[str]:
+    """The tables that a block changes, callees included; ``rows_only``: in which rows come or go."""
+    found: set[str] = set()
+    for i in _flat(body):
+        if isinstance(i, Insert | Remove) or (isinstance(i, Store | SetLevel) and not rows_only):
+            found.add(i.table)
+        elif isinstance(i, Call):
+            found |= _touched(program, program.procedure(i.procedure).body, rows_only=rows_only)
+    return found
+
+
+Frame = dict[Reg, str]
+
+
+class _Checker:
+    """Walks a block with the registers that are set for certain, and their kinds."""
+
+    def __init__(self, program: Program, place: str) -> None:
+        self.program = program
+        self.place = place
+
+    def fault(self, message: str) -> ProgramError:
+        return ProgramError(f"{self.place}: {message}")
+
+    def block(self, body: Sequence[Instruction], frame: Frame, walked: frozenset[str]) -> Frame:
+        """Check a block; gives back the registers set after it. ``walked`` tables must keep their rows."""
+        frame = dict(frame)
+        for instruction in body:
+            self.instruction(instruction, frame, walked)
+        return frame
+
+    def instruction(self, i: Instruction, frame: Frame, walked: frozenset[str]) -> None:
+        match i:
+            case Compute():
+                self.words((i.left, i.right), frame)
+                frame[i.target] = WORD
+            case Find():
+                self.key(i.table, i.key, frame)
+                after = self.block(i.found, {**frame, i.row: i.table}, walked)
+                self.merge(frame, after, self.block(i.missing, frame, walked))
+            case Insert():
+                self.key(i.table, i.key, frame)
+                self.keeps_rows(i.table, walked)
+                frame[i.row] = i.table
+            case Remove():
+                self.row(i.row, i.table, frame)
+                self.keeps_rows(i.table, walked)
+                self.void(i.table, frame)
+            case Store():
+                self.row(i.row, i.table, frame)
+                self.words((i.source,), frame)
+                self.column(i.column, len(self.program.table(i.table).values), f"value of {i.table}")
+            case SetLevel():
+                self.row(i.row, i.table, frame)
+                self.level(i.level)
+            case GetLevel():
+                self.row(i.row, i.table, frame)
+                frame[i.target] = WORD
+            case Count():
+                self.index(i.table, i.index, i.key, frame)
+                self.level(i.level)
+                frame[i.target] = WORD
+            case If():
+                self.words((i.left, i.right), frame)
+                self.merge(frame, self.block(i.then, frame, walked), self.block(i.otherwise, frame, walked))
+            case Each() | Scan():
+                self.loop(i, frame, walked)
+            case Emit():
+                width = dict(self.program.channels).get(i.channel)
+                if width != len(i.outputs):
+                    raise self.fault(f"channel {i.channel} takes {width} words, not {len(i.outputs)}")
+                self.outputs(i.outputs, frame)
+            case Call():
+                self.call(i, frame, walked)
+
+    def loop(self, i: Each | Scan, frame: Frame, walked: frozenset[str]) -> None:
+        self.index(i.table, i.index, i.key, frame)
+        self.level(i.level)
+        if isinstance(i, Scan) and i.table in _touched(self.program, i.body, rows_only=False):
+            raise self.fault(f"a scan's body changes {i.table}, which it walks over: use Each")
+        self.block(i.body, {**frame, i.row: i.table}, walked | {i.table})
+
+    def call(self, i: Call, frame: Frame, walked: frozenset[str]) -> None:
+        callee = self.program.procedure(i.procedure)
+        if len(callee.parameters) != len(i.arguments):
+            raise self.fault(f"{callee.name} takes {len(callee.parameters)} arguments, not {len(i.arguments)}")
+        kinds = dict(callee.row_of)
+        for parameter, argument in zip(callee.parameters, i.arguments, strict=True):
+            if parameter not in kinds:
+                self.words((argument,), frame)
+            elif not isinstance(argument, Reg) or frame.get(argument) != kinds[parameter]:
+                raise self.fault(f"{callee.name} takes a row of {kinds[parameter]} as {parameter}")
+        moved = _touched(self.program, callee.body, rows_only=True)
+        for table in moved & walked:
+            raise self.fault(f"{callee.name} adds or removes rows of {table} inside a loop over it")
+        removed = {j.table for j in _flat_calls(self.program, callee) if isinstance(j, Remove)}
+        for table in removed:
+            self.void(table, frame)
+
+    def void(self, table: str, frame: Frame) -> None:
+        """A removed row voids every handle of its table."""
+        for register in [r for r, kind in frame.items() if kind == table and table != WORD]:
+            del frame[register]
+
+    def merge(self, frame: Frame, one: Frame, other: Frame) -> None:
+        """After two branches only what both set alike is set."""
+        both = {r: kind for r, kind in one.items() if other.get(r) == kind}
+        frame.clear()
+        frame.update(both)
+
+    def keeps_rows(self, table: str, walked: frozenset[str]) -> None:
+        if table in walked:
+            raise self.fault(f"rows of {table} come or go inside a loop over it")
+
+    def words(self, operands: Iterable[Operand], frame: Frame) -> None:
+        for operand in operands:
+            match operand:
+                case Reg():
+                    if frame.get(operand) != WORD:
+                        raise self.fault(f"{operand} holds no word here")
+                case KeyOf():
+                    self.row(operand.row, operand.table, frame)
+                    self.column(operand.column, len(self.program.table(operand.table).key), f"key of {operand.table}")
+                case ValueOf():
+                    self.row(operand.row, operand.table, frame)
+                    width = len(self.program.table(operand.table).values)
+                    self.column(operand.column, width, f"value of {operand.table}")
+                case Lit():
+                    if not -(2**63) <= operand.value < 2**63:
+                        raise self.fault(f"{operand} is no 64-bit word")
+                case _:
+                    pass
+
+    def outputs(self, outputs: Iterable[Output], frame: Frame) -> None:
+        for output in outputs:
+            self.words(output.factors if isinstance(output, Product) else (output,), frame)
+
+    def row(self, register: Reg, table: str, frame: Frame) -> None:
+        self.known(table)
+        if frame.get(register) != table:
+            raise self.fault(f"{register} holds no row of {table} here")
+
+    def known(self, table: str) -> None:
+        if table not in {t.name for t in self.program.tables}:
+            raise self.fault(f"there is no table {table}")
+
+    def key(self, table: str, key: Sequence[Operand], frame: Frame) -> None:
+        self.known(table)
+        if len(key) != len(self.program.table(table).key):
+            raise self.fault(f"a key of {table} has {len(self.program.table(table).key)} words, not {len(key)}")
+        self.words(key, frame)
+
+    def index(self, table: str, index: int, key: Sequence[Operand], frame: Frame) -> None:
+        self.known(table)
+        indexes = self.program.table(table).indexes
+        if not 0 <= index < len(indexes):
+            raise self.fault(f"{table} has no index {index}")
+        if len(key) != len(indexes[index]):
+            raise self.fault(f"index {index} of {table} takes {len(indexes[index])} words, not {len(key)}")
+        self.words(key, frame)
+
+    def column(self, column: int, width: int, what: str) -> None:
+        if not 0 <= column < width:
+            raise self.fault(f"there is no {what} number {column}")
+
+    def level(self, level: int) -> None:
+        if not 0 <= level < LEVELS:
+            raise self.fault(f"there is no level {level}")
+
+
+def _flat_calls(program: Program, procedure: Procedure) -> Iterable[Instruction]:
+    for i in _flat(procedure.body):
+        yield i
+        if isinstance(i, Call):
+            yield from _flat_calls(program, program.procedure(i.procedure))
+
+
+def _check_cursor(program: Program, cursor: Cursor) -> None:
+    checker = _Checker(program, f"cursor {cursor.name}")
+    frame: Frame = dict.fromkeys(cursor.parameters, WORD)
+    for step in cursor.steps:
+        checker.index(step.table, step.index, step.key, frame)
+        checker.level(step.level)
+        frame[step.row] = step.table
+    checker.outputs(cursor.outputs, frame)

@@ -1,0 +1,1 @@
+"""Maintenance strategies: each turns a planned core into a program."""
