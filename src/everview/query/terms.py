@@ -38,7 +38,7 @@ class Const:
         if isinstance(value, bool):
             return "true" if value else "false"
         if isinstance(value, str):
-            return "'" + value.replace("'", "''") + "'"
+            return "'" + value.replace("\\", "\\\\").replace("'", "''") + "'"
         if isinstance(value, bytes):
             return f"X'{value.hex().upper()}'"
         if isinstance(value, datetime):

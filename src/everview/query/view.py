@@ -148,7 +148,8 @@ class SetOperation:
 
     def __str__(self) -> str:
         word = f"{self.operator.value}{' all' if self.all else ''}"
-        return f"{self.left}\n{word}\n{self.right}"
+        right = f"({self.right})" if isinstance(self.right, SetOperation) else str(self.right)
+        return f"{self.left}\n{word}\n{right}"
 
 
 Body: TypeAlias = Block | SetOperation

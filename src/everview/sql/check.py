@@ -1,0 +1,364 @@
+"""The type checker for row expressions: resolves columns, types operators, puts string literals into place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from sqlglot import exp
+
+from everview.query.types import BOOLEAN, INT, INTERVAL, NULL, STRING, TIMESTAMP, DataType, Kind, common_type
+from everview.sql import functions
+from everview.sql.aggregates import AggregateCall, read_aggregate
+from everview.sql.datatypes import arithmetic, can_cast, read_type
+from everview.sql.literals import coerce, is_string_literal, literal_type
+from everview.sql.names import Cell, Scope
+from everview.sql.refuse import refuse_expression, refuse_subquery
+
+
+class Typed(NamedTuple):
+    """An expression's type, and whether it is NULL only where one of its columns is."""
+
+    type: DataType
+    strict: bool = True
+
+
+_SIGNS: dict[type[exp.Expr], str] = {
+    exp.Add: "+",
+    exp.Sub: "-",
+    exp.Mul: "*",
+    exp.Div: "/",
+    exp.Mod: "%",
+    exp.IntDiv: "div",
+}
+_COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ)
+_BITWISE = (exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor, exp.BitwiseLeftShift, exp.BitwiseRightShift)
+_LIKES = (exp.Like, exp.ILike, exp.RegexpLike)
+_DATE_UNITS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY")
+_EXTRACTS = frozenset(
+    "YEAR QUARTER MONTH WEEK DAY DAYOFWEEK DAYOFMONTH DOW DAYOFYEAR DOY HOUR MINUTE SECOND YEAROFWEEK".split()
+)
+
+
+class Checker:
+    """Checks the expressions of one clause. ``cells`` and ``calls`` remember what its nodes turned out to be."""
+
+    def __init__(self, scope: Scope, place: str, allow_aggregates: bool = False) -> None:
+        self.scope = scope
+        self.source = scope.source
+        self.place = place
+        self.allow_aggregates = allow_aggregates
+        self.cells: dict[int, Cell] = {}
+        self.calls: dict[int, AggregateCall] = {}
+        self._kept: list[exp.Expr] = []  # ids are only good while their nodes live
+        self._inside_aggregate = False
+
+    def boolean(self, node: exp.Expr) -> Typed:
+        """Check a condition."""
+        typed = self.check(node)
+        if not (typed.type.kind is Kind.BOOLEAN or typed.type.is_open):
+            raise self.source.mismatch(
+                f"{self.place} needs a condition, and this is {typed.type}", node, hint="compare it with something"
+            )
+        return typed
+
+    def check(self, node: exp.Expr) -> Typed:
+        """The type of an expression; raises for whatever is wrong inside it."""
+        literal = literal_type(node)
+        if literal is not None:
+            return Typed(literal, literal is not NULL)
+        for kind, rule in _RULES:
+            if isinstance(node, kind):
+                return rule(self, node)
+        raise refuse_expression(self.source, node)
+
+    def _all(self, nodes: Sequence[exp.Expr]) -> tuple[list[DataType], bool]:
+        typed = [self.check(n) for n in nodes]
+        return [t.type for t in typed], all(t.strict for t in typed)
+
+    def _column(self, node: exp.Expr) -> Typed:
+        assert isinstance(node, exp.Column)
+        if isinstance(node.this, exp.Star):
+            raise self.source.syntax("* may only stand in a SELECT list or in COUNT(*)", node)
+        if node.name.lower() in functions.NON_DETERMINISTIC and not node.table and not self._is_column(node):
+            raise self._non_deterministic(node.name, node)
+        known = node.meta.get("cell")  # a star's column is resolved already
+        cell = known if isinstance(known, Cell) else self.scope.resolve(node)
+        self.cells[id(node)] = cell
+        self._kept.append(node)
+        return Typed(cell.type, cell.strict)
+
+    def _is_column(self, node: exp.Column) -> bool:
+        return any(scope.find(node) is not None for scope in self.scope.outward())
+
+    def _non_deterministic(self, name: str, node: exp.Expr) -> Exception:
+        return self.source.unsupported(
+            "non-deterministic function",
+            node,
+            message=f"{name.lower()} gives another value each time: a view cannot be kept fresh with it",
+            hint="put the value into a column of a table",
+        )
+
+    def _paren(self, node: exp.Expr) -> Typed:
+        return self.check(node.this)
+
+    def _negation(self, node: exp.Expr) -> Typed:
+        typed = self.check(node.this)
+        ok = typed.type.is_numeric or typed.type.is_open or typed.type.kind is Kind.INTERVAL
+        if not ok or (isinstance(node, exp.BitwiseNot) and not (typed.type.is_integer or typed.type.is_open)):
+            raise self.source.mismatch(f"a minus needs a number, and this is {typed.type}", node.this)
+        return typed
+
+    def _arithmetic(self, node: exp.Expr) -> Typed:
+        left, right = self.check(node.this), self.check(node.expression)
+        sign = _SIGNS[type(node)]
+        l_type, r_type = (
+            self._exact(node.this, left.type, right.type),
+            self._exact(node.expression, right.type, left.type),
+        )
+        result = arithmetic(sign, l_type, r_type)
+        if result is None:
+            raise self.source.mismatch(
+                f"{left.type} {sign} {right.type} makes no sense", node, hint="CAST one side, or use a function"
+            )
+        if result.kind is Kind.DATE and self._has_time(node):
+            result = TIMESTAMP
+        return Typed(result, left.strict and right.strict and sign in "+-*")
+
+    @staticmethod
+    def _exact(node: exp.Expr, type_: DataType, other: DataType) -> DataType:
+        """An integer literal beside a decimal counts with its own digits only, as in Spark."""
+        if other.kind is Kind.DECIMAL and isinstance(node, exp.Literal) and node.name.isdigit():
+            return DataType(Kind.DECIMAL, len(node.name), 0)
+        return type_
+
+    @staticmethod
+    def _has_time(node: exp.Expr) -> bool:
+        units = [str(i.args.get("unit") or "").upper() for i in node.find_all(exp.Interval)]
+        return any(not unit.startswith(_DATE_UNITS) for unit in units)
+
+    def _bitwise(self, node: exp.Expr) -> Typed:
+        (left, right), strict = self._all([node.this, node.expression])
+        for side, type_ in ((node.this, left), (node.expression, right)):
+            if not (type_.is_integer or type_.is_open):
+                raise self.source.mismatch(f"bits of {type_} cannot be combined", side, hint="use integers")
+        return Typed(common_type(left, right) or left, strict)
+
+    def _comparison(self, node: exp.Expr) -> Typed:
+        strict = self.compare([node.this, node.expression], node)
+        return Typed(BOOLEAN, strict)
+
+    def compare(self, nodes: Sequence[exp.Expr], whole: exp.Expr) -> bool:
+        """Check that all can be compared with the first; string literals take the others' type."""
+        types, strict = self._all(nodes)
+        known = zip(nodes, types, strict=True)
+        model = next((t for n, t in known if t.kind is not Kind.NULL and not is_string_literal(n)), None)
+        for index, node in enumerate(nodes):
+            if model is None:
+                break
+            if is_string_literal(node) and model.kind not in (Kind.STRING, Kind.ANY):
+                coerce(node, model, self.source)
+                types[index] = model
+            elif common_type(types[index], model) is None:
+                raise self.source.mismatch(
+                    f"{model} and {types[index]} cannot be compared",
+                    whole if isinstance(whole, exp.Binary) else node,
+                    hint="CAST one of the two",
+                )
+        return strict
+
+    def _logic(self, node: exp.Expr) -> Typed:
+        word = type(node).__name__.upper()
+        strict = True
+        for side in (node.this, node.expression) if isinstance(node, exp.Connector) else (node.this,):
+            typed = self.check(side)
+            if not (typed.type.kind is Kind.BOOLEAN or typed.type.is_open):
+                raise self.source.mismatch(f"{word} needs conditions, and this is {typed.type}", side)
+            strict = strict and typed.strict
+        return Typed(BOOLEAN, strict)
+
+    def _is(self, node: exp.Expr) -> Typed:
+        typed = self.check(node.this)
+        if not isinstance(node.expression, exp.Null | exp.Boolean):
+            raise self.source.syntax("IS takes NULL, TRUE or FALSE", node.expression)
+        if isinstance(node.expression, exp.Boolean) and not (typed.type.kind is Kind.BOOLEAN or typed.type.is_open):
+            raise self.source.mismatch(f"IS TRUE needs a condition, and this is {typed.type}", node.this)
+        return Typed(BOOLEAN)
+
+    def _in(self, node: exp.Expr) -> Typed:
+        if node.args.get("query"):
+            raise refuse_subquery(self.source, node)
+        if not node.expressions:
+            raise self.source.syntax("IN needs a list in parentheses", node, hint="write x IN (1, 2, 3)")
+        return Typed(BOOLEAN, self.compare([node.this, *node.expressions], node))
+
+    def _between(self, node: exp.Expr) -> Typed:
+        return Typed(BOOLEAN, self.compare([node.this, node.args["low"], node.args["high"]], node))
+
+    def _like(self, node: exp.Expr) -> Typed:
+        if isinstance(node.expression, exp.Any | exp.All | exp.Tuple):
+            raise self.source.unsupported("LIKE ANY", node, hint="write LIKE … OR LIKE …")
+        strict = True
+        for side in (node.this, node.expression):
+            typed = self.check(side)
+            if not (typed.type.kind is Kind.STRING or typed.type.is_open):
+                raise self.source.mismatch(f"LIKE needs strings, and this is {typed.type}", side, hint="CAST it")
+            strict = strict and typed.strict
+        return Typed(BOOLEAN, strict)
+
+    def _escape(self, node: exp.Expr) -> Typed:
+        return self.check(node.this)
+
+    def _concatenation(self, node: exp.Expr) -> Typed:
+        types, strict = self._all(list(node.expressions) or [node.this, node.expression])
+        for type_ in types:
+            if type_.kind is Kind.INTERVAL:
+                raise self.source.mismatch("an interval cannot be concatenated", node)
+        return Typed(STRING, strict)
+
+    def _case(self, node: exp.Expr) -> Typed:
+        subject = node.args.get("this")
+        for branch in node.args["ifs"]:
+            if subject is not None:
+                self.compare([subject, branch.this], branch.this)
+            else:
+                Checker.boolean(self._named("WHEN"), branch.this)
+        values = [branch.args["true"] for branch in node.args["ifs"]]
+        default = node.args.get("default")
+        return Typed(self._united([*values, default] if default else values, "branches of CASE"), False)
+
+    def _named(self, place: str) -> Checker:
+        other = Checker(self.scope, place, self.allow_aggregates)
+        other.cells, other.calls, other._kept = self.cells, self.calls, self._kept
+        other._inside_aggregate = self._inside_aggregate
+        return other
+
+    def _united(self, nodes: Sequence[exp.Expr], what: str) -> DataType:
+        result = self.check(nodes[0]).type
+        for node in nodes[1:]:
+            type_ = self.check(node).type
+            united = common_type(result, type_)
+            if united is None:
+                raise self.source.mismatch(
+                    f"the {what} have types {result} and {type_}, which do not go together", node, hint="CAST one"
+                )
+            result = united
+        return result
+
+    def _cast(self, node: exp.Expr) -> Typed:
+        typed = self.check(node.this)
+        target = read_type(node.args["to"], self.source)
+        if not can_cast(typed.type, target):
+            raise self.source.mismatch(f"{typed.type} cannot be cast to {target}", node.this)
+        if is_string_literal(node.this) and target.is_temporal:
+            coerce(node.this.copy(), target, self.source)
+            return Typed(target)
+        same = typed.type.is_numeric and target.is_numeric and typed.type.is_integer
+        return Typed(target, typed.strict and (same or target == STRING))
+
+    def _interval(self, node: exp.Expr) -> Typed:
+        if node.this is not None and not isinstance(node.this, exp.Literal):
+            self.check(node.this)
+        return Typed(INTERVAL)
+
+    def _binary(self, node: exp.Expr) -> Typed:
+        return Typed(DataType(Kind.BINARY), bool(node.this))
+
+    def _extract(self, node: exp.Expr) -> Typed:
+        typed = self.check(node.expression)
+        field = node.this.name.upper()
+        if field.rstrip("S") not in _EXTRACTS and field not in _EXTRACTS:
+            raise self.source.unknown("date part", field, node, sorted(_EXTRACTS), "the parts are")
+        if not (typed.type.is_temporal or typed.type.is_open or typed.type.kind in (Kind.STRING, Kind.INTERVAL)):
+            raise self.source.mismatch(f"EXTRACT needs a date or timestamp, and this is {typed.type}", node.expression)
+        return Typed(DataType(Kind.DECIMAL, 8, 6) if field == "SECOND" else INT, typed.strict)
+
+    def _strings(self, node: exp.Expr) -> Typed:
+        if isinstance(node, exp.Substring) and node.args.get("start") is None:
+            raise self.source.mismatch("substring takes 2 to 3 arguments, and here are 1", node)
+        parts = [node.args[k] for k in ("this", "expression", "substr", "start", "length") if node.args.get(k)]
+        strict = True
+        for index, part in enumerate(parts):
+            typed = self.check(part)
+            wanted = "i" if isinstance(node, exp.Substring) and index else "s"
+            if not functions.accepts(wanted, typed.type):
+                what = "an integer" if wanted == "i" else "a string"
+                name = "substring" if isinstance(node, exp.Substring) else "this function"
+                raise self.source.mismatch(
+                    f"{name} takes {what} as argument {index + 1}, and this is {typed.type}", part, hint="CAST it"
+                )
+            strict = strict and typed.strict
+        return Typed(INT if isinstance(node, exp.StrPosition) else STRING, strict)
+
+    def _call(self, node: exp.Expr) -> Typed:
+        assert isinstance(node, exp.Anonymous)
+        name = node.name.lower()
+        if name in functions.NON_DETERMINISTIC or (name == "unix_timestamp" and not node.expressions):
+            raise self._non_deterministic(name, node)
+        if name == "exists":
+            raise self.source.syntax("EXISTS needs a subquery", node, hint="write EXISTS (SELECT …)")
+        if name in functions.GENERATORS:
+            raise self.source.unsupported(name.upper(), node, hint="store one row an element in a table")
+        if name in functions.WINDOW_FUNCTIONS:
+            raise self.source.unsupported("window function", node)
+        types, strict = self._all(node.expressions)
+        return Typed(functions.call_type(node, types, self.source), strict and functions.is_strict(name))
+
+    def _aggregate(self, node: exp.Expr) -> Typed:
+        call = read_aggregate(self.source, node)
+        if call is None:
+            if isinstance(node, exp.Filter):
+                raise self.source.aggregation("FILTER belongs to an aggregate", node)
+            return self._call(node)
+        if self._inside_aggregate:
+            raise self.source.aggregation(
+                f"{call.name} inside another aggregate", node, hint="compute the inner one in a subquery in FROM"
+            )
+        if not self.allow_aggregates:
+            hint = "move the condition to HAVING" if self.place in ("WHERE", "ON") else None
+            raise self.source.aggregation(f"{call.name} is an aggregate: it cannot stand in {self.place}", node, hint)
+        self._inside_aggregate = True
+        argument = self.check(call.argument).type if call.argument is not None else None
+        if call.condition is not None:
+            self._named("FILTER").boolean(call.condition)
+        self._inside_aggregate = False
+        type_ = functions.aggregate_type(call.function, argument)
+        if type_ is None:
+            needs = "values that have an order" if call.name in ("min", "max") else "numbers"
+            raise self.source.mismatch(f"{call.name} needs {needs}, and this is {argument}", call.argument or node)
+        self.calls[id(node)] = call.typed(type_)
+        self._kept.append(node)
+        return Typed(type_, call.name in ("count", "count_if"))
+
+    def _subquery(self, node: exp.Expr) -> Typed:
+        raise refuse_subquery(self.source, node, self.scope)
+
+    def _now(self, node: exp.Expr) -> Typed:
+        raise self._non_deterministic(node.sql().rstrip("()"), node)
+
+
+_Rule = Callable[[Checker, exp.Expr], Typed]
+_RULES: tuple[tuple[type[exp.Expr] | tuple[type[exp.Expr], ...], _Rule], ...] = (
+    (exp.Column, Checker._column),
+    (exp.Paren, Checker._paren),
+    ((exp.Neg, exp.BitwiseNot), Checker._negation),
+    (tuple(_SIGNS), Checker._arithmetic),
+    (_BITWISE, Checker._bitwise),
+    (_COMPARISONS, Checker._comparison),
+    ((exp.And, exp.Or, exp.Xor, exp.Not), Checker._logic),
+    (exp.Is, Checker._is),
+    (exp.In, Checker._in),
+    (exp.Between, Checker._between),
+    (_LIKES, Checker._like),
+    (exp.Escape, Checker._escape),
+    ((exp.DPipe, exp.Concat), Checker._concatenation),
+    (exp.Case, Checker._case),
+    ((exp.Cast, exp.TryCast), Checker._cast),
+    (exp.Interval, Checker._interval),
+    (exp.HexString, Checker._binary),
+    (exp.Extract, Checker._extract),
+    ((exp.Substring, exp.Trim, exp.StrPosition), Checker._strings),
+    ((exp.Anonymous, exp.Filter), Checker._aggregate),
+    ((exp.Subquery, exp.Exists, exp.Query, exp.SubqueryPredicate), Checker._subquery),
+    ((exp.CurrentDate, exp.CurrentTimestamp, exp.CurrentTime, exp.CurrentUser, exp.SessionUser), Checker._now),
+)

@@ -1,0 +1,134 @@
+"""WHERE and ON: each conjunct becomes a unification, a semi-join, a NOT NULL, or a predicate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sqlglot import exp
+
+from everview.query.terms import Expression, Var
+from everview.sql.semijoin import semi_join
+from everview.sql.session import Rows, written
+
+
+def add_condition(rows: Rows, condition: exp.Expr, place: str) -> None:
+    """Add all conjuncts of a condition to the body."""
+    for conjunct in _conjuncts(condition):
+        if isinstance(conjunct, exp.Or) and conjunct.find(exp.Query) is None:
+            rows.condition(conjunct, place)  # as a whole, before anything in it is absorbed
+        for part in _factored(conjunct):
+            _add_conjunct(rows, part, place)
+
+
+def _conjuncts(node: exp.Expr) -> Iterator[exp.Expr]:
+    bare = node
+    while isinstance(bare, exp.Paren):
+        bare = bare.this
+    if isinstance(bare, exp.And):
+        # Long chains lean to the left: walk them without recursion.
+        chain: list[exp.Expr] = []
+        while isinstance(bare, exp.And):
+            chain.append(bare.expression)
+            bare = bare.this
+        yield from _conjuncts(bare)
+        for part in reversed(chain):
+            yield from _conjuncts(part)
+    else:
+        yield bare
+
+
+def _factored(node: exp.Expr) -> list[exp.Expr]:
+    """``(p AND a) OR (p AND b)`` as ``p`` and ``a OR b``: a join condition repeated in every branch is one still."""
+    if not isinstance(node, exp.Or):
+        return [node]
+    branches = [list(_conjuncts(branch)) for branch in _disjuncts(node)]
+    common = [part for part in branches[0] if all(part in other for other in branches[1:])]
+    if not common:
+        return [node]
+    rests = [[part for part in branch if part not in common] for branch in branches]
+    if not all(rests):  # p OR (p AND a) is p
+        return common
+    return [*common, exp.or_(*(exp.and_(*rest, copy=False) for rest in rests), copy=False)]
+
+
+def _disjuncts(node: exp.Expr) -> Iterator[exp.Expr]:
+    bare = node
+    while isinstance(bare, exp.Paren):
+        bare = bare.this
+    chain: list[exp.Expr] = []
+    while isinstance(bare, exp.Or):
+        chain.append(bare.expression)
+        bare = bare.this
+    if not chain:
+        yield bare
+        return
+    yield from _disjuncts(bare)
+    for part in reversed(chain):
+        yield from _disjuncts(part)
+
+
+def _add_conjunct(rows: Rows, node: exp.Expr, place: str) -> None:
+    if isinstance(node, exp.Exists) or (isinstance(node, exp.In) and node.args.get("query")):
+        semi_join(rows, node)
+        return
+    if isinstance(node, exp.EQ) and isinstance(node.this, exp.Tuple) and isinstance(node.expression, exp.Tuple):
+        lefts, rights = node.this.expressions, node.expression.expressions
+        if len(lefts) != len(rights):
+            raise rows.source.mismatch(f"a row of {len(lefts)} is compared with a row of {len(rights)}", node)
+        for left, right in zip(lefts, rights, strict=True):
+            _add_conjunct(rows, exp.EQ(this=left, expression=right), place)
+        return
+    checker = rows.checker(place)
+    typed = checker.boolean(node)
+    whole = written(node, checker, typed.type)
+    if isinstance(node, exp.EQ):
+        left = written(node.this.unnest(), checker, checker.check(node.this).type)
+        right = written(node.expression.unnest(), checker, checker.check(node.expression).type)
+        _equate(rows, left, right, whole, node)
+        return
+    subject = _not_null_subject(node)
+    if subject is not None:
+        value = written(subject, checker, checker.check(subject).type).term
+        if isinstance(value, Var) and rows.body.owns(Expression.of(value)):
+            rows.body.refuse_null(value)
+            return
+    require(rows, whole, node)
+
+
+def _not_null_subject(node: exp.Expr) -> exp.Expr | None:
+    """x, for x IS NOT NULL."""
+    if isinstance(node, exp.Not):
+        inner = node.this.unnest()
+        if isinstance(inner, exp.Is) and isinstance(inner.expression, exp.Null):
+            subject: exp.Expr = inner.this.unnest()
+            return subject
+    return None
+
+
+def _equate(rows: Rows, left: Expression, right: Expression, whole: Expression, node: exp.Expr) -> None:
+    body = rows.body
+    if body.owns(whole):
+        body.equate(left, right, whole)
+    elif body.is_foreign(whole):
+        rows.outer_conditions.append(whole)
+    elif body.owns(left) and body.is_foreign(right):
+        rows.correlations.append((left, right, node))
+    elif body.owns(right) and body.is_foreign(left):
+        rows.correlations.append((right, left, node))
+    else:
+        require(rows, whole, node)
+
+
+def require(rows: Rows, predicate: Expression, node: exp.Expr) -> None:
+    """Add a predicate; one that mixes the query's columns with an outer query's is refused."""
+    if rows.body.owns(predicate):
+        rows.body.require(predicate)
+    elif rows.body.is_foreign(predicate):
+        rows.outer_conditions.append(predicate)
+    else:
+        raise rows.source.unsupported(
+            "correlated inequality in EXISTS",
+            node,
+            message="only equalities may tie a subquery to the query around it",
+            hint="join the two in FROM, with SELECT DISTINCT if copies must not count",
+        )

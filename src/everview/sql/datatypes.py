@@ -1,0 +1,164 @@
+"""Types in SQL text: reading them, and the result types of arithmetic as Spark computes them."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+from sqlglot.expressions import DType
+
+from everview.query.types import DOUBLE, INT, INTERVAL, STRING, DataType, Kind, as_decimal, common_type, decimal
+from everview.sql.source import Source
+
+_KINDS = {
+    DType.BOOLEAN: Kind.BOOLEAN,
+    DType.TINYINT: Kind.TINYINT,
+    DType.SMALLINT: Kind.SMALLINT,
+    DType.INT: Kind.INT,
+    DType.BIGINT: Kind.BIGINT,
+    DType.FLOAT: Kind.FLOAT,
+    DType.DOUBLE: Kind.DOUBLE,
+    DType.DECIMAL: Kind.DECIMAL,
+    DType.TEXT: Kind.STRING,
+    DType.VARCHAR: Kind.STRING,
+    DType.CHAR: Kind.STRING,
+    DType.NCHAR: Kind.STRING,
+    DType.NVARCHAR: Kind.STRING,
+    DType.BINARY: Kind.BINARY,
+    DType.VARBINARY: Kind.BINARY,
+    DType.DATE: Kind.DATE,
+    DType.TIMESTAMP: Kind.TIMESTAMP,
+    DType.TIMESTAMPTZ: Kind.TIMESTAMP,
+    DType.TIMESTAMPLTZ: Kind.TIMESTAMP,
+    DType.TIMESTAMPNTZ: Kind.TIMESTAMP_NTZ,
+    DType.INTERVAL: Kind.INTERVAL,
+    DType.NULL: Kind.NULL,
+}
+
+
+def read_type(node: exp.Expr, source: Source, where: exp.Expr | None = None) -> DataType:
+    """The type that a type name means; nested and other types are refused, at ``where`` if given."""
+    kind = _KINDS.get(node.this) if isinstance(node, exp.DataType) else None
+    if kind is None or node.args.get("nested"):
+        name = node.this.value if isinstance(node, exp.DataType) and isinstance(node.this, DType) else node.sql()
+        if isinstance(node, exp.DataType) and node.this in (DType.UNKNOWN, DType.USERDEFINED):
+            name = node.sql()
+        raise source.unsupported(
+            f"{name} type",
+            where or source.clause(node.parent or node, None, (name.split("<")[0],)),
+            message=f"columns of type {name} are not supported",
+            hint="use BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, DECIMAL(p, s), STRING, BINARY, DATE, "
+            "TIMESTAMP or TIMESTAMP_NTZ",
+        )
+    if kind is not Kind.DECIMAL:
+        return DataType(kind)
+    sizes = [int(size.name) for size in node.expressions if size.name.isdigit()]
+    precision, scale = (sizes + [10, 0][len(sizes) :])[:2]
+    if not 1 <= precision <= 38 or scale > precision:
+        raise source.mismatch(
+            f"DECIMAL({precision}, {scale}) is not a type", node, hint="1 ≤ precision ≤ 38 and 0 ≤ scale ≤ precision"
+        )
+    return decimal(precision, scale)
+
+
+def spark_name(type_: DataType) -> str:
+    """The type as CAST writes it."""
+    return {Kind.NULL: "STRING", Kind.ANY: "STRING"}.get(type_.kind, str(type_))
+
+
+def same_word(left: DataType, right: DataType) -> bool:
+    """True if equal values of the two types are equal as stored words, so that a join need not convert them."""
+    if left.is_open or right.is_open or (left.is_integer and right.is_integer):
+        return True
+    return left.kind is right.kind and (left.kind is not Kind.DECIMAL or left.scale == right.scale)
+
+
+def arithmetic(operator: str, left: DataType, right: DataType) -> DataType | None:
+    """The type of ``left operator right`` for + - * / % div; None if there is none."""
+    if left.is_open and right.is_open:
+        return DOUBLE if operator == "/" else left
+    if left.is_open or right.is_open:
+        known = right if left.is_open else left
+        if known.is_numeric:
+            return arithmetic(operator, known, known)
+        left = left if not left.is_open else (INTERVAL if operator == "+" else known)
+        right = right if not right.is_open else INTERVAL
+    if left.is_numeric and right.is_numeric:
+        return _numeric(operator, left, right)
+    return _temporal(operator, left, right)
+
+
+def _numeric(operator: str, left: DataType, right: DataType) -> DataType | None:
+    if operator == "div":
+        return DataType(Kind.BIGINT)
+    if Kind.DECIMAL in (left.kind, right.kind) and not {left.kind, right.kind} & {Kind.FLOAT, Kind.DOUBLE}:
+        return _decimal(operator, as_decimal(left), as_decimal(right))
+    return DOUBLE if operator == "/" else common_type(left, right)
+
+
+def _decimal(operator: str, left: DataType, right: DataType) -> DataType:
+    p1, s1, p2, s2 = left.precision, left.scale, right.precision, right.scale
+    scale = max(s1, s2)
+    if operator in "+-":
+        return _adjusted(max(p1 - s1, p2 - s2) + scale + 1, scale)
+    if operator == "*":
+        return _adjusted(p1 + p2 + 1, s1 + s2)
+    if operator == "/":
+        scale = max(6, s1 + p2 + 1)
+        return _adjusted(p1 - s1 + s2 + scale, scale)
+    return _adjusted(min(p1 - s1, p2 - s2) + scale, scale)
+
+
+def _adjusted(precision: int, scale: int) -> DataType:
+    """Spark's DecimalType.adjustPrecisionScale: above 38 digits, give up scale before whole digits."""
+    if precision <= 38:
+        return decimal(precision, scale)
+    return decimal(38, max(38 - (precision - scale), min(scale, 6)))
+
+
+def _temporal(operator: str, left: DataType, right: DataType) -> DataType | None:
+    if operator == "-" and left.is_temporal and right.is_temporal:
+        return INTERVAL
+    if operator == "+" and right.is_temporal:
+        left, right = right, left
+    if operator in "+-" and left.is_temporal:
+        if right.kind is Kind.INTERVAL:
+            return left
+        if left.kind is Kind.DATE and right.is_integer:
+            return left
+    if operator in "+-" and left.kind is right.kind is Kind.INTERVAL:
+        return INTERVAL
+    if operator in "*/" and left.kind is Kind.INTERVAL and right.is_numeric:
+        return INTERVAL
+    if operator == "*" and right.kind is Kind.INTERVAL and left.is_numeric:
+        return INTERVAL
+    return None
+
+
+def sum_type(type_: DataType) -> DataType:
+    """The type of SUM over a number."""
+    if type_.kind is Kind.DECIMAL:
+        return decimal(type_.precision + 10, type_.scale)
+    return DataType(Kind.BIGINT) if type_.is_integer else type_ if type_.is_open else DOUBLE
+
+
+def avg_type(type_: DataType) -> DataType:
+    """The type of AVG over a number."""
+    return _adjusted(type_.precision + 4, type_.scale + 4) if type_.kind is Kind.DECIMAL else DOUBLE
+
+
+def can_cast(source: DataType, target: DataType) -> bool:
+    """True if CAST makes sense between the two types."""
+    if source.is_open or STRING in (source, target) or source == target:
+        return True
+    if (source.is_numeric or source.kind is Kind.BOOLEAN) and (target.is_numeric or target.kind is Kind.BOOLEAN):
+        return True
+    if source.is_temporal and target.is_temporal:
+        return True
+    return Kind.TIMESTAMP in (source.kind, target.kind) and (source.is_numeric or target.is_numeric)
+
+
+def integer_literal(digits: str) -> DataType:
+    """The type of an integer as written: the first of INT, BIGINT, DECIMAL that holds it."""
+    value = int(digits)
+    if value < 2**31:
+        return INT
+    return DataType(Kind.BIGINT) if value < 2**63 else decimal(len(digits), 0)

@@ -1,0 +1,222 @@
+"""CREATE TABLE: columns, keys, foreign keys, and CHECK (column IN (…)) as a small domain."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from sqlglot import exp
+
+from everview.errors import SchemaError
+from everview.query.schema import Column, ForeignKey, Schema, SmallDomain, Table
+from everview.query.terms import Const
+from everview.query.types import DataType, common_type
+from everview.sql.datatypes import read_type
+from everview.sql.literals import constant, is_string_literal, literal_type, parse_string
+from everview.sql.source import Source
+
+
+@dataclass
+class _Draft:
+    """A table in the making, with the places of its constraints for errors that are found later."""
+
+    name: str
+    columns: list[Column] = field(default_factory=list)
+    primary_key: tuple[str, ...] = ()
+    checks: list[exp.Expr] = field(default_factory=list)
+    places: dict[str, exp.Expr] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class References:
+    """A table's foreign keys with their places: they can only be checked once all tables are read."""
+
+    table: str
+    keys: tuple[tuple[ForeignKey, exp.Expr], ...]
+
+
+def create_table(source: Source, statement: exp.Expr, schema: Schema) -> tuple[Table, References]:
+    """The table that a CREATE TABLE statement makes."""
+    target = statement.this
+    if not isinstance(target, exp.Schema):
+        raise source.schema("CREATE TABLE needs a list of columns", target, hint="CREATE TABLE t (a INT, b STRING)")
+    if statement.args.get("expression"):
+        raise source.unsupported(
+            "CREATE TABLE AS SELECT",
+            source.keyword(statement.expression, "AS"),
+            hint="use CREATE MATERIALIZED VIEW … AS SELECT …",
+        )
+    draft = _Draft(".".join(p.name for p in target.this.parts))
+    if draft.name in schema:
+        raise source.schema(f"table {draft.name} is created twice", target.this, hint="rename one of the two")
+    keys: list[tuple[ForeignKey, exp.Expr]] = []
+    for part in target.expressions:
+        if isinstance(part, exp.ColumnDef):
+            _column(source, draft, part, keys)
+        else:
+            _constraint(source, draft, part, keys)
+    if not draft.columns:
+        raise source.schema(f"table {draft.name} has no columns", target.this, hint="give it at least one")
+    key = {c.lower() for c in draft.primary_key}
+    columns = tuple(replace(c, nullable=c.nullable and c.name.lower() not in key) for c in draft.columns)
+    domains = tuple(_domain(source, draft, columns, check) for check in draft.checks)
+    try:
+        table = Table(draft.name, columns, draft.primary_key, tuple(k for k, _ in keys), domains)
+    except SchemaError as error:
+        raise error.located(source.position(target), source.text) from None
+    return table, References(draft.name, tuple(keys))
+
+
+def _column(source: Source, draft: _Draft, node: exp.ColumnDef, keys: list[tuple[ForeignKey, exp.Expr]]) -> None:
+    name, kind = node.name, node.args.get("kind")
+    if kind is None:
+        raise source.schema(f"column {name} has no type", node, hint=f"write {name} INT, or another type")
+    if name.lower() in draft.places:
+        raise source.schema(f"table {draft.name} has two columns named {name}", node, hint="rename one of them")
+    draft.places[name.lower()] = node
+    type_ = read_type(kind, source)
+    nullable = True
+    for constraint in node.args.get("constraints") or ():
+        inner = constraint.kind
+        if isinstance(inner, exp.NotNullColumnConstraint):
+            nullable = bool(inner.args.get("allow_null"))
+        elif isinstance(inner, exp.PrimaryKeyColumnConstraint):
+            _primary_key(source, draft, [name], node)
+        elif isinstance(inner, exp.Reference):
+            keys.append((_reference([name], inner), node))
+        elif isinstance(inner, exp.CheckColumnConstraint):
+            draft.checks.append(inner.this)
+        elif not isinstance(inner, exp.CommentColumnConstraint):
+            word = type(inner).__name__.replace("ColumnConstraint", "").upper()
+            raise source.unsupported(
+                f"{word} constraint", node, hint="NOT NULL, PRIMARY KEY, REFERENCES and CHECK work"
+            )
+    draft.columns.append(Column(name, type_, nullable))
+
+
+def _constraint(source: Source, draft: _Draft, node: exp.Expr, keys: list[tuple[ForeignKey, exp.Expr]]) -> None:
+    if isinstance(node, exp.Constraint):
+        for inner in node.expressions:
+            _constraint(source, draft, inner, keys)
+    elif isinstance(node, exp.PrimaryKey):
+        names = [(e.this if isinstance(e, exp.Ordered) else e) for e in node.expressions]
+        for name in names:
+            _known(source, draft, name)
+        _primary_key(source, draft, [n.name for n in names], node)
+    elif isinstance(node, exp.ForeignKey):
+        for name in node.expressions:
+            _known(source, draft, name)
+        reference = node.args.get("reference")
+        if reference is None:
+            raise source.schema("a foreign key needs REFERENCES", node, hint="FOREIGN KEY (a) REFERENCES t (b)")
+        keys.append((_reference([e.name for e in node.expressions], reference), node))
+    elif isinstance(node, exp.CheckColumnConstraint):
+        draft.checks.append(node.this)
+    elif isinstance(node, exp.Identifier | exp.Column):
+        raise source.schema(f"column {node.name} has no type", node, hint=f"write {node.name} INT, or another type")
+    else:
+        word = type(node).__name__.replace("ColumnConstraint", "").upper()
+        raise source.unsupported(f"{word} constraint", node, hint="PRIMARY KEY, FOREIGN KEY and CHECK work")
+
+
+def _known(source: Source, draft: _Draft, name: exp.Expr) -> None:
+    if name.name.lower() not in draft.places:
+        raise source.schema(
+            f"a constraint of table {draft.name} names column {name.name}, which the table does not have",
+            name,
+            hint=f"its columns are {', '.join(c.name for c in draft.columns)}",
+        )
+
+
+def _primary_key(source: Source, draft: _Draft, names: list[str], where: exp.Expr) -> None:
+    if draft.primary_key:
+        raise source.schema(
+            f"table {draft.name} has two primary keys",
+            where,
+            hint="for a key of several columns write PRIMARY KEY (a, b) once, after the columns",
+        )
+    if len({n.lower() for n in names}) != len(names):
+        raise source.schema("the primary key names a column twice", where)
+    draft.primary_key = tuple(names)
+
+
+def _reference(columns: list[str], reference: exp.Expr) -> ForeignKey:
+    target = reference.this
+    named = target.expressions if isinstance(target, exp.Schema) else []
+    table = target.this if isinstance(target, exp.Schema) else target
+    return ForeignKey(tuple(columns), ".".join(p.name for p in table.parts), tuple(e.name for e in named))
+
+
+def _domain(source: Source, draft: _Draft, columns: tuple[Column, ...], check: exp.Expr) -> SmallDomain:
+    node = check.unnest()
+    if isinstance(node, exp.EQ):
+        node = exp.In(this=node.this, expressions=[node.expression])
+    column = node.this.unnest() if isinstance(node, exp.In) else None
+    if not isinstance(node, exp.In) or not node.expressions or not isinstance(column, exp.Column):
+        raise source.unsupported(
+            "CHECK",
+            source.keyword(check, "CHECK"),
+            message="only CHECK (column IN (value, …)) is supported",
+            hint="drop the CHECK: Everview does not need it",
+        )
+    found = next((c for c in columns if c.name.lower() == column.name.lower()), None)
+    if found is None:
+        _known(source, draft, column)
+        raise AssertionError
+    return SmallDomain(found.name, tuple(_value(source, v, found) for v in node.expressions))
+
+
+def _value(source: Source, node: exp.Expr, column: Column) -> Const:
+    value = constant(node, column.type)
+    if value is None and is_string_literal(node):
+        parsed = parse_string(node.name, column.type)
+        value = Const(parsed) if parsed is not None else None
+    if value is None:
+        shown = literal_type(node)
+        what = f"{node.sql()} ({shown})" if shown else node.sql()
+        raise source.mismatch(f"{what} is not a value of column {column.name}, which is {column.type}", node)
+    return value
+
+
+def resolve_references(source: Source, schema: Schema, references: list[References]) -> Schema:
+    """Fill in omitted target columns, and check that every foreign key points at a key that exists."""
+    tables = list(schema.tables)
+    for entry in references:
+        if not entry.keys:
+            continue
+        index = next(i for i, t in enumerate(tables) if t.name == entry.table)
+        complete = tuple(_complete(source, schema, tables[index], key, where) for key, where in entry.keys)
+        tables[index] = replace(tables[index], foreign_keys=complete)
+    return Schema(tuple(tables))
+
+
+def _complete(source: Source, schema: Schema, table: Table, key: ForeignKey, where: exp.Expr) -> ForeignKey:
+    target = schema.table(key.target)
+    if target is not None and not key.target_columns:
+        if not target.primary_key:
+            raise source.schema(
+                f"a foreign key points at {target.name}, which has no primary key", where, hint="declare PRIMARY KEY"
+            )
+        key = replace(key, target_columns=target.primary_key)
+    try:
+        others = (replace(t, foreign_keys=()) for t in schema.tables if t.name != table.name)
+        Schema((*others, replace(table, foreign_keys=(key,)))).check_references()
+    except SchemaError as error:
+        raise error.located(source.position(where), source.text) from None
+    if target is not None:
+        _check_types(source, table, key, target, where)
+    return key
+
+
+def _check_types(source: Source, table: Table, key: ForeignKey, target: Table, where: exp.Expr) -> None:
+    if len(key.columns) != len(key.target_columns):
+        raise source.schema(
+            f"the foreign key has {len(key.columns)} columns, and its target {len(key.target_columns)}", where
+        )
+    for mine, theirs in zip(key.columns, key.target_columns, strict=True):
+        a, b = _type(table, mine), _type(target, theirs)
+        if common_type(a, b) is None:
+            raise source.schema(f"{table.name}.{mine} is {a}, and {target.name}.{theirs} is {b}", where)
+
+
+def _type(table: Table, column: str) -> DataType:
+    return table.columns[table.positions([column])[0]].type

@@ -1,0 +1,64 @@
+"""The dialect that Everview reads: Spark SQL, with every function call kept as it was written.
+
+sqlglot turns ``date_add(d, 1)`` into a node of its own making, so that it can be printed for other systems. Everview
+prints for Spark only, types functions by a table of its own (``functions.py``), and wants each call's text and place
+untouched: so nearly all calls parse as plain ``name(arguments)``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from sqlglot import exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import ParseError
+from sqlglot.parsers.spark import SparkParser
+from sqlglot.tokenizer_core import Token
+
+_SPECIAL_SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "SUBSTRING", "SUBSTR", "POSITION")
+
+
+class TokenSyntaxError(ParseError):
+    """A parse error that still knows its token: sqlglot's own only keeps the end column."""
+
+    def __init__(self, description: str, token: Token | None) -> None:
+        super().__init__(description)
+        self.description = description
+        self.token = token
+
+
+class _Parser(SparkParser):
+    FUNCTIONS: ClassVar[dict[str, Any]] = {}
+    FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
+        name: parse for name, parse in SparkParser.FUNCTION_PARSERS.items() if name in _SPECIAL_SYNTAX
+    }
+    NO_PAREN_FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
+        name: parse for name, parse in SparkParser.NO_PAREN_FUNCTION_PARSERS.items() if name in ("CASE", "ANY")
+    }
+
+    def raise_error(self, message: str, token: Token | None = None) -> None:
+        expected = message.startswith("Expect")  # then what stands there now matters, not what stood before
+        raise TokenSyntaxError(message, (None if expected else token) or self._curr or None)
+
+    def _parse_as_command(self, start: Token) -> exp.Command:
+        """sqlglot keeps a CREATE that it cannot read to its end as unparsed text; here that is an error."""
+        self.raise_error("Unexpected token")
+        return super()._parse_as_command(start)
+
+    def _parse_function_call(self, *args: Any, **options: Any) -> exp.Expr | None:
+        token = self._curr
+        call = super()._parse_function_call(*args, **options)
+        if isinstance(call, exp.Func | exp.SubqueryPredicate | exp.Case) and token and "start" not in call.meta:
+            call.update_positions(token)
+        return call
+
+
+class EverviewSpark(Spark):
+    """Spark SQL as of version 4, where a doubled quote inside a string stands for the quote itself."""
+
+    class Tokenizer(Spark.Tokenizer):
+        """Spark's tokens, with doubled quotes."""
+
+        STRING_ESCAPES: ClassVar[list[str]] = ["\\", "'", '"']
+
+    Parser = _Parser

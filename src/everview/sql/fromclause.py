@@ -1,0 +1,227 @@
+"""FROM: tables, joins and subqueries become atoms of the body and names in scope."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from everview.query.schema import Column
+from everview.query.types import common_type
+from everview.query.view import Stage
+from everview.sql.aggregates import aggregates_in
+from everview.sql.body import equality
+from everview.sql.conditions import add_condition
+from everview.sql.names import Cell, Named, Relation, Scope
+from everview.sql.refuse import refuse_clauses, refuse_join
+from everview.sql.semijoin import semi_join
+from everview.sql.session import Cte, Rows, stage_columns
+
+
+def add_from(rows: Rows, select: exp.Select) -> None:
+    """Lower the FROM clause of a SELECT, its joins included."""
+    _add_item(rows, select.args["from_"].this)
+    for join in select.args.get("joins") or ():
+        _add_join(rows, join)
+
+
+def _add_join(rows: Rows, join: exp.Join) -> None:
+    source = rows.source
+    refuse_join(source, join)
+    refuse_clauses(source, join, ("this", "on", "side", "kind", "using", "method", "hint", "global_"))
+    using = list(join.args.get("using") or ())
+    if join.kind == "SEMI":
+        semi_join(rows, _as_predicate(join, using))
+        return
+    left = list(rows.scope.columns)
+    rows.scope.columns = []
+    _add_item(rows, join.this)
+    right = rows.scope.columns
+    rows.scope.columns = [*left, *right]
+    if join.method == "NATURAL":
+        shared = {c.name.lower() for c in right}
+        using = [exp.to_identifier(c.name) for c in left if c.name.lower() in shared]
+    if using:
+        _merge(rows, left, right, using, join)
+    if join.args.get("on") is not None:
+        add_condition(rows, join.args["on"], "ON")
+
+
+def _as_predicate(join: exp.Join, using: Sequence[exp.Expr]) -> exp.Expr:
+    """LEFT SEMI JOIN as the EXISTS or IN that it is."""
+    inner = exp.Select(from_=exp.From(this=join.this))
+    if using:
+        inner.set("expressions", [exp.Column(this=u.copy()) for u in using])
+        outer = [exp.Column(this=u.copy()) for u in using]
+        left = outer[0] if len(outer) == 1 else exp.Tuple(expressions=outer)
+        return exp.In(this=left, query=exp.Subquery(this=inner))
+    inner.set("expressions", [exp.Literal.number(1)])
+    if join.args.get("on") is not None:
+        inner.set("where", exp.Where(this=join.args["on"]))
+    return exp.Exists(this=inner)
+
+
+def _merge(rows: Rows, left: list[Named], right: list[Named], using: Sequence[exp.Expr], join: exp.Join) -> None:
+    """USING and NATURAL: equate the columns, and show each once, in front."""
+    source, merged = rows.source, []
+    for name in using:
+        pair = []
+        where = name if "start" in name.meta else join.this
+        for side, columns in (("left", left), ("right", right)):
+            found = [c for c in columns if c.name.lower() == name.name.lower()]
+            if not found:
+                known = [c.name for c in columns]
+                raise source.unknown("column", name.name, where, known, f"the {side} side of the join has")
+            if len(found) > 1:
+                candidates = " or ".join(f"{c.alias}.{c.name}" for c in found)
+                raise source.ambiguous(
+                    f"column {name.name} is ambiguous: it could be {candidates}", where, hint="use ON instead of USING"
+                )
+            pair.append(found[0])
+        a, b = (c.cell.expression for c in pair)
+        if common_type(a.type, b.type) is None:
+            raise source.mismatch(f"{a.type} and {b.type} cannot be compared: column {name.name}", where)
+        rows.body.equate(a, b, equality(a, b))
+        merged.append(Named(pair[0].name, pair[0].cell, pair[0].alias))
+    gone = {c.name.lower() for c in merged}
+    rest = [c for c in (*left, *right) if c.name.lower() not in gone]
+    rows.scope.columns = [*merged, *rest]
+
+
+def _add_item(rows: Rows, item: exp.Expr) -> None:
+    source = rows.source
+    if isinstance(item, exp.Paren):
+        _add_item(rows, item.this)
+    elif isinstance(item, exp.Table):
+        if isinstance(item.this, exp.Func):
+            raise source.unsupported("table function", item, hint="join tables")
+        refuse_clauses(source, item, ("this", "alias", "db", "catalog", "joins", "hints"))
+        _add_table(rows, item)
+        for join in item.args.get("joins") or ():
+            _add_join(rows, join)
+    elif isinstance(item, exp.Subquery):
+        refuse_clauses(source, item, ("this", "alias", "joins"))
+        inner = item.this
+        if isinstance(inner, exp.Table) or (
+            isinstance(inner, exp.Subquery) and (inner.alias or inner.args.get("joins"))
+        ):
+            _add_nested(rows, item)
+        else:
+            _add_subquery(rows, item)
+        for join in item.args.get("joins") or ():
+            _add_join(rows, join)
+    else:
+        words: dict[type[exp.Expr], str] = {exp.Values: "VALUES", exp.Unnest: "UNNEST", exp.Lateral: "LATERAL"}
+        word = words.get(type(item), "this in FROM")
+        raise source.unsupported(
+            word, source.keyword(item, word), hint="put the rows into a table" if word == "VALUES" else "join tables"
+        )
+
+
+def _add_nested(rows: Rows, item: exp.Subquery) -> None:
+    """A join in parentheses: with an alias, its inner names are hidden."""
+    if not item.alias:
+        _add_item(rows, item.this)
+        return
+    scope = rows.scope
+    rows.scope = Scope(rows.source, scope.parent)
+    _add_item(rows, item.this)
+    columns = [(c.name, c.cell) for c in rows.scope.columns]
+    rows.scope = scope
+    _add_relation(rows, item, columns)
+
+
+def _add_relation(rows: Rows, item: exp.Expr, columns: list[tuple[str, Cell]], name: str = "", db: str = "") -> None:
+    """Bring columns into scope under the item's alias, renamed if it says t(a, b)."""
+    alias = item.args.get("alias")
+    if isinstance(alias, exp.TableAlias) and alias.columns:
+        if len(alias.columns) != len(columns):
+            raise rows.source.query(
+                f"{alias.name or name} has {len(columns)} columns, and {len(alias.columns)} names are given",
+                alias.columns[0],
+                hint=f"its columns are {', '.join(n for n, _ in columns)}",
+            )
+        columns = [(new.name, cell) for new, (_, cell) in zip(alias.columns, columns, strict=True)]
+    if isinstance(alias, exp.TableAlias) and not isinstance(alias.this, exp.Identifier | None):
+        raise rows.source.unsupported("time travel", item, hint="a view is about the tables as they are now")
+    shown = item.alias or name
+    place = alias if isinstance(alias, exp.TableAlias) and alias.this is not None else item
+    rows.scope.add(Relation(shown, columns, db), place)
+
+
+def _add_table(rows: Rows, item: exp.Table) -> None:
+    name, lowering = item.name, rows.lowering
+    cte = rows.env.ctes.get(name.lower()) if not item.db else None
+    if cte is not None:
+        _add_cte(rows, item, cte)
+        return
+    full = ".".join(part.name for part in item.parts)
+    table = lowering.schema.table(full)
+    if table is None:
+        known = [t.name for t in lowering.schema] + [c.name for c in rows.env.ctes.values()]
+        raise lowering.source.unknown("table", full, item.parts[0], known, "there are")
+    terms = rows.body.add_atom(table.name, item.alias or name, table.columns)
+    columns = [(c.name, Cell(e)) for c, e in zip(table.columns, terms, strict=True)]
+    _add_relation(rows, item, columns, name, item.db)
+
+
+def _add_cte(rows: Rows, item: exp.Table, cte: Cte) -> None:
+    source = rows.source
+    if cte.stage is None:
+        query = cte.query.copy()
+        plain = _plain(query, rows.body.is_set)
+        if plain is not None:
+            inner = rows.lowering.inline(plain, cte.scope, rows.body, None)
+            columns = inner.cells()
+        else:
+            result = rows.lowering.query(query, cte.scope)
+            stage = rows.lowering.stage(result.body, cte.name, f"{_kind(query)} in WITH")
+            cte.stage = (stage, result.names)
+            columns = []
+    if cte.stage is not None:
+        columns = _read_stage(rows, *cte.stage, item.alias or cte.name)
+    if cte.columns:
+        if len(cte.columns) != len(columns):
+            raise source.query(
+                f"{cte.name} has {len(columns)} columns, and {len(cte.columns)} names are given", cte.columns[0]
+            )
+        columns = [(new.name, cell) for new, (_, cell) in zip(cte.columns, columns, strict=True)]
+    _add_relation(rows, item, columns, cte.name)
+
+
+def _read_stage(rows: Rows, stage: Stage, names: list[str], alias: str) -> list[tuple[str, Cell]]:
+    outputs = stage_columns(stage)
+    inside = [Column(n, c.type, c.nullable) for n, c in zip(names, outputs, strict=True)]
+    terms = rows.body.add_atom(stage.name, alias, inside)
+    return [(name, Cell(term)) for name, term in zip(names, terms, strict=True)]
+
+
+def _add_subquery(rows: Rows, item: exp.Subquery) -> None:
+    plain = _plain(item.this, rows.body.is_set)
+    if plain is not None:
+        inner = rows.lowering.inline(plain, rows.env, rows.body, rows.scope.parent)
+        rows.absorb(inner)
+        columns = inner.cells()
+    else:
+        result = rows.lowering.query(item.this, rows.env)
+        stage = rows.lowering.stage(result.body, item.alias or "subquery", f"{_kind(item.this)} in FROM")
+        columns = _read_stage(rows, stage, result.names, item.alias or "subquery")
+    _add_relation(rows, item, columns)
+
+
+def _plain(query: exp.Expr, as_set: bool) -> exp.Select | None:
+    """The SELECT, if it can be folded into the block that reads it: no grouping, and no DISTINCT that matters."""
+    while isinstance(query, exp.Subquery) and not query.alias and not query.args.get("joins"):
+        query = query.this
+    if not isinstance(query, exp.Select) or query.args.get("group") or query.args.get("having"):
+        return None
+    if query.args.get("distinct") and not as_set:
+        return None
+    return None if any(True for e in query.expressions for _ in aggregates_in(e)) else query
+
+
+def _kind(query: exp.Expr) -> str:
+    query = query.unnest()
+    if isinstance(query, exp.SetOperation):
+        return f"{type(query).__name__.upper()} subquery"
+    return "DISTINCT subquery" if query.args.get("distinct") and not query.args.get("group") else "grouped subquery"

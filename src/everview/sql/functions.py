@@ -1,0 +1,262 @@
+"""The functions of Spark SQL that a view may call: what they take and give, as one table.
+
+A parameter is a letter (``n`` number, ``i`` integer, ``s`` string, ``t`` date or timestamp, ``b`` boolean, ``y`` binary
+or string, ``x`` anything), ``?`` makes it optional and ``*`` repeats it. The result is a type, or the rule by which it
+follows from the arguments: ``same`` as the first, ``common`` to all, and a few by name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from sqlglot import exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import SqlglotError
+
+from everview.query.types import BIGINT, DataType, Kind, common_type, decimal
+from everview.query.view import AggregateFunction
+from everview.sql.datatypes import avg_type, read_type, spark_name, sum_type
+from everview.sql.source import Source
+
+_TABLE = """
+upper(s) lower(s) ucase(s) lcase(s) initcap(s) trim(s,s?) ltrim(s,s?) rtrim(s,s?) btrim(s,s?) reverse(s) soundex(s)
+substring(s,i,i?) substr(s,i,i?) left(s,i) right(s,i) lpad(s,i,s?) rpad(s,i,s?) repeat(s,i) replace(s,s,s?)
+translate(s,s,s) substring_index(s,s,i) split_part(s,s,i) concat(x*) concat_ws(s,x*) overlay(s,s,i,i?) space(i)
+regexp_replace(s,s,s,i?) regexp_extract(s,s,i?) format_number(n,i) md5(y) sha(y) sha1(y) sha2(y,i) hex(x) bin(i) chr(i)
+char(i) base64(y) date_format(t,s) from_unixtime(i,s?) dayname(t) monthname(t) elt(i,s*) string(x)
+get_json_object(s,s) = STRING
+
+length(y) len(y) char_length(s) character_length(s) octet_length(y) bit_length(y) ascii(s) instr(s,s) locate(s,s,i?)
+position(s,s) levenshtein(s,s) find_in_set(s,s) year(t) quarter(t) month(t) day(t) dayofmonth(t) dayofweek(t)
+dayofyear(t) weekofyear(t) weekday(t) hour(t) minute(t) second(t) datediff(t,t) date_diff(t,t) hash(x*) bit_count(x)
+date_part(s,x) extract(s,x) int(x) = INT
+
+contains(s,s) startswith(s,s) endswith(s,s) isnull(x) isnotnull(x) isnan(n) regexp_like(s,s) rlike(s,s) like(s,s)
+regexp(s,s) boolean(x) equal_null(x,x) luhn_check(s) = BOOLEAN
+
+sqrt(n) cbrt(n) exp(n) ln(n) log(n,n?) log2(n) log10(n) log1p(n) expm1(n) power(n,n) pow(n,n) sin(n) cos(n) tan(n)
+asin(n) acos(n) atan(n) atan2(n,n) sinh(n) cosh(n) tanh(n) degrees(n) radians(n) pi() e() rint(n) sign(n) signum(n)
+months_between(t,t,b?) hypot(n,n) double(x) = DOUBLE
+
+xxhash64(x*) crc32(y) unix_timestamp(t,s?) to_unix_timestamp(t,s?) unix_seconds(t) unix_millis(t) unix_micros(t)
+bigint(x) factorial(i) = BIGINT
+
+date(x) to_date(t,s?) date_add(t,i) date_sub(t,i) dateadd(t,i) add_months(t,i) last_day(t) next_day(t,s) trunc(t,s)
+make_date(i,i,i) date_from_unix_date(i) = DATE
+
+timestamp(x) to_timestamp(t,s?) date_trunc(s,t) timestamp_seconds(n) timestamp_millis(i) timestamp_micros(i)
+from_utc_timestamp(t,s) to_utc_timestamp(t,s) = TIMESTAMP
+
+unbase64(s) unhex(s) encode(s,s) binary(x) = BINARY
+tinyint(x) = TINYINT
+smallint(x) = SMALLINT
+float(x) = FLOAT
+abs(n) negative(n) positive(n) shiftleft(i,i) shiftright(i,i) = same
+coalesce(x*) greatest(x*) least(x*) nvl(x,x) ifnull(x,x) mod(n,n) pmod(n,n) nanvl(n,n) = common
+nullif(x,x) nullifzero(n) zeroifnull(n) = same
+nvl2(x,x,x) if(b,x,x) iff(b,x,x) = branches
+ceil(n) ceiling(n) floor(n) = whole
+round(n,i?) bround(n,i?) = rounded
+"""
+
+AGGREGATES = {
+    "count": AggregateFunction.COUNT,
+    "count_if": AggregateFunction.COUNT,
+    "sum": AggregateFunction.SUM,
+    "avg": AggregateFunction.AVG,
+    "mean": AggregateFunction.AVG,
+    "min": AggregateFunction.MIN,
+    "max": AggregateFunction.MAX,
+    "variance": AggregateFunction.VARIANCE,
+    "var_samp": AggregateFunction.VARIANCE,
+    "var_pop": AggregateFunction.VARIANCE_POP,
+    "stddev": AggregateFunction.STDDEV,
+    "std": AggregateFunction.STDDEV,
+    "stddev_samp": AggregateFunction.STDDEV,
+    "stddev_pop": AggregateFunction.STDDEV_POP,
+}
+OTHER_AGGREGATES = frozenset(
+    "any any_value approx_count_distinct approx_percentile array_agg bit_and bit_or bit_xor bool_and bool_or "
+    "collect_list collect_set corr count_min_sketch covar_pop covar_samp every first first_value grouping grouping_id "
+    "histogram_numeric hll_sketch_agg kurtosis last last_value listagg max_by median min_by mode percentile "
+    "percentile_approx percentile_cont percentile_disc regr_avgx regr_avgy regr_count regr_intercept regr_r2 "
+    "regr_slope regr_sxx regr_sxy regr_syy skewness some string_agg try_avg try_sum".split()
+)
+WINDOW_FUNCTIONS = frozenset("row_number rank dense_rank percent_rank cume_dist ntile lag lead nth_value".split())
+GENERATORS = frozenset(
+    "explode explode_outer posexplode posexplode_outer inline inline_outer stack json_tuple unnest".split()
+)
+NON_DETERMINISTIC = frozenset(
+    "rand random randn uuid now current_date curdate current_timestamp current_time localtimestamp current_user user "
+    "session_user current_database current_schema current_catalog current_timezone monotonically_increasing_id "
+    "spark_partition_id input_file_name shuffle randstr uniform version".split()
+)
+_LETTERS = {
+    "n": "a number",
+    "i": "an integer",
+    "s": "a string",
+    "t": "a date or timestamp",
+    "b": "a boolean",
+    "y": "a string or binary",
+    "x": "anything",
+}
+_STRICT_RESULTS = frozenset("concat upper lower length abs year month day round ceil floor trim substring".split())
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """A function's parameters and the rule for its result."""
+
+    name: str
+    parameters: tuple[str, ...]
+    result: str
+
+    @property
+    def least(self) -> int:
+        """How many arguments it needs."""
+        return sum(not p.endswith("?") for p in self.parameters)
+
+    @property
+    def most(self) -> int | None:
+        """How many it takes; None if any number."""
+        return None if any(p.endswith("*") for p in self.parameters) else len(self.parameters)
+
+    def parameter(self, index: int) -> str:
+        """The letter of the index-th argument."""
+        return self.parameters[min(index, len(self.parameters) - 1)][0]
+
+
+@cache
+def signatures() -> dict[str, Signature]:
+    """The table, by function name."""
+    found: dict[str, Signature] = {}
+    for paragraph in re.split(r"(?<=[A-Za-z])\n+(?=[a-z0-9_]+\()", _TABLE.strip()):
+        calls, _, result = paragraph.rpartition("=")
+        for name, inner in re.findall(r"(\w+)\(([^)]*)\)", calls):
+            parameters = tuple(p.strip() for p in inner.split(",") if p.strip())
+            found[name] = Signature(name, parameters, result.strip())
+    return found
+
+
+def known_functions() -> list[str]:
+    """Every function and aggregate by name, to suggest from."""
+    return [*signatures(), *AGGREGATES]
+
+
+def is_strict(name: str) -> bool:
+    """True if the function is NULL only where an argument is."""
+    return name in _STRICT_RESULTS
+
+
+def accepts(letter: str, type_: DataType) -> bool:
+    """True if an argument of that type fits the parameter."""
+    if type_.is_open or letter == "x":
+        return True
+    return {
+        "n": type_.is_numeric,
+        "i": type_.is_integer,
+        "s": type_.kind is Kind.STRING,
+        "t": type_.is_temporal or type_.kind is Kind.STRING,
+        "b": type_.kind is Kind.BOOLEAN,
+        "y": type_.kind in (Kind.STRING, Kind.BINARY),
+    }[letter]
+
+
+def call_type(call: exp.Anonymous, types: Sequence[DataType], source: Source) -> DataType:
+    """Check a function call's arguments and give its type."""
+    name = call.name.lower()
+    signature = signatures().get(name)
+    if signature is None:
+        return _foreign_type(call, types, source)
+    _check_count(call, signature, len(types), source)
+    for index, (argument, type_) in enumerate(zip(call.expressions, types, strict=True)):
+        letter = signature.parameter(index)
+        if not accepts(letter, type_):
+            raise source.mismatch(
+                f"{name} takes {_LETTERS[letter]} as argument {index + 1}, and this is {type_}",
+                argument,
+                hint="CAST the argument",
+            )
+    return _result(call, signature.result, types, source)
+
+
+def _check_count(call: exp.Anonymous, signature: Signature, given: int, source: Source) -> None:
+    least, most = signature.least, signature.most
+    if given >= least and (most is None or given <= most):
+        return
+    wanted = f"{least}" if least == most else f"at least {least}" if most is None else f"{least} to {most}"
+    plural = "" if wanted == "1" or (most is None and least == 1) else "s"
+    raise source.mismatch(f"{signature.name} takes {wanted} argument{plural}, and here are {given}", call)
+
+
+def _result(call: exp.Anonymous, rule: str, types: Sequence[DataType], source: Source) -> DataType:
+    if rule in Kind.__members__:
+        return DataType(Kind[rule])
+    if rule == "same":
+        return types[0]
+    if rule == "branches":
+        return _common(call, types[1:], source)
+    if rule == "common":
+        return _common(call, types, source)
+    type_ = types[0]
+    if type_.kind is not Kind.DECIMAL:
+        return BIGINT if rule == "whole" and not type_.is_open else type_
+    if rule == "whole":
+        return decimal(type_.precision - type_.scale + 1, 0)
+    digits = call.expressions[1] if len(call.expressions) > 1 else None
+    scale = int(digits.name) if isinstance(digits, exp.Literal) and digits.name.isdigit() else 0 if not digits else None
+    scale = type_.scale if scale is None else min(scale, type_.scale)
+    return decimal(type_.precision - type_.scale + scale + 1, scale)
+
+
+def _common(call: exp.Anonymous, types: Sequence[DataType], source: Source) -> DataType:
+    result = types[0]
+    for type_ in types[1:]:
+        united = common_type(result, type_)
+        if united is None:
+            raise source.mismatch(
+                f"the arguments of {call.name.lower()} have types {result} and {type_}, which do not go together",
+                call,
+                hint="CAST them to one type",
+            )
+        result = united
+    return result
+
+
+def _foreign_type(call: exp.Anonymous, types: Sequence[DataType], source: Source) -> DataType:
+    """A function that only sqlglot knows takes sqlglot's type for it."""
+    from sqlglot.optimizer.annotate_types import annotate_types  # slow to import, and seldom needed
+
+    name = call.name
+    builder = Spark.Parser.FUNCTIONS.get(name.upper())
+    if builder is None:
+        raise source.unknown("function", name.lower(), call, known_functions(), "")
+    arguments = [exp.cast(exp.Null(), exp.DataType.build(spark_name(t), dialect=Spark)) for t in types]
+    try:
+        node = annotate_types(builder(arguments), dialect="spark")
+    except (SqlglotError, TypeError, IndexError, ValueError, AttributeError) as error:
+        raise source.mismatch(f"the arguments of {name.lower()} are not as they should be", call) from error
+    if node.type is None or node.is_type("unknown"):
+        raise source.unsupported(
+            f"function {name.lower()}",
+            call,
+            message=f"the type of {name.lower()} is not known",
+            hint="use another function",
+        )
+    return read_type(node.type, source, call)
+
+
+def aggregate_type(function: AggregateFunction, argument: DataType | None) -> DataType | None:
+    """The type of an aggregate over an argument; None if it cannot take it."""
+    if function is AggregateFunction.COUNT or argument is None:
+        return BIGINT
+    if function in (AggregateFunction.MIN, AggregateFunction.MAX):
+        return None if argument.kind is Kind.INTERVAL else argument
+    if not (argument.is_numeric or argument.is_open):
+        return None
+    if function is AggregateFunction.SUM:
+        return sum_type(argument)
+    return avg_type(argument) if function is AggregateFunction.AVG else DataType(Kind.DOUBLE)

@@ -1,0 +1,163 @@
+"""GROUP BY, aggregates and HAVING: outputs as expressions over group keys and aggregate results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sqlglot import exp
+
+from everview.query.terms import Expression
+from everview.query.types import DataType
+from everview.query.view import Aggregate, aggregate_result, group_key
+from everview.sql.aggregates import aggregates_in, is_aggregate
+from everview.sql.check import Checker
+from everview.sql.render import render
+from everview.sql.session import Groups, Rows, Selected, written
+
+
+def is_grouped(select: exp.Select) -> bool:
+    """True if the SELECT makes groups: by GROUP BY, or by an aggregate in its list or HAVING."""
+    having = select.args.get("having")
+    places = [*select.expressions, *([having.this] if having else [])]
+    return bool(select.args.get("group")) or any(True for p in places for _ in aggregates_in(p))
+
+
+def add_groups(rows: Rows, select: exp.Select, projections: list[exp.Expr]) -> None:
+    """Lower GROUP BY into the keys of the block."""
+    rows.groups = Groups()
+    group = select.args.get("group")
+    if group is None:
+        return
+    _refuse_cubes(rows, group)
+    for node in _keys(rows, group, projections):
+        checker = rows.checker("GROUP BY")
+        typed = checker.check(node)
+        expression = written(node, checker, typed.type)
+        if not rows.body.owns(expression):
+            raise rows.source.unsupported("correlated column in GROUP BY", node, hint="join in FROM instead")
+        rows.groups.key(rows.body, expression, typed.strict)
+
+
+def _refuse_cubes(rows: Rows, group: exp.Group) -> None:
+    for name, kind in (("GROUPING SETS", exp.GroupingSets), ("ROLLUP", exp.Rollup), ("CUBE", exp.Cube)):
+        found = group.find(kind)
+        if found is not None:
+            raise rows.source.unsupported(
+                name,
+                rows.source.clause(group, found, (name.split()[0],)),
+                hint="write one view a grouping, with UNION ALL",
+            )
+    if group.args.get("totals"):
+        raise rows.source.unsupported("WITH TOTALS", group)
+
+
+def _keys(rows: Rows, group: exp.Group, projections: list[exp.Expr]) -> list[exp.Expr]:
+    """The key expressions; ordinals and output aliases stand for what they name."""
+    if group.args.get("all"):
+        return [_unaliased(p).copy() for p in projections if not any(True for _ in aggregates_in(p))]
+    nodes = []
+    for node in group.expressions:
+        nodes += node.expressions if isinstance(node, exp.Tuple) else [node.unnest()]
+    return [_key(rows, node, projections) for node in nodes]
+
+
+def _key(rows: Rows, node: exp.Expr, projections: list[exp.Expr]) -> exp.Expr:
+    named: exp.Expr | None = None
+    if isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit():
+        index = int(node.name)
+        if not 1 <= index <= len(projections):
+            raise rows.source.query(
+                f"GROUP BY {index}: the SELECT list has {len(projections)} columns", node, hint="count from 1"
+            )
+        named = _unaliased(projections[index - 1])
+    elif isinstance(node, exp.Column) and not node.table and rows.scope.find(node) is None:
+        matches = [p for p in projections if isinstance(p, exp.Alias) and p.alias.lower() == node.name.lower()]
+        named = _unaliased(matches[0]) if matches else None
+    if named is None:
+        return node
+    if any(True for _ in aggregates_in(named)):
+        raise rows.source.aggregation("GROUP BY names an output that is an aggregate", node)
+    return named.copy()
+
+
+def _unaliased(node: exp.Expr) -> exp.Expr:
+    return node.this if isinstance(node, exp.Alias) else node
+
+
+def grouped_output(rows: Rows, node: exp.Expr, name: str, place: exp.Expr) -> Selected:
+    """An output of a grouped SELECT."""
+    checker = rows.checker("SELECT", allow_aggregates=True)
+    typed = checker.check(node)
+    return Selected(name, _over_groups(rows, node, checker, typed.type), typed.strict, place)
+
+
+def add_having(rows: Rows, having: exp.Having, projections: list[exp.Expr]) -> None:
+    """Lower HAVING. As in Spark, a plain name means a grouped column, else an output alias, else any column."""
+    for column in list(having.find_all(exp.Column)):
+        if column.table or column.find_ancestor(exp.Query) is not having.parent or _is_grouped_column(rows, column):
+            continue
+        matches = [p for p in projections if isinstance(p, exp.Alias) and p.alias.lower() == column.name.lower()]
+        if matches:
+            named = matches[0].this.copy()
+            column.replace(named if is_aggregate(named) or isinstance(named, exp.Column) else exp.Paren(this=named))
+    checker = rows.checker("HAVING", allow_aggregates=True)
+    typed = checker.boolean(having.this)
+    assert rows.groups is not None
+    rows.groups.having = _over_groups(rows, having.this, checker, typed.type)
+
+
+def _is_grouped_column(rows: Rows, column: exp.Column) -> bool:
+    """True if a name in HAVING is a group's key, or stands inside an aggregate, where aliases do not reach."""
+    assert rows.groups is not None
+    cell = rows.scope.find(column)
+    inside = any(is_aggregate(call) for call in _ancestors(column))
+    return cell is not None and (inside or cell.expression in rows.groups.written)
+
+
+def _ancestors(node: exp.Expr) -> Iterator[exp.Expr]:
+    parent = node.parent
+    while parent is not None and not isinstance(parent, exp.Query):
+        yield parent
+        parent = parent.parent
+
+
+def _over_groups(rows: Rows, node: exp.Expr, checker: Checker, type_: DataType) -> Expression:
+    """An expression over group keys and aggregates; a column outside both is an error."""
+    groups = rows.groups
+    assert groups is not None
+
+    def hole(n: exp.Expr) -> Expression | None:
+        call = checker.calls.get(id(n))
+        if call is not None:
+            value = call.value
+            argument = None if value is None else written(value, checker, checker_type(checker, value))
+            if argument is not None and not rows.body.owns(argument):
+                raise rows.source.unsupported("correlated aggregate", n, hint="join with a grouped subquery in FROM")
+            aggregate = Aggregate(call.function, argument, call.type, call.distinct)
+            return Expression.of(aggregate_result(groups.aggregate(aggregate)), call.type)
+        if isinstance(n, exp.Identifier | exp.DataType | exp.Var) or any(True for _ in aggregates_in(n)):
+            return None
+        cell = checker.cells.get(id(n))
+        if cell is not None or not isinstance(n, exp.Literal | exp.Boolean | exp.Null):
+            plain = cell.expression.parts if cell else written(n, checker, type_).parts
+            for index, key in enumerate(groups.written):
+                if key.parts == plain:
+                    return Expression.of(group_key(index), key.type)
+        if cell is not None and cell.expression.variables:
+            column = n.sql()
+            raise rows.source.aggregation(
+                f"column {column} is neither grouped nor inside an aggregate",
+                n,
+                hint=f"add {column} to GROUP BY, or aggregate it" if groups.keys else f"add GROUP BY {column}",
+            )
+        return cell.expression if cell is not None else None
+
+    return render(node, hole, type_)
+
+
+def checker_type(checker: Checker, value: exp.Expr) -> DataType:
+    """The type of an aggregate's argument, which was checked before."""
+    inner = Checker(checker.scope, checker.place)
+    type_ = inner.check(value).type
+    checker.cells.update(inner.cells)
+    return type_

@@ -1,0 +1,148 @@
+"""Names in scope: which relation and column an identifier means (case-insensitive, inner scopes first)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from everview.errors import EverviewError
+from everview.query.terms import Expression
+from everview.query.types import DataType
+from everview.sql.source import Source
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What a column name stands for: an expression over the variables of the body that reads it.
+
+    ``strict`` says that it is NULL only where one of its variables is.
+    """
+
+    expression: Expression
+    strict: bool = True
+
+    @property
+    def type(self) -> DataType:
+        """The column's type."""
+        return self.expression.type
+
+
+@dataclass(frozen=True)
+class Named:
+    """A column that plain names and stars reach; ``alias`` is that of its relation, empty once USING merged it."""
+
+    name: str
+    cell: Cell
+    alias: str = ""
+
+
+@dataclass
+class Relation:
+    """One entry of a FROM clause: an alias and its columns in order."""
+
+    alias: str
+    columns: list[tuple[str, Cell]]
+    qualifier: str = ""
+    """The database part of a qualified table name, so that db.t.x can be resolved too."""
+
+    def named(self, name: str) -> list[Cell]:
+        """The cells of that name; more than one if a subquery has two such columns."""
+        wanted = name.lower()
+        return [cell for column, cell in self.columns if column.lower() == wanted]
+
+    def visible(self) -> list[Named]:
+        """Its columns as plain names see them."""
+        return [Named(name, cell, self.alias) for name, cell in self.columns]
+
+
+@dataclass
+class Scope:
+    """The relations of one SELECT, and the scope around it for correlated references."""
+
+    source: Source
+    parent: Scope | None = None
+    relations: list[Relation] = field(default_factory=list)
+    columns: list[Named] = field(default_factory=list)
+    """What ``*`` stands for at this point of the FROM clause, and what plain names are looked up in."""
+
+    def add(self, relation: Relation, where: exp.Expr) -> None:
+        """Bring a relation into scope; its alias must be new."""
+        self.add_alias(relation, where)
+        self.columns += relation.visible()
+
+    def add_alias(self, relation: Relation, where: exp.Expr) -> None:
+        """Bring a relation into scope for qualified names only."""
+        if relation.alias and any(r.alias.lower() == relation.alias.lower() for r in self.relations):
+            raise self.source.ambiguous(
+                f"two relations are named {relation.alias}", where, hint="give one of them another alias"
+            )
+        self.relations.append(relation)
+
+    def resolve(self, column: exp.Column) -> Cell:
+        """The cell that a column reference means, here or in a scope around."""
+        scope: Scope | None = self
+        while scope is not None:
+            found = scope.find(column)
+            if found is not None:
+                return found
+            scope = scope.parent
+        raise self._unknown(column)
+
+    def find(self, column: exp.Column) -> Cell | None:
+        """The cell in this very scope; None if it has no such relation or plain name."""
+        name, table = column.name, column.table
+        if table:
+            relation = self.relation(table, column.db)
+            if relation is None:
+                return None
+            cells = relation.named(name)
+            if not cells:
+                raise self.source.unknown(
+                    "column", f"{table}.{name}", column.this, (c for c, _ in relation.columns), f"{table} has columns"
+                )
+            candidates = [f"two columns of {relation.alias}"]
+        else:
+            hits = [c for c in self.columns if c.name.lower() == name.lower()]
+            cells = [hit.cell for hit in hits]
+            candidates = [f"{hit.alias}.{hit.name}" if hit.alias else hit.name for hit in hits]
+        if len(cells) > 1:
+            raise self.source.ambiguous(
+                f"column {name} is ambiguous: it could be {' or '.join(dict.fromkeys(candidates))}",
+                column,
+                hint="put the table's alias before it" if not table else "give the subquery's columns distinct names",
+            )
+        return cells[0] if cells else None
+
+    def relation(self, alias: str, qualifier: str = "") -> Relation | None:
+        """The relation of that alias in this scope."""
+        for relation in self.relations:
+            if relation.alias.lower() == alias.lower() and (
+                not qualifier or relation.qualifier.lower() == qualifier.lower()
+            ):
+                return relation
+        return None
+
+    def _unknown(self, column: exp.Column) -> EverviewError:
+        table = column.table
+        if table:
+            first = next((column.args[part] for part in ("catalog", "db", "table") if column.args.get(part)), column)
+            if any(c.name.lower() == table.lower() for scope in self.outward() for c in scope.columns):
+                return self.source.unsupported(
+                    "struct field access",
+                    first,
+                    message=f"{table} is a column, not a relation: struct fields are not supported",
+                    hint="store the field in a column of its own",
+                )
+            aliases = [r.alias for scope in self.outward() for r in scope.relations if r.alias]
+            return self.source.unknown("relation", table, first, aliases, "in scope here:")
+        columns = [c.name for scope in self.outward() for c in scope.columns]
+        return self.source.unknown("column", column.name, column, columns, "the columns in scope are")
+
+    def outward(self) -> Iterator[Scope]:
+        """This scope and those around it."""
+        scope: Scope | None = self
+        while scope is not None:
+            yield scope
+            scope = scope.parent

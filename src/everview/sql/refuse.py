@@ -1,0 +1,129 @@
+"""What a view may not hold: one table of clauses, and the errors for the rest."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from sqlglot import exp
+
+from everview.errors import EverviewError
+from everview.sql.names import Scope
+from everview.sql.source import Source
+
+_ORDERED = "a view is a bag of rows: cut or order it when you read it"
+_CLAUSES: dict[str, tuple[str, tuple[str, ...], str]] = {
+    # argument of the tree: construct, the keywords it begins with, hint
+    "limit": ("LIMIT", ("LIMIT", "FETCH", "TOP"), _ORDERED),
+    "offset": ("OFFSET", ("OFFSET",), _ORDERED),
+    "qualify": ("QUALIFY", ("QUALIFY",), "window functions are not supported"),
+    "windows": ("window function", ("WINDOW",), "use GROUP BY"),
+    "laterals": ("LATERAL VIEW", ("LATERAL",), "store one row an element in a table"),
+    "pivots": ("PIVOT", ("PIVOT", "UNPIVOT"), "use CASE inside aggregates"),
+    "sample": ("TABLESAMPLE", ("TABLESAMPLE",), "sample when you read the view: view.sample(n)"),
+    "into": ("SELECT INTO", ("INTO",), "use CREATE MATERIALIZED VIEW … AS SELECT …"),
+    "version": ("time travel", ("VERSION", "TIMESTAMP", "FOR"), "a view is about the tables as they are now"),
+    "when": ("time travel", ("VERSION", "TIMESTAMP", "FOR"), "a view is about the tables as they are now"),
+    "changes": ("time travel", ("CHANGES",), "a view is about the tables as they are now"),
+    "connect": ("CONNECT BY", ("CONNECT", "START"), "recursion is not supported"),
+    "match": ("MATCH_RECOGNIZE", ("MATCH_RECOGNIZE",), "use joins"),
+    "distribute": ("DISTRIBUTE BY", ("DISTRIBUTE",), _ORDERED),
+    "cluster": ("CLUSTER BY", ("CLUSTER",), _ORDERED),
+    "sort": ("SORT BY", ("SORT",), _ORDERED),
+    "prewhere": ("PREWHERE", ("PREWHERE",), "use WHERE"),
+    "kind": ("SELECT AS STRUCT", ("SELECT",), "select plain columns"),
+    "locks": ("FOR UPDATE", ("FOR",), "drop it"),
+    "only": ("ONLY", ("ONLY",), "drop it"),
+    "ordinality": ("WITH ORDINALITY", ("WITH",), "drop it"),
+    "rows_from": ("ROWS FROM", ("ROWS",), "join tables"),
+    "partition": ("PARTITION", ("PARTITION",), "use WHERE"),
+    "system_time": ("time travel", ("FOR",), "a view is about the tables as they are now"),
+    "by_name": ("UNION BY NAME", ("BY",), "list the columns in order"),
+    "match_condition": ("ASOF JOIN", ("ASOF", "MATCH_CONDITION"), "join by equality"),
+    "operation_modifiers": ("SELECT modifier", ("SELECT",), "drop it"),
+    "exclude": ("SELECT EXCLUDE", ("EXCLUDE",), "list the columns"),
+}
+
+
+def refuse_clauses(source: Source, node: exp.Expr, allowed: Iterable[str]) -> None:
+    """Raise for the first clause of a node that is not among the allowed ones."""
+    known = set(allowed)
+    for name, value in node.args.items():
+        if not value or name in known:
+            continue
+        construct, words, hint = _CLAUSES.get(name, (name.strip("_").replace("_", " ").upper(), (), "drop it"))
+        first = value[0] if isinstance(value, list) else value
+        raise source.unsupported(construct, source.clause(node, first, words), hint)
+
+
+def refuse_join(source: Source, join: exp.Join) -> None:
+    """Raise for outer, anti and other joins that are not inner, cross, natural or semi."""
+    side, kind, method = join.side, join.kind, join.method
+    if method not in ("", "NATURAL"):
+        raise source.unsupported(f"{method} JOIN", source.keyword(join.this, method), hint="join by equality")
+    if kind == "ANTI":
+        construct, hint = "LEFT ANTI JOIN", "count the matches per key in a second view and read both"
+    elif kind == "SEMI" and side in ("", "LEFT"):
+        return
+    elif side or kind in ("OUTER", "SEMI"):
+        construct = f"{side} {kind if kind == 'SEMI' else 'OUTER'} JOIN".strip()
+        hint = "use an inner join, and read unmatched rows from the table itself"
+    elif kind not in ("", "INNER", "CROSS"):
+        construct, hint = f"{kind} JOIN", "use JOIN … ON"
+    else:
+        return
+    raise source.unsupported(construct, source.keyword(join.this, side or kind), hint)
+
+
+def refuse_subquery(source: Source, node: exp.Expr, scope: Scope | None = None) -> EverviewError:
+    """The error for a subquery that stands where none can be maintained."""
+    kind = "IN" if isinstance(node, exp.In) else "EXISTS" if isinstance(node, exp.Exists) else ""
+    ancestor = node.parent
+    while isinstance(ancestor, exp.Paren):
+        ancestor = ancestor.parent
+    if isinstance(node, exp.Any | exp.All) or isinstance(ancestor, exp.Any | exp.All):
+        word = type(node if isinstance(node, exp.Any | exp.All) else ancestor).__name__.upper()
+        return source.unsupported(f"{word} subquery", source.keyword(node, word), hint="use IN or EXISTS")
+    if kind and isinstance(ancestor, exp.Not):
+        inside = source.between(node.this, node.args["query"], "NOT") if isinstance(node, exp.In) else None
+        where = inside or source.keyword(node, "NOT")
+        return source.unsupported(f"NOT {kind}", where, hint="only IN and EXISTS are maintained")
+    if node.find_ancestor(exp.Or):
+        where = source.keyword(node, "EXISTS") if kind == "EXISTS" else source.position(node)
+        return source.unsupported("subquery under OR", where, hint="split the view with UNION")
+    if kind:
+        where = source.keyword(node, "EXISTS") if kind == "EXISTS" else source.position(node)
+        return source.unsupported("subquery in an expression", where, hint=f"use {kind} as a condition of its own")
+    query = node.this if isinstance(node, exp.Subquery) else node
+    correlated = scope is not None and _is_correlated(query, scope)
+    construct = "correlated scalar subquery" if correlated else "scalar subquery"
+    return source.unsupported(
+        construct, source.keyword(query, "SELECT", "WITH"), hint="join with a grouped subquery in FROM instead"
+    )
+
+
+def _is_correlated(query: exp.Expr, scope: Scope) -> bool:
+    inner = {table.alias_or_name.lower() for table in query.find_all(exp.Table)}
+    tables = (column.table.lower() for column in query.find_all(exp.Column) if column.table)
+    return any(t not in inner and any(s.relation(t) for s in scope.outward()) for t in tables)
+
+
+def refuse_expression(source: Source, node: exp.Expr) -> EverviewError:
+    """The error for an expression that the checker does not know."""
+    if isinstance(node, exp.Window):
+        return source.unsupported("window function", node, hint="use GROUP BY and join the result")
+    if isinstance(node, exp.Star):
+        return source.syntax("* may only stand in a SELECT list or in COUNT(*)", node)
+    if isinstance(node, exp.Dot | exp.Bracket):
+        construct = "struct field access" if isinstance(node, exp.Dot) else "element access"
+        return source.unsupported(construct, node, hint="store it in a column of its own")
+    if isinstance(node, exp.Placeholder | exp.Parameter | exp.SessionParameter):
+        return source.unsupported("parameter", node, hint="write the value itself: a view has no parameters")
+    if isinstance(node, exp.Alias):
+        return source.syntax(f"an alias cannot stand here: {node.alias}", node.args["alias"])
+    if isinstance(node, exp.Tuple):
+        return source.unsupported("row value", node, hint="compare the columns one by one")
+    if isinstance(node, exp.Distinct):
+        return source.syntax("DISTINCT may only stand after SELECT or in an aggregate", node)
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(node).__name__).lower()
+    return source.unsupported(words, node)

@@ -1,0 +1,256 @@
+"""SELECT, WITH and set operations: from a statement's tree to the bodies of a view."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sqlglot import exp
+
+from everview.query import view as model
+from everview.query.types import DataType, Kind, common_type
+from everview.query.view import Block, Output, SetOperation, SetOperator
+from everview.sql.body import Body, cast
+from everview.sql.conditions import add_condition
+from everview.sql.datatypes import same_word
+from everview.sql.dialect import EverviewSpark
+from everview.sql.fromclause import add_from
+from everview.sql.grouping import add_groups, add_having, grouped_output, is_grouped
+from everview.sql.names import Scope
+from everview.sql.refuse import refuse_clauses
+from everview.sql.session import Cte, Environment, Lowering, Query, Rows, Selected, written
+
+_SELECT_CLAUSES = (
+    "with_", "expressions", "from_", "joins", "where", "group", "having", "distinct", "order", "hint", "laterals"
+)  # fmt: skip
+_OPERATORS: dict[type[exp.Expr], SetOperator] = {
+    exp.Union: SetOperator.UNION,
+    exp.Except: SetOperator.EXCEPT,
+    exp.Intersect: SetOperator.INTERSECT,
+}
+ORDER_REMARK = "ORDER BY has no meaning for a view: read it ordered instead"
+
+
+class Lower(Lowering):
+    """The lowering of one view."""
+
+    def query(self, node: exp.Expr, env: Environment, parent: Scope | None = None) -> Query:
+        """A whole query: WITH, then a SELECT or a set operation."""
+        if isinstance(node, exp.Subquery):
+            refuse_clauses(self.source, node, ("this", "with_", "order", "alias"))
+            env = self._with(node, env)
+            return self.query(node.this, env, parent)
+        if isinstance(node, exp.SetOperation):
+            return self._set_operation(node, self._with(node, env), parent)
+        if not isinstance(node, exp.Select):
+            raise self._not_a_query(node)
+        rows = self.block(node, env, parent)
+        loose = [where for _, _, where in rows.correlations]
+        if loose or rows.outer_conditions:
+            raise self.source.unsupported(
+                "correlated subquery", loose[0] if loose else node, hint="only EXISTS and IN may refer to outer columns"
+            )
+        return Query(rows.finish(), [o.name for o in rows.outputs], [o.place for o in rows.outputs])
+
+    def block(self, select: exp.Select, env: Environment, parent: Scope | None, as_set: bool = False) -> Rows:
+        """One SELECT with a body of its own."""
+        grouped = is_grouped(select)
+        is_set = not grouped and (as_set or bool(select.args.get("distinct")))
+        return self._select(select, env, Body(self.fresh, is_set), parent)
+
+    def inline(self, select: exp.Select, env: Environment, body: Body, parent: Scope | None) -> Rows:
+        """A plain SELECT, its atoms and conditions added to an outer body."""
+        return self._select(select, env, body, parent)
+
+    def _select(self, select: exp.Select, env: Environment, body: Body, parent: Scope | None) -> Rows:
+        self._check_clauses(select)
+        env = self._with(select, env)
+        rows = Rows(self, env, Scope(self.source, parent), body, distinct=bool(select.args.get("distinct")))
+        add_from(rows, select)
+        if select.args.get("where"):
+            add_condition(rows, select.args["where"].this, "WHERE")
+        projections = self._projections(rows, select)
+        if is_grouped(select):
+            add_groups(rows, select, [p for p, _ in projections])
+            rows.outputs = [grouped_output(rows, _bare(p), name, p) for p, name in projections]
+        else:
+            rows.outputs = [self._output(rows, _bare(p), name, p) for p, name in projections]
+        having = select.args.get("having")
+        if having is not None:
+            if rows.groups is None:
+                raise self.source.aggregation(
+                    "HAVING needs GROUP BY or an aggregate", self.source.keyword(having, "HAVING"), hint="use WHERE"
+                )
+            add_having(rows, having, [p for p, _ in projections])
+        if select.args.get("order"):
+            self._check_order(rows, select.args["order"])
+        return rows
+
+    def _check_order(self, rows: Rows, order: exp.Order) -> None:
+        """ORDER BY is dropped, but must make sense: outputs by name or number, or expressions over columns."""
+        self.remark(ORDER_REMARK)
+        names = {o.name.lower() for o in rows.outputs}
+        for item in order.expressions:
+            key = item.this if isinstance(item, exp.Ordered) else item
+            if isinstance(key, exp.Literal) or any(c.name.lower() in names for c in key.find_all(exp.Column)):
+                continue
+            rows.checker("ORDER BY", allow_aggregates=True).check(key)
+
+    def _check_clauses(self, select: exp.Select) -> None:
+        source = self.source
+        if not select.expressions:
+            raise source.syntax("SELECT names no column", source.keyword(select, "SELECT"), hint="name one, or write *")
+        if not select.args.get("from_"):
+            raise source.unsupported(
+                "SELECT without FROM",
+                source.keyword(select.expressions[0], "SELECT"),
+                hint="a view reads at least one table",
+            )
+        laterals = select.args.get("laterals") or []
+        refuse_clauses(source, select, [c for c in _SELECT_CLAUSES if c != "laterals" or not laterals])
+        distinct = select.args.get("distinct")
+        if isinstance(distinct, exp.Distinct) and distinct.args.get("on"):
+            raise source.unsupported("DISTINCT ON", source.keyword(distinct, "DISTINCT"), hint="use GROUP BY")
+        if select.args.get("hint"):
+            self.remark("hints are ignored: the plan follows from the query's shape")
+
+    def _with(self, node: exp.Expr, env: Environment) -> Environment:
+        clause = node.args.get("with_")
+        if clause is None:
+            return env
+        if clause.args.get("recursive"):
+            raise self.source.unsupported(
+                "recursive WITH", self.source.keyword(clause, "RECURSIVE"), hint="recursion is not supported"
+            )
+        seen: set[str] = set()
+        for cte in clause.expressions:
+            name = cte.alias
+            if name.lower() in seen:
+                raise self.source.ambiguous(
+                    f"two WITH entries are named {name}", cte.args["alias"], hint="rename one of them"
+                )
+            seen.add(name.lower())
+            alias = cte.args["alias"]
+            entry = Cte(name, cte.this, env, list(alias.columns) if isinstance(alias, exp.TableAlias) else [])
+            if name.lower() not in {t.name.lower() for t in node.find_all(exp.Table)}:
+                self._check_unused(entry)
+            env = env.with_cte(entry)
+        return env
+
+    def _check_unused(self, entry: Cte) -> None:
+        """A WITH entry that nobody reads is still checked; stages that it alone needed are dropped in the end."""
+        remarks = list(self.remarks)
+        self.query(entry.query.copy(), entry.scope)
+        self.remarks = remarks
+
+    def _projections(self, rows: Rows, select: exp.Select) -> list[tuple[exp.Expr, str]]:
+        """The SELECT list with stars spelt out, each with its output name."""
+        found: list[tuple[exp.Expr, str]] = []
+        for node in select.expressions:
+            star = node if isinstance(node, exp.Star) else node.this if isinstance(node, exp.Column) else None
+            if isinstance(star, exp.Star):
+                found += self._star(rows, node, star)
+            elif isinstance(node, exp.Aliases):
+                raise self.source.unsupported("several aliases for one column", node)
+            else:
+                found.append((node, self._name(node)))
+        return found
+
+    def _star(self, rows: Rows, node: exp.Expr, star: exp.Star) -> list[tuple[exp.Expr, str]]:
+        refuse_clauses(self.source, star, ("except_",))
+        if isinstance(node, exp.Column):
+            relation = next((r for s in rows.scope.outward() if (r := s.relation(node.table))), None)
+            if relation is None:
+                known = [r.alias for r in rows.scope.relations if r.alias]
+                raise self.source.unknown("relation", node.table, node.args["table"], known, "in scope here:")
+            columns = relation.visible()
+        else:
+            columns = list(rows.scope.columns)
+        dropped = {c.name.lower(): c for c in star.args.get("except_") or ()}
+        for name, place in dropped.items():
+            if name not in {c.name.lower() for c in columns}:
+                raise self.source.unknown("column", place.name, place, [c.name for c in columns], "there are")
+        found: list[tuple[exp.Expr, str]] = []
+        for column in columns:
+            if column.name.lower() in dropped:
+                continue
+            reference = exp.column(exp.to_identifier(column.name, quoted=True))
+            reference.meta.update(star.meta)
+            reference.meta["cell"] = column.cell
+            found.append((reference, column.name))
+        return found
+
+    @staticmethod
+    def _name(node: exp.Expr) -> str:
+        if isinstance(node, exp.Alias):
+            return str(node.alias)
+        if isinstance(node, exp.Column):
+            return str(node.name)
+        return node.sql(EverviewSpark, comments=False, normalize_functions="lower")
+
+    def _output(self, rows: Rows, node: exp.Expr, name: str, place: exp.Expr) -> Selected:
+        checker = rows.checker("SELECT")
+        typed = checker.check(node)
+        expression = written(node, checker, typed.type)
+        if typed.type.kind is Kind.INTERVAL:
+            raise self.source.unsupported(
+                "INTERVAL type", node, message="a view cannot hold intervals", hint="use datediff or a number"
+            )
+        return Selected(name, expression, typed.strict, place)
+
+    def _set_operation(self, node: exp.SetOperation, env: Environment, parent: Scope | None) -> Query:
+        refuse_clauses(self.source, node, ("with_", "this", "expression", "distinct", "order"))
+        if node.args.get("order"):
+            self.remark(ORDER_REMARK)
+        left = self.query(node.this, env, parent)
+        right = self.query(node.expression, env, parent)
+        word = type(node).__name__.upper()
+        if len(left.names) != len(right.names):
+            raise self.source.query(
+                f"{word} of {len(left.names)} and {len(right.names)} columns",
+                self.source.keyword(node.expression, word),
+                hint="give both sides the same number of columns",
+            )
+        operator = _OPERATORS[type(node)]
+        columns = []
+        for index, (a, b) in enumerate(zip(left.body.columns, right.body.columns, strict=True)):
+            type_ = common_type(a.type, b.type)
+            if type_ is None:
+                raise self.source.mismatch(
+                    f"column {index + 1} of the {word} is {a.type} on the left and {b.type} on the right",
+                    right.places[index],
+                    hint="CAST one of the two",
+                )
+            nullable = a.nullable or (b.nullable and operator is SetOperator.UNION)
+            columns.append(Output(a.name, replace(a.expression, type=type_), nullable))
+        types = [c.type for c in columns]
+        body = SetOperation(
+            operator, not node.args.get("distinct"), _typed(left.body, types), _typed(right.body, types), tuple(columns)
+        )
+        return Query(body, left.names, left.places)
+
+    def _not_a_query(self, node: exp.Expr) -> Exception:
+        if isinstance(node, exp.Values):
+            return self.source.unsupported("VALUES", self.source.keyword(node, "VALUES"), hint="put rows into a table")
+        return self.source.syntax("a query is expected: SELECT …", node)
+
+
+def _bare(node: exp.Expr) -> exp.Expr:
+    return node.this if isinstance(node, exp.Alias) else node
+
+
+def _typed(body: model.Body, types: list[DataType]) -> model.Body:
+    """A side of a set operation with its columns in the common types."""
+    if all(c.type == t for c, t in zip(body.columns, types, strict=True)):
+        return body
+    columns = tuple(_converted(c, t) for c, t in zip(body.columns, types, strict=True))
+    if isinstance(body, Block):
+        return replace(body, outputs=columns)
+    return replace(body, left=_typed(body.left, types), right=_typed(body.right, types), columns=columns)
+
+
+def _converted(column: Output, type_: DataType) -> Output:
+    if column.type == type_:
+        return column
+    same = same_word(column.type, type_) and column.type.kind is not Kind.NULL
+    expression = replace(column.expression, type=type_) if same else cast(column.expression, type_)
+    return replace(column, expression=expression)

@@ -1,0 +1,163 @@
+"""IN (subquery), EXISTS and LEFT SEMI JOIN: an atom over a stage, or inlined where copies do not count."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from sqlglot import exp
+
+from everview.query.terms import Expression
+from everview.query.types import common_type
+from everview.query.view import Block, Output, SetOperation, group_key
+from everview.sql.aggregates import aggregates_in
+from everview.sql.body import Body, cast, equality
+from everview.sql.datatypes import same_word
+from everview.sql.session import Query, Rows, Selected, stage_columns, written
+
+Pair = tuple[Expression, Expression, exp.Expr]
+"""Inner side, outer side, and where the equality was written."""
+
+
+def semi_join(rows: Rows, node: exp.Expr) -> None:
+    """Add EXISTS (…) or x IN (…), a condition of its own, to the body."""
+    query = node.args["query"] if isinstance(node, exp.In) else node.this
+    while isinstance(query, exp.Subquery) and not query.args.get("joins"):
+        query = query.this
+    outer = _outer_sides(rows, node) if isinstance(node, exp.In) else []
+    word = "IN" if isinstance(node, exp.In) else "EXISTS"
+    if isinstance(query, exp.Select):
+        if _is_plain(rows, query):
+            inner = rows.lowering.inline(query, rows.env, rows.body, rows.scope)
+            _inlined(rows, inner, outer, node)
+            return
+        inner = rows.lowering.block(query, rows.env, rows.scope, as_set=True)
+        _staged(rows, inner, outer, node, word)
+    elif isinstance(query, exp.SetOperation):
+        _set_operation(rows, rows.lowering.query(query, rows.env), outer, node, word)
+    else:
+        raise rows.source.syntax(f"{word} needs a subquery in parentheses", node)
+
+
+def _is_plain(rows: Rows, query: exp.Select) -> bool:
+    grouped = query.args.get("group") or query.args.get("having")
+    return rows.body.is_set and not grouped and not any(True for e in query.expressions for _ in aggregates_in(e))
+
+
+def _outer_sides(rows: Rows, node: exp.In) -> list[Expression]:
+    left = node.this.unnest()
+    parts = left.expressions if isinstance(left, exp.Tuple) else [left]
+    sides = []
+    for part in parts:
+        checker = rows.checker("IN")
+        type_ = checker.check(part).type
+        sides.append(written(part.unnest(), checker, type_))
+    return sides
+
+
+def _pairs(rows: Rows, outputs: Sequence[Expression], outer: Sequence[Expression], node: exp.Expr) -> list[Pair]:
+    """The equalities of x IN (SELECT y …); EXISTS has none."""
+    if not isinstance(node, exp.In):
+        return []
+    if len(outputs) != len(outer):
+        raise rows.source.query(
+            f"IN compares {len(outer)} column{'s' * (len(outer) != 1)} with a subquery of {len(outputs)}",
+            node,
+            hint=f"select {len(outer)} column{'s' * (len(outer) != 1)} in the subquery",
+        )
+    for a, b in zip(outputs, outer, strict=True):
+        if common_type(a.type, b.type) is None:
+            raise rows.source.mismatch(f"IN compares {b.type} with {a.type}", node, hint="CAST one of the two")
+    return [(a, b, node) for a, b in zip(outputs, outer, strict=True)]
+
+
+def _inlined(rows: Rows, inner: Rows, outer: Sequence[Expression], node: exp.Expr) -> None:
+    """Copies do not count: the subquery's atoms are the block's own, and its correlations plain conditions."""
+    rows.absorb(inner)
+    for a, b, _ in _pairs(rows, [o.expression for o in inner.outputs], outer, node):
+        _tie(rows, a, b, node)
+
+
+def _staged(rows: Rows, inner: Rows, outer: Sequence[Expression], node: exp.Expr, word: str) -> None:
+    """A stage with the distinct values of the tied columns, and an atom over it."""
+    source, groups = rows.source, inner.groups
+    pairs: list[tuple[Selected, Expression, exp.Expr]] = []
+    for (a, b, _), selected in zip(
+        _pairs(rows, [o.expression for o in inner.outputs], outer, node), inner.outputs, strict=False
+    ):
+        if groups is None and not inner.body.owns(a):
+            raise source.unsupported("correlated output in IN", selected.place, hint="compare it outside the subquery")
+        pairs.append((replace(selected, expression=_as_compared(a, b)), b, node))
+    tied = inner.correlations or inner.outer_conditions
+    if tied and groups is not None and not groups.keys:  # such a subquery has a row even where nothing matches
+        where = inner.correlations[0][2] if inner.correlations else node
+        raise source.unsupported(f"correlated aggregate in {word}", where, hint="join with a grouped subquery in FROM")
+    for a, b, where in inner.correlations:
+        a = _as_compared(a, b)
+        if groups is not None:
+            a = Expression.of(group_key(groups.key(inner.body, a, strict=True)), a.type)
+        pairs.append((Selected(_column_name(where, len(pairs)), a, True, where), b, where))
+    for predicate in inner.outer_conditions:
+        _require_outer(rows, predicate, node)
+    inner.outputs = [selected for selected, _, _ in pairs]
+    inner.distinct = True
+    _add_stage(rows, inner.finish(), [b for _, b, _ in pairs], node, word)
+
+
+def _as_compared(inner: Expression, outer: Expression) -> Expression:
+    """The inner side in the type of the comparison: values that only the cast makes equal must count once."""
+    type_ = common_type(inner.type, outer.type)
+    return inner if type_ is None or same_word(inner.type, type_) else cast(inner, type_)
+
+
+def _column_name(where: exp.Expr, index: int) -> str:
+    column = where.find(exp.Column)
+    return column.name if column is not None else f"c{index}"
+
+
+def _set_operation(rows: Rows, query: Query, outer: Sequence[Expression], node: exp.Expr, word: str) -> None:
+    """UNION and the like on the right side: a stage of its own, then its distinct values."""
+    body = query.body
+    assert isinstance(body, SetOperation)
+    _pairs(rows, [o.expression for o in body.columns], outer, node)
+    if not body.all and word == "IN":
+        _add_stage(rows, body, outer, node, word)
+        return
+    stage = rows.lowering.stage(body, "subquery", f"set operation on the right side of {word}")
+    over = Body(rows.lowering.fresh, is_set=True)
+    terms = over.add_atom(stage.name, "subquery", stage_columns(stage))
+    wanted = terms if word == "IN" else []
+    atoms, predicates, not_null, renamed = over.finish()
+    outputs = tuple(
+        Output(c.name, t.substitute(renamed), c.nullable) for c, t in zip(body.columns, wanted, strict=False)
+    )
+    _add_stage(rows, Block(atoms, predicates, outputs, None, True, not_null), outer, node, word)
+
+
+def _add_stage(rows: Rows, body: Block | SetOperation, outer: Sequence[Expression], node: exp.Expr, word: str) -> None:
+    stage = rows.lowering.stage(body, word.lower(), f"right side of {word}")
+    terms = rows.body.add_atom(stage.name, word.lower(), stage_columns(stage))
+    for term, side in zip(terms, outer, strict=True):
+        _tie(rows, term, side, node)
+
+
+def _tie(rows: Rows, inner: Expression, outer: Expression, node: exp.Expr) -> None:
+    """Equate a subquery's column with the outer expression, which may itself belong further out."""
+    whole = equality(outer, inner)
+    if rows.body.owns(whole):
+        rows.body.equate(inner, outer, whole)
+    elif rows.body.owns(inner) and rows.body.is_foreign(outer):
+        rows.correlations.append((inner, outer, node))
+    elif rows.body.is_foreign(whole):
+        rows.outer_conditions.append(whole)
+    else:
+        raise rows.source.unsupported("correlated inequality in EXISTS", node, hint="join the two in FROM")
+
+
+def _require_outer(rows: Rows, predicate: Expression, node: exp.Expr) -> None:
+    if rows.body.owns(predicate):
+        rows.body.require(predicate)
+    elif rows.body.is_foreign(predicate):
+        rows.outer_conditions.append(predicate)
+    else:
+        raise rows.source.unsupported("correlated inequality in EXISTS", node, hint="join the two in FROM")

@@ -1,0 +1,228 @@
+"""What the parts of the lowering share: the schema, WITH names, the stages made so far, and blocks in the making."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import count
+
+from sqlglot import exp
+
+from everview.query import view as model
+from everview.query.schema import Column, Schema
+from everview.query.terms import Expression
+from everview.query.types import BOOLEAN, DataType
+from everview.query.view import Aggregate, Block, Grouping, Output, Stage, aggregate_result, group_key
+from everview.sql.body import Body
+from everview.sql.check import Checker
+from everview.sql.literals import constant
+from everview.sql.names import Cell, Scope
+from everview.sql.render import render
+from everview.sql.source import Source
+
+
+@dataclass
+class Query:
+    """A lowered query: its body, and its columns' names as written (a stage's must differ, these need not)."""
+
+    body: model.Body
+    names: list[str]
+    places: list[exp.Expr]
+    """The nodes that gave the columns, to point at in errors."""
+
+
+@dataclass
+class Cte:
+    """A WITH entry; ``stage`` once a reference needed one, so that all references share it."""
+
+    name: str
+    query: exp.Expr
+    scope: Environment
+    columns: list[exp.Expr]
+    stage: tuple[Stage, list[str]] | None = None
+
+
+@dataclass(frozen=True)
+class Environment:
+    """The WITH names in scope."""
+
+    ctes: Mapping[str, Cte] = field(default_factory=dict)
+
+    def with_cte(self, cte: Cte) -> Environment:
+        """One name more; a new one shadows an old one."""
+        return Environment({**self.ctes, cte.name.lower(): cte})
+
+
+class Lowering(ABC):
+    """The state of one view's lowering, and the entry points that its parts call each other by."""
+
+    def __init__(self, source: Source, schema: Schema, name: str) -> None:
+        self.source = source
+        self.schema = schema
+        self.name = name
+        self.fresh = count()
+        self.stages: list[Stage] = []
+        self.remarks: list[str] = []
+
+    @abstractmethod
+    def query(self, node: exp.Expr, env: Environment, parent: Scope | None = None) -> Query:
+        """Lower a whole query, on its own."""
+
+    @abstractmethod
+    def block(self, select: exp.Select, env: Environment, parent: Scope | None, as_set: bool = False) -> Rows:
+        """Lower one SELECT, on its own, up to its outputs."""
+
+    @abstractmethod
+    def inline(self, select: exp.Select, env: Environment, body: Body, parent: Scope | None) -> Rows:
+        """Lower a plain SELECT into a body that exists already."""
+
+    def remark(self, text: str) -> None:
+        """Say what was ignored or changed, once."""
+        if text not in self.remarks:
+            self.remarks.append(text)
+
+    def stage(self, body: model.Body, base: str, purpose: str) -> Stage:
+        """Set a part of the view apart."""
+        taken = {s.name.lower() for s in self.stages}
+        name, number = f"{self.name}${base}", 1
+        while name.lower() in taken or name in self.schema:
+            number += 1
+            name = f"{self.name}${base}_{number}"
+        stage = Stage(name, body, purpose)
+        self.stages.append(stage)
+        return stage
+
+
+@dataclass
+class Selected:
+    """An output column in the making."""
+
+    name: str
+    expression: Expression
+    strict: bool
+    place: exp.Expr
+
+
+@dataclass
+class Groups:
+    """GROUP BY in the making: keys as the query wrote them, and as the body computes them."""
+
+    written: list[Expression] = field(default_factory=list)
+    keys: list[Expression] = field(default_factory=list)
+    strict: list[bool] = field(default_factory=list)
+    aggregates: list[Aggregate] = field(default_factory=list)
+    having: Expression | None = None
+
+    def key(self, body: Body, written: Expression, strict: bool) -> int:
+        """The index of a key, new or known; an expression over one atom becomes a computed column of it."""
+        if written in self.written:
+            return self.written.index(written)
+        lowered = written if written.term is not None else body.computed(written) or written
+        self.written.append(written)
+        self.keys.append(lowered)
+        self.strict.append(strict)
+        return len(self.keys) - 1
+
+    def aggregate(self, aggregate: Aggregate) -> int:
+        """The index of an aggregate, new or known."""
+        if aggregate not in self.aggregates:
+            self.aggregates.append(aggregate)
+        return self.aggregates.index(aggregate)
+
+
+@dataclass
+class Rows:
+    """A SELECT in the making: its scope, its body, and what it makes of the rows."""
+
+    lowering: Lowering
+    env: Environment
+    scope: Scope
+    body: Body
+    outputs: list[Selected] = field(default_factory=list)
+    groups: Groups | None = None
+    distinct: bool = False
+    correlations: list[tuple[Expression, Expression, exp.Expr]] = field(default_factory=list)
+    """Equalities with an outer query: inner side, outer side, and where it was written."""
+    outer_conditions: list[Expression] = field(default_factory=list)
+    """Conditions that only read the outer query."""
+
+    @property
+    def source(self) -> Source:
+        """The text."""
+        return self.lowering.source
+
+    def checker(self, place: str, allow_aggregates: bool = False) -> Checker:
+        """A type checker for one clause of this SELECT."""
+        return Checker(self.scope, place, allow_aggregates)
+
+    def condition(self, node: exp.Expr, place: str) -> Expression:
+        """A checked condition as an expression."""
+        checker = self.checker(place)
+        checker.boolean(node)
+        return written(node, checker, BOOLEAN)
+
+    def absorb(self, inner: Rows) -> None:
+        """Take over what an inlined SELECT wants of the queries around both."""
+        self.correlations += inner.correlations
+        self.outer_conditions += inner.outer_conditions
+
+    def cells(self) -> list[tuple[str, Cell]]:
+        """The outputs as columns of a relation, for a SELECT that was inlined."""
+        return [(o.name, Cell(o.expression, o.strict)) for o in self.outputs]
+
+    def finish(self) -> Block:
+        """The block, under its final variable names."""
+        body, groups = self.body, self.groups
+        atoms, predicates, not_null, terms = body.finish()
+        for text in body.remarks:
+            self.lowering.remark(text)
+        outputs, used = [], set()
+        for selected in self.outputs:
+            name, number = selected.name, 1
+            while name.lower() in used:
+                number += 1
+                name = f"{selected.name}_{number}"
+            used.add(name.lower())
+            nullable = not selected.strict or self._nullable(selected.expression)
+            outputs.append(Output(name, selected.expression.substitute(terms), nullable))
+        grouping = None
+        distinct = self.distinct
+        if groups is not None:
+            aggregates = tuple(
+                Aggregate(a.function, a.argument.substitute(terms) if a.argument else None, a.type, a.distinct)
+                for a in groups.aggregates
+            )
+            grouping = Grouping(tuple(k.substitute(terms) for k in groups.keys), aggregates, groups.having)
+            shown = {o.expression.term for o in outputs}
+            distinct = distinct and not shown.issuperset(grouping.key_names)
+        return Block(atoms, predicates, tuple(outputs), grouping, distinct, not_null)
+
+    def _nullable(self, expression: Expression) -> bool:
+        if self.groups is None:
+            return self.body.nullable(expression)
+        for index, (key, strict) in enumerate(zip(self.groups.written, self.groups.strict, strict=True)):
+            if group_key(index) in expression.variables and (not strict or self.body.nullable(key)):
+                return True
+        is_count = [a.function is model.AggregateFunction.COUNT for a in self.groups.aggregates]
+        counts = {aggregate_result(i) for i, yes in enumerate(is_count) if yes}
+        keys = {group_key(i) for i in range(len(self.groups.keys))}
+        return not expression.variables <= keys | counts
+
+
+def stage_columns(stage: Stage) -> list[Column]:
+    """A stage's columns as a table's."""
+    return [Column(o.name, o.type, o.nullable) for o in stage.columns]
+
+
+def written(node: exp.Expr, checker: Checker, type_: DataType) -> Expression:
+    """A checked row expression over the variables that its columns stand for."""
+    value = constant(node, type_) if not isinstance(node, exp.Column) else None
+    if value is not None:
+        return Expression.of(value, type_)
+
+    def hole(n: exp.Expr) -> Expression | None:
+        cell = checker.cells.get(id(n))
+        return cell.expression if cell else None
+
+    return render(node, hole, type_)

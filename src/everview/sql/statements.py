@@ -1,0 +1,157 @@
+"""Whole texts: schemas, single views, and scripts that mix CREATE TABLE, CREATE VIEW and SELECT."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import count
+
+from sqlglot import exp
+
+from everview.errors import EverviewError
+from everview.query.schema import Column, Schema, Table
+from everview.query.view import Block, Body, Stage, View, blocks
+from everview.sql.ddl import References, create_table, resolve_references
+from everview.sql.parse import guarded, parse_one, parse_statements
+from everview.sql.select import Lower
+from everview.sql.session import Environment
+from everview.sql.source import Source
+
+
+def parse_schema(text: str, schema: Schema = Schema()) -> Schema:  # noqa: B008 - immutable
+    """Read CREATE TABLE statements; foreign keys may point forward, and are checked at the end."""
+    source, statements = parse_statements(text)
+
+    def work() -> Schema:
+        found, references = schema, []
+        for statement in statements:
+            if not _is_create(statement, "TABLE"):
+                raise _unexpected(source, statement, "CREATE TABLE")
+            if _is_there_already(statement, found):
+                continue
+            table, reference = create_table(source, statement, found)
+            found = found.with_table(table)
+            references.append(reference)
+        return resolve_references(source, found, references)
+
+    return guarded(source, work)
+
+
+def parse_view(text: str, schema: Schema, name: str = "view") -> View:
+    """Read one query, or one CREATE [MATERIALIZED] VIEW … AS query."""
+    source, statement = parse_one(text, "query")
+    return guarded(source, lambda: _view(source, statement, schema, name))
+
+
+def parse_script(text: str, schema: Schema = Schema()) -> tuple[Schema, tuple[View, ...]]:  # noqa: B008 - immutable
+    """Read tables and views in order; later queries may read earlier views. Bare queries are query1, query2, …"""
+    source, statements = parse_statements(text)
+
+    def work() -> tuple[Schema, tuple[View, ...]]:
+        tables, names = schema, schema
+        references: list[References] = []
+        views: list[View] = []
+        bare = 0
+        for statement in statements:
+            if _is_create(statement, "TABLE"):
+                if _is_there_already(statement, tables):
+                    continue
+                table, reference = create_table(source, statement, names)
+                tables, names = tables.with_table(table), names.with_table(table)
+                references.append(reference)
+                continue
+            if isinstance(statement, exp.Query):
+                bare = next(n for n in count(bare + 1) if f"query{n}" not in names)
+            view = _view(source, statement, names, f"query{bare}")
+            if view.name in tables:
+                raise source.ambiguous(f"{view.name} is a table", statement, hint="give the view another name")
+            # CREATE OR REPLACE may name an earlier view again.
+            views = [v for v in views if v.name.lower() != view.name.lower()] + [view]
+            names = Schema(tuple(t for t in names if t.name.lower() != view.name.lower())).with_table(as_table(view))
+        return resolve_references(source, tables, references), tuple(views)
+
+    return guarded(source, work)
+
+
+def as_table(view: View) -> Table:
+    """A view as later queries see it: a table of its output columns."""
+    return Table(view.name, tuple(Column(o.name, o.type, o.nullable) for o in view.columns))
+
+
+def _view(source: Source, statement: exp.Expr, schema: Schema, name: str) -> View:
+    if _is_create(statement, "VIEW"):
+        return _create_view(source, statement, schema)
+    if not isinstance(statement, exp.Query) or isinstance(statement, exp.Table):
+        raise _unexpected(source, statement, "SELECT or CREATE MATERIALIZED VIEW")
+    return _lowered(source, statement, schema, name, ())
+
+
+def _create_view(source: Source, statement: exp.Expr, schema: Schema) -> View:
+    target, query = statement.this, statement.expression
+    columns: list[exp.Expr] = []
+    if isinstance(target, exp.Schema):
+        columns, target = target.expressions, target.this
+    name = ".".join(part.name for part in target.parts)
+    if name in schema and not statement.args.get("replace"):
+        raise source.ambiguous(f"{name} exists already", target, hint="choose another name")
+    if not isinstance(query, exp.Query):
+        raise source.syntax("CREATE VIEW needs AS SELECT …", target)
+    return _lowered(source, query, schema, name, [c.this if isinstance(c, exp.ColumnDef) else c for c in columns])
+
+
+def _lowered(source: Source, query: exp.Expr, schema: Schema, name: str, columns: Iterable[exp.Expr]) -> View:
+    lower = Lower(source, schema, name)
+    result = lower.query(query, Environment())
+    renamed = list(columns)
+    if renamed:
+        if len(renamed) != len(result.names):
+            raise source.query(
+                f"view {name} names {len(renamed)} columns, and its query has {len(result.names)}", renamed[0]
+            )
+        result.names, result.places = [c.name for c in renamed], renamed
+    seen: set[str] = set()
+    for column, place in zip(result.names, result.places, strict=True):
+        if column.lower() in seen:
+            raise source.ambiguous(
+                f"two output columns named {column}: give one an alias",
+                place,
+                hint="each column of a view needs a name of its own: write AS",
+            )
+        seen.add(column.lower())
+    return View(name, _renamed(result.body, result.names), _needed(result.body, lower.stages), tuple(lower.remarks))
+
+
+def _needed(body: Body, stages: list[Stage]) -> tuple[Stage, ...]:
+    """The stages that the body reads, directly or through others; a stage only reads those before it."""
+    kept: list[Stage] = []
+    read = {atom.relation for block in blocks(body) for atom in block.atoms}
+    for stage in reversed(stages):
+        if stage.name in read:
+            kept.append(stage)
+            read |= {atom.relation for block in blocks(stage.body) for atom in block.atoms}
+    return tuple(reversed(kept))
+
+
+def _renamed(body: Body, names: list[str]) -> Body:
+    columns = tuple(replace(c, name=n) for c, n in zip(body.columns, names, strict=True))
+    return replace(body, outputs=columns) if isinstance(body, Block) else replace(body, columns=columns)
+
+
+def _is_create(statement: exp.Expr, kind: str) -> bool:
+    return isinstance(statement, exp.Create) and str(statement.args.get("kind")).upper() == kind
+
+
+def _is_there_already(statement: exp.Expr, schema: Schema) -> bool:
+    """True for CREATE TABLE IF NOT EXISTS of a table that exists."""
+    table = statement.find(exp.Table)
+    return bool(statement.args.get("exists")) and table is not None and ".".join(p.name for p in table.parts) in schema
+
+
+def _unexpected(source: Source, statement: exp.Expr, wanted: str) -> EverviewError:
+    """The error for a statement of another kind than the caller reads."""
+    place = source.token(source.first_token(statement))
+    if isinstance(statement, exp.Create):
+        return source.syntax(f"{wanted} is expected, and this is CREATE {statement.args.get('kind')}", place)
+    if isinstance(statement, exp.Values):
+        return source.unsupported("VALUES", place, hint="put the rows into a table")
+    return source.syntax(f"{wanted} is expected, and this is a query", place)
