@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,11 +10,13 @@ from everview.plan.core_plan import CorePlan, plan_core
 from everview.plan.cores import Core
 from everview.query.conjunctive import Atom, ConjunctiveQuery
 from everview.query.terms import Const, Var
-from everview.strategies.crown import CrownProgram, compile_crown
+from everview.strategies.crown import CrownProgram, Entry, compile_crown
 from tests.support import Row, evaluate
 
 Update = tuple[str, Row, int]
 """A relation, a row, and +1 or −1."""
+Result = dict[Row, tuple[int, ...]]
+"""Rows of the maintained output with their measures: the weight, then the sums."""
 
 
 @dataclass
@@ -24,16 +25,18 @@ class Driver:
 
     query: ConjunctiveQuery
     machine_of: Callable[[Any], Any]
+    sums: tuple[tuple[int, Var], ...] = ()
+    """Atoms and the variables of theirs to sum up."""
     plan: CorePlan = field(init=False)
     crown: CrownProgram = field(init=False)
     machine: Any = field(init=False)
     database: dict[str, list[Row]] = field(default_factory=dict)
-    total: Counter[Row] = field(default_factory=Counter)
+    total: Result = field(default_factory=dict)
     loud: bool = True
 
     def __post_init__(self) -> None:
         self.plan = plan_core(Core("result", self.query))
-        self.crown = compile_crown(self.plan)
+        self.crown = compile_crown(self.plan, [atom for atom, _ in self.sums])
         self.machine = self.machine_of(self.crown.program)
         self.switch(self.loud)
 
@@ -50,30 +53,56 @@ class Driver:
             rows.append(row)
         else:
             rows.remove(row)
-        for entry in self.crown.inputs:
-            atom = self.plan.query.atoms[entry.atom]
-            words = match(atom, relation, row, self.plan.query.not_null)
-            if words is not None:
-                arguments = [[words[v]] for v in entry.variables] + [[change]]
-                self.machine.apply(entry.loud if self.loud else entry.quiet, arguments)
-        for *out, weight in rows_of(self.machine.take("delta")):
-            assert weight != 0
-            self.total[tuple(out)] += weight
-            if self.total[tuple(out)] == 0:
-                del self.total[tuple(out)]
+        entry = self.crown.entry(relation)
+        if entry is not None:
+            procedure = entry.loud if self.loud else entry.quiet
+            self.machine.apply(procedure, [[w] for w in self.arguments(entry, row, change)])
+        for row_out, measures in self.measured(rows_of(self.machine.take("delta"))):
+            assert measures[0] != 0
+            known = self.total.get(row_out, (0,) * len(measures))
+            self.total[row_out] = tuple(a + b for a, b in zip(known, measures, strict=True))
+            if self.total[row_out][0] == 0:
+                assert not any(self.total.pop(row_out))
 
-    def listed(self) -> Counter[Row]:
+    def arguments(self, entry: Entry, row: Row, change: int) -> list[int]:
+        """The words of one update: for each occurrence its variables, whether the row fits it, its sums' changes."""
+        found: list[int] = []
+        for occurrence in entry.occurrences:
+            atom = self.plan.query.atoms[occurrence.atom]
+            words = match(atom, row, self.plan.query.not_null)
+            values = words or {}
+            found += [values.get(v, 0) for v in occurrence.variables]
+            found.append(int(words is not None))
+            found += [change * values.get(self.sums[j - 1][1], 0) for j in occurrence.sums]
+        return [*found, change]
+
+    def measured(self, rows: Sequence[tuple[int, ...]]) -> Iterator[tuple[Row, tuple[int, ...]]]:
+        width = len(self.crown.outputs)
+        for row in rows:
+            yield row[:width], row[width:]
+
+    def listed(self) -> Result:
         """The result as the cursor lists it; a row comes once."""
-        found: Counter[Row] = Counter()
-        for *out, weight in self.machine.rows("result"):
-            assert tuple(out) not in found
-            assert weight > 0
-            found[tuple(out)] = weight
+        found: Result = {}
+        for out, measures in self.measured(self.machine.rows("result")):
+            assert out not in found
+            assert measures[0] > 0
+            found[out] = measures
         return found
 
-    def expected(self) -> Counter[Row]:
-        """The maintained output by DuckDB."""
-        return evaluate(self.plan.query.with_head(self.crown.outputs), self.database)
+    def expected(self) -> Result:
+        """The maintained output by DuckDB, sums included."""
+        summed = [v for _, v in self.sums]
+        rows = evaluate(self.plan.query.with_head((*self.crown.outputs, *summed)), self.database)
+        found: dict[Row, list[int]] = {}
+        width = len(self.crown.outputs)
+        for row, copies in rows.items():
+            totals = found.setdefault(row[:width], [0] * (1 + len(summed)))
+            totals[0] += copies
+            for j, value in enumerate(row[width:], 1):
+                assert isinstance(value, int)
+                totals[j] += copies * value
+        return {row: tuple(totals) for row, totals in found.items()}
 
     def check(self) -> None:
         wanted = self.expected()
@@ -86,11 +115,9 @@ def rows_of(columns: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
     return list(zip(*columns, strict=True)) if columns else []
 
 
-def match(atom: Atom, relation: str, row: Row, not_null: frozenset[Var]) -> dict[Var, int] | None:
-    """The words of an atom's variables for a row, or None if the row does not fit it; NULL becomes a word of its own."""
-    if atom.relation != relation:
-        return None
-    found: dict[Var, int] = {}
+def match(atom: Atom, row: Row, not_null: frozenset[Var]) -> dict[Var, Any] | None:
+    """The words of an atom's variables for a row, or None if the row does not fit it."""
+    found: dict[Var, Any] = {}
     for term, cell in zip(atom.terms, row, strict=True):
         if isinstance(term, Const):
             if cell is None or cell != term.value:

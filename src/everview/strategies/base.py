@@ -1,0 +1,85 @@
+"""The program of a base table: a bag of rows that refuses to go below nothing, and keys that hold one row each."""
+
+from __future__ import annotations
+
+from everview.kernel.program import (
+    Compute,
+    Cursor,
+    Emit,
+    Find,
+    If,
+    Insert,
+    Instruction,
+    KeyOf,
+    Lit,
+    Math,
+    Procedure,
+    Program,
+    Reg,
+    Remove,
+    Step,
+    Store,
+    Table,
+    Test,
+    Update,
+    ValueOf,
+)
+from everview.kernel.verifier import verify
+
+ROWS, KEYS = "rows", "keys"
+OVER_DELETED, DUPLICATE_KEY = "over_deleted", "duplicate_key"
+_ROW, _KEY, _CHANGE, _AFTER = Reg("row"), Reg("key"), Reg("change"), Reg("after")
+
+
+def compile_base(width: int, primary_key: tuple[int, ...] = ()) -> Program:
+    """The program of a table of ``width`` columns.
+
+    ``change`` takes a row's words and the change of its copies; a row that is deleted though it is not there, and a
+    second row with one key, are told on channels ``over_deleted`` and ``duplicate_key`` by the update's position.
+    Cursor ``all`` lists rows and copies; ``by_key`` the row with a given key.
+    """
+    words = tuple(Reg(f"@{i}") for i in range(width))
+    indexes: tuple[tuple[int, ...], ...] = ((),) if not primary_key else ((), primary_key)
+    tables = [Table(ROWS, tuple(f"w{i}" for i in range(width)), ("copies",), indexes)]
+    body: list[Instruction] = []
+    body.append(
+        Find(
+            _ROW,
+            ROWS,
+            words,
+            _changed(_ROW, ROWS, OVER_DELETED),
+            (Insert(_ROW, ROWS, words), *_changed(_ROW, ROWS, OVER_DELETED)),
+        )
+    )
+    cursors = [_listing("all", (), 0, (), width)]
+    if primary_key:
+        key = tuple(words[i] for i in primary_key)
+        tables.append(Table(KEYS, tuple(f"w{i}" for i in primary_key), ("rows",)))
+        counted = _changed(_KEY, KEYS, None)
+        body.append(Find(_KEY, KEYS, key, counted, (Insert(_KEY, KEYS, key), *counted)))
+        cursors.append(_listing("by_key", key, 1, key, width))
+    procedure = Procedure("change", (*words, _CHANGE), tuple(body))
+    program = Program(tuple(tables), ((OVER_DELETED, 1), (DUPLICATE_KEY, 1)), (procedure,), tuple(cursors))
+    verify(program)
+    return program
+
+
+def _changed(row: Reg, table: str, below: str | None) -> tuple[Instruction, ...]:
+    """Add the change; more than one row a key, or fewer than no copies, is told."""
+    told: Instruction
+    if below is not None:
+        told = If(Test.LESS, _AFTER, Lit(0), (Emit(below, (Update(),)),))
+    else:
+        told = If(Test.LESS, Lit(1), _AFTER, (Emit(DUPLICATE_KEY, (Update(),)),))
+    return (
+        Compute(_AFTER, Math.ADD, ValueOf(row, table, 0), _CHANGE),
+        Store(row, table, 0, _AFTER),
+        told,
+        If(Test.EQUAL, _AFTER, Lit(0), (Remove(row, table),)),
+    )
+
+
+def _listing(name: str, parameters: tuple[Reg, ...], index: int, key: tuple[Reg, ...], width: int) -> Cursor:
+    row = Reg("at")
+    outputs = (*(KeyOf(row, ROWS, i) for i in range(width)), ValueOf(row, ROWS, 0))
+    return Cursor(name, parameters, (Step(row, ROWS, index, key, 0),), outputs)

@@ -1,0 +1,177 @@
+"""From a planned core to its CROWN program."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from everview.kernel.program import (
+    Call,
+    Cursor,
+    Each,
+    If,
+    Instruction,
+    Lit,
+    Operand,
+    Program,
+    Reg,
+    Step,
+    Test,
+)
+from everview.kernel.verifier import verify
+from everview.plan.core_plan import CorePlan
+from everview.query.terms import Var
+from everview.strategies.crown.bags import Bags
+from everview.strategies.crown.full_join import FullJoin, result_weight
+from everview.strategies.crown.layout import CHANGE, DELTA, RESULT, Layout, Node, Words, changes_of, regs
+from everview.strategies.crown.totals import Totals, entry_words
+
+ONCE = Reg("once")
+
+
+@dataclass(frozen=True)
+class Occurrence:
+    """How one atom's rows come in: the variables whose words are given, in order, and the sums whose change is."""
+
+    atom: int
+    variables: Words
+    sums: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """How a relation's updates come in, to all its occurrences one after the other.
+
+    The parameters are, for each occurrence: its words, a flag (1: the row belongs to it), the change of its sums; and
+    at the end the change of copies. ``quiet`` keeps the state, ``loud`` also emits each update's delta.
+    """
+
+    relation: str
+    occurrences: tuple[Occurrence, ...]
+    quiet: str
+    loud: str
+
+
+@dataclass(frozen=True)
+class CrownProgram:
+    """A program, how its updates come in, and which variables its rows hold.
+
+    Rows of channel ``delta`` and of cursor ``result`` are the output variables, then the measures: the weight, and the
+    sums asked for (deltas: their change). ``wake`` marks what is live before the first loud update, ``sleep`` forgets
+    it; both take one word that they do not use, so that one row of input runs them once.
+    """
+
+    program: Program
+    entries: tuple[Entry, ...]
+    outputs: Words
+    wake: str = "wake"
+    sleep: str = "sleep"
+
+    def entry(self, relation: str) -> Entry | None:
+        """How a relation's updates come in, None if the query does not read it."""
+        return next((e for e in self.entries if e.relation == relation), None)
+
+
+def compile_crown(plan: CorePlan, sums: Sequence[int] = ()) -> CrownProgram:
+    """The program that maintains a planned core, with a sum over each of the atoms named by ``sums``."""
+    layout = Layout(plan, sums)
+    occurrences: list[Occurrence] = []
+    for loud in (False, True):
+        FullJoin(layout, loud).write()
+        totals = Totals(layout, loud)
+        totals.write()
+        occurrences = _write_inputs(layout, totals)
+    entries = _write_entries(layout, occurrences)
+    _write_switch(layout)
+    width = len(layout.outputs) + 1 + len(sums)
+    cursor = _cursor(layout)
+    program = Program(layout.tables(), ((DELTA, width),), tuple(layout.procedures), (cursor,))
+    verify(program)
+    return CrownProgram(program, entries, layout.outputs)
+
+
+def _write_inputs(layout: Layout, totals: Totals) -> list[Occurrence]:
+    """One procedure an atom, which tells every relation and bag that holds it."""
+    targets: dict[int, list[tuple[str, Words]]] = {}
+    sums: dict[int, tuple[int, ...]] = {}
+    bags = Bags(layout, totals)
+    for n in layout.nodes:
+        if n.tree.relation is None:
+            continue
+        relation = layout.plan.relations[n.tree.relation]
+        if relation.is_bag:
+            for part, procedure in bags.write(n, relation):
+                targets.setdefault(part.atom, []).append((procedure, part.words))
+                sums[part.atom] = sums.get(part.atom, ()) + part.sums
+        else:
+            (atom,) = relation.atoms
+            targets.setdefault(atom, []).append((totals.name(n, "base"), entry_words(n)))
+            sums[atom] = sums.get(atom, ()) + layout.own_sums(n)
+    found = []
+    for atom, calls in sorted(targets.items()):
+        words = tuple(sorted({v for _, needed in calls for v in needed}))
+        body = [Call(name, (*regs(needed), *changes_of(_sums_of(layout, name)))) for name, needed in calls]
+        layout.procedure(f"input{atom}{totals.tag}", (*regs(words), *changes_of(sums[atom])), body)
+        found.append(Occurrence(atom, words, sums[atom]))
+    return found
+
+
+def _sums_of(layout: Layout, procedure: str) -> list[int]:
+    """The sums whose change a procedure takes, by its parameters."""
+    parameters = next(p for p in layout.procedures if p.name == procedure).parameters
+    return [j for j in range(1, len(layout.sources) + 1) if Reg(f"change{j}") in parameters]
+
+
+def _write_entries(layout: Layout, occurrences: Sequence[Occurrence]) -> tuple[Entry, ...]:
+    """One procedure a relation: an update goes to each occurrence in turn, before the next update comes."""
+    relations: dict[str, list[Occurrence]] = {}
+    for occurrence in occurrences:
+        relations.setdefault(layout.plan.query.atoms[occurrence.atom].relation, []).append(occurrence)
+    entries = []
+    for relation, found in relations.items():
+        names = []
+        for tag in ("", "!"):
+            parameters: list[Reg] = []
+            body: list[Instruction] = []
+            for o in found:
+                words = tuple(Reg(f"{o.atom}@{v.name}") for v in o.variables)
+                flag = Reg(f"{o.atom}?")
+                changes = tuple(Reg(f"{o.atom}+{j}") for j in o.sums)
+                parameters += [*words, flag, *changes]
+                call = Call(f"input{o.atom}{tag}", (*words, CHANGE, *changes))
+                body.append(If(Test.NOT_EQUAL, flag, Lit(0), (call,)))
+            names.append(layout.procedure(f"update {relation}{tag}", (*parameters, CHANGE), body))
+        entries.append(Entry(relation, tuple(found), *names))
+    return tuple(entries)
+
+
+def _write_switch(layout: Layout) -> None:
+    """Mark everything that is live, or nothing, when the first feed opens and the last one closes."""
+    row = Reg("row")
+    root = layout.root
+    wake: list[Instruction] = []
+    sleep: list[Instruction] = []
+    if root.is_inner:
+        whole = layout.index(root.out_table, ())
+        wake.append(Each(row, root.out_table, whole, (), 1, (Call(f"{root.label}.live", (row,)),)))
+        sleep.append(Each(row, root.out_table, whole, (), 2, (Call(f"{root.label}.dead", (row,)),)))
+    layout.procedure("wake", (ONCE,), wake)
+    layout.procedure("sleep", (ONCE,), sleep)
+
+
+def _cursor(layout: Layout) -> Cursor:
+    """Nested loops from the root down: every row visited is in a result (crown.md 5)."""
+    steps: list[Step] = []
+    places: dict[Var, Operand] = {}
+    rows: dict[Node, Reg] = {}
+    for n in layout.shown:
+        row = Reg(f"at{n.number}")
+        key = tuple(places[v] for v in n.key)
+        steps.append(Step(row, n.out_table, layout.index(n.out_table, n.key), key, 1))
+        rows[n] = row
+        places.update({v: layout.word(row, n.out_table, v) for v in n.handed if v not in places})
+    if layout.is_set:
+        weights = [result_weight(layout, 0, {})]
+    else:
+        weights = [result_weight(layout, j, rows) for j in range(len(layout.sources) + 1)]
+    return Cursor(RESULT, (), tuple(steps), (*(places[v] for v in layout.outputs), *weights))

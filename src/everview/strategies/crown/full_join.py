@@ -1,0 +1,320 @@
+"""The shown part: rows of the full join enter and leave, live and die, and are emitted (crown.md 4, 5.2).
+
+A changed row is in every result that changes with it, so the delta of one update is one nest of loops around that row:
+up through live rows only, down through matching ones. Each row visited is in a result, hence the constant delay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from everview.kernel.program import (
+    Call,
+    Compute,
+    Count,
+    Each,
+    Emit,
+    Find,
+    GetLevel,
+    If,
+    Insert,
+    Instruction,
+    Lit,
+    Math,
+    Operand,
+    Product,
+    Reg,
+    Remove,
+    Scan,
+    SetLevel,
+    Store,
+    Test,
+    ValueOf,
+)
+from everview.query.terms import Var
+from everview.strategies.crown.layout import (
+    CHANGE,
+    DELTA,
+    ROW,
+    SATISFIED,
+    Layout,
+    Node,
+    Words,
+    change_of,
+    changes_of,
+    regs,
+)
+
+
+class FullJoin:
+    """Writes the procedures of the shown nodes; the loud ones keep liveness and emit deltas as well."""
+
+    def __init__(self, layout: Layout, loud: bool) -> None:
+        self.layout = layout
+        self.loud = loud
+        self.tag = "!" if loud else ""
+
+    def write(self) -> None:
+        """Parents first: a row's coming and going is told upwards."""
+        for n in self.layout.shown:
+            if self.loud and n.is_inner:
+                self.layout.row_procedure(f"{n.label}.live", n.out_table, self._live(n))
+                self.layout.row_procedure(f"{n.label}.dead", n.out_table, self._dead(n))
+            self.layout.row_procedure(self.name(n, "enter"), n.out_table, self._enter(n))
+            self.layout.row_procedure(self.name(n, "leave"), n.out_table, self._leave(n))
+            if n.is_pure:
+                self.layout.procedure(self.name(n, "gain"), regs(n.handed), self._gain_pure(n))
+                self.layout.procedure(self.name(n, "lose"), regs(n.handed), self._lose_pure(n))
+                continue
+            for child in n.shown:
+                self.layout.procedure(self.name(child, "gained"), regs(child.key), self._gain(n, child))
+                self.layout.procedure(self.name(child, "lost"), regs(child.key), self._lose(n, child))
+            parameters = (*regs(n.handed), *changes_of(self.layout.carried_sums(n)))
+            self.layout.procedure(self.name(n, "change"), parameters, self._change(n))
+
+    def name(self, n: Node, verb: str) -> str:
+        """A procedure's name; ! marks the loud ones."""
+        return f"{n.label}.{verb}{self.tag}"
+
+    # --- S- and P-updates ------------------------------------------------------------------------------------------
+
+    def _enter(self, n: Node) -> list[Instruction]:
+        """S-update: a row whose subtree matches joins V_s; a key that is new there is a P-update at the parent."""
+        if n.parent is None:
+            return [Call(f"{n.label}.live", (ROW,)) if self._keeps_live(n) else SetLevel(ROW, n.out_table, 1)]
+        key = self.layout.words(ROW, n.out_table, n.key)
+        others, above = Reg("others"), Reg("above")
+        known: tuple[Instruction, ...] = ()
+        if self._keeps_live(n):
+            live = If(Test.NOT_EQUAL, above, Lit(0), (Call(f"{n.label}.live", (ROW,)),))
+            known = (self._count_live(n.parent, n, key, above), live)
+        return [
+            Count(others, n.out_table, self.layout.index(n.out_table, n.key), key, 1),
+            SetLevel(ROW, n.out_table, 1),
+            If(Test.EQUAL, others, Lit(0), (Call(self._upward(n, "gain", "gained"), key),), known),
+        ]
+
+    def _leave(self, n: Node) -> list[Instruction]:
+        """The reverse; rows below that were live through this row alone are live no more."""
+        before, left = Reg("before"), Reg("left")
+        body: list[Instruction] = []
+        if self._keeps_live(n):
+            body += [GetLevel(before, ROW, n.out_table), SetLevel(ROW, n.out_table, 0)]
+            body.append(If(Test.EQUAL, before, Lit(2), tuple(self._abandon(n))))
+        else:
+            body.append(SetLevel(ROW, n.out_table, 0))
+        if n.parent is not None:
+            key = self.layout.words(ROW, n.out_table, n.key)
+            body.append(Count(left, n.out_table, self.layout.index(n.out_table, n.key), key, 1))
+            body.append(If(Test.EQUAL, left, Lit(0), (Call(self._upward(n, "lose", "lost"), key),)))
+        return body
+
+    def _upward(self, n: Node, pure: str, other: str) -> str:
+        """The P-update that a key of this node causes at its parent."""
+        assert n.parent is not None
+        return self.name(n.parent, pure) if n.parent.is_pure else self.name(n, other)
+
+    def _gain(self, n: Node, child: Node) -> list[Instruction]:
+        body = self._one_more(n)
+        return [Each(ROW, n.out_table, self.layout.index(n.out_table, child.key), regs(child.key), 0, body)]
+
+    def _lose(self, n: Node, child: Node) -> list[Instruction]:
+        body = self._one_less(n)
+        return [Each(ROW, n.out_table, self.layout.index(n.out_table, child.key), regs(child.key), 0, body)]
+
+    def _gain_pure(self, n: Node) -> list[Instruction]:
+        """A generalized node stores a row from its first child on …"""
+        key = regs(n.handed)
+        missing = (Insert(ROW, n.out_table, key), *self._one_more(n))
+        return [Find(ROW, n.out_table, key, self._one_more(n), missing)]
+
+    def _lose_pure(self, n: Node) -> list[Instruction]:
+        """… until its last."""
+        gone = If(Test.EQUAL, ValueOf(ROW, n.out_table, SATISFIED), Lit(0), (Remove(ROW, n.out_table),))
+        return [Find(ROW, n.out_table, regs(n.handed), (*self._one_less(n), gone))]
+
+    def _one_more(self, n: Node) -> tuple[Instruction, ...]:
+        count = Reg("count")
+        return (
+            Compute(count, Math.ADD, ValueOf(ROW, n.out_table, SATISFIED), Lit(1)),
+            Store(ROW, n.out_table, SATISFIED, count),
+            If(Test.EQUAL, count, Lit(len(n.shown)), (Call(self.name(n, "enter"), (ROW,)),)),
+        )
+
+    def _one_less(self, n: Node) -> tuple[Instruction, ...]:
+        count = Reg("count")
+        satisfied = ValueOf(ROW, n.out_table, SATISFIED)
+        return (
+            If(Test.EQUAL, satisfied, Lit(len(n.shown)), (Call(self.name(n, "leave"), (ROW,)),)),
+            Compute(count, Math.SUBTRACT, satisfied, Lit(1)),
+            Store(ROW, n.out_table, SATISFIED, count),
+        )
+
+    # --- R-updates -------------------------------------------------------------------------------------------------
+
+    def _change(self, n: Node) -> list[Instruction]:
+        """A row appears, vanishes, or changes its weight; a deletion's delta is read before the row goes."""
+        table = n.out_table
+        key = regs(n.handed)
+        sums = self.layout.carried_sums(n)
+        after, count, level = Reg("after"), Reg("count"), Reg("level")
+        appears = (
+            Insert(ROW, table, key),
+            *(self._store(n, j, change_of(j)) for j in (0, *sums)),
+            Compute(count, Math.ADD, Lit(0), Lit(0)),
+            *self._count_satisfied(n, count),
+            Store(ROW, table, SATISFIED, count),
+            If(
+                Test.EQUAL,
+                count,
+                Lit(len(n.shown)),
+                (Call(self.name(n, "enter"), (ROW,)), *self._delta(n, Lit(1))),
+            ),
+        )
+        matching = (*self._delta(n, Lit(-1)), Call(self.name(n, "leave"), (ROW,)))
+        vanishes = (
+            GetLevel(level, ROW, table),
+            If(Test.NOT_EQUAL, level, Lit(0), matching),
+            Remove(ROW, table),
+        )
+        changes: tuple[Instruction, ...] = (
+            self._store(n, 0, after),
+            *(i for j in sums for i in self._added(n, j)),
+        )
+        if self.loud and not self.layout.is_set:
+            changes = (
+                *changes,
+                GetLevel(level, ROW, table),
+                If(Test.NOT_EQUAL, level, Lit(0), tuple(self._delta(n, None))),
+            )
+        found = (
+            Compute(after, Math.ADD, self.layout.measure(ROW, table, 0), CHANGE),
+            If(Test.EQUAL, after, Lit(0), vanishes, changes),
+        )
+        return [Find(ROW, table, key, found, appears)]
+
+    def _store(self, n: Node, j: int, source: Operand) -> Store:
+        return Store(ROW, n.out_table, self.layout.measure(ROW, n.out_table, j).column, source)
+
+    def _added(self, n: Node, j: int) -> tuple[Instruction, ...]:
+        total = Reg("total")
+        return (
+            Compute(total, Math.ADD, self.layout.measure(ROW, n.out_table, j), change_of(j)),
+            self._store(n, j, total),
+        )
+
+    def _count_satisfied(self, n: Node, count: Reg) -> list[Instruction]:
+        body: list[Instruction] = []
+        for child in n.shown:
+            group = Reg("group")
+            index = self.layout.index(child.out_table, child.key)
+            key = self.layout.words(ROW, n.out_table, child.key)
+            body.append(Count(group, child.out_table, index, key, 1))
+            body.append(If(Test.NOT_EQUAL, group, Lit(0), (Compute(count, Math.ADD, count, Lit(1)),)))
+        return body
+
+    # --- liveness --------------------------------------------------------------------------------------------------
+
+    def _keeps_live(self, n: Node) -> bool:
+        return self.loud and n.is_inner
+
+    def _count_live(self, n: Node, child: Node, key: tuple[Operand, ...], target: Reg) -> Count:
+        """How many live rows of a node have a child's key."""
+        return Count(target, n.out_table, self.layout.index(n.out_table, child.key), key, 2)
+
+    def _live(self, n: Node) -> list[Instruction]:
+        """A row has become part of a result, and so have the rows below it, unless another live row has them."""
+        body: list[Instruction] = [SetLevel(ROW, n.out_table, 2)]
+        live = Reg("live")
+        for child in (c for c in n.shown if c.is_inner):
+            key = self.layout.words(ROW, n.out_table, child.key)
+            index = self.layout.index(child.out_table, child.key)
+            body.append(Count(live, child.out_table, index, key, 2))
+            body.append(If(Test.EQUAL, live, Lit(0), (self._each_below(n, child, 1, "live"),)))
+        return body
+
+    def _dead(self, n: Node) -> list[Instruction]:
+        return [SetLevel(ROW, n.out_table, 1), *self._abandon(n)]
+
+    def _abandon(self, n: Node) -> list[Instruction]:
+        """A row is live no more: rows below it that no other live row has are not either."""
+        body: list[Instruction] = []
+        rest = Reg("rest")
+        for child in (c for c in n.shown if c.is_inner):
+            key = self.layout.words(ROW, n.out_table, child.key)
+            body.append(self._count_live(n, child, key, rest))
+            body.append(If(Test.EQUAL, rest, Lit(0), (self._each_below(n, child, 2, "dead"),)))
+        return body
+
+    def _each_below(self, n: Node, child: Node, level: int, verb: str) -> Each:
+        lower = Reg("lower")
+        key = self.layout.words(ROW, n.out_table, child.key)
+        index = self.layout.index(child.out_table, child.key)
+        return Each(lower, child.out_table, index, key, level, (Call(f"{child.label}.{verb}", (lower,)),))
+
+    # --- deltas ----------------------------------------------------------------------------------------------------
+
+    def _delta(self, n: Node, flip: Lit | None) -> list[Instruction]:
+        """Emit every result that holds ROW of ``n``. Sets emit a coming or going (``flip``), bags the change."""
+        if not self.loud:
+            return []
+        loops: list[tuple[Reg, Node, Words, int]] = []
+        here = n
+        while here.parent is not None:
+            parent = here.parent
+            if not parent.is_generalized:
+                loops.append((Reg(f"up{parent.number}"), parent, here.key, 2))
+            for sibling in parent.shown:
+                if sibling is not here:
+                    self._loops_from(sibling, loops)
+            here = parent
+        for child in n.shown:
+            self._loops_from(child, loops)
+        emitted = self._nest(n, loops, flip)
+        if n.parent is None:
+            return [emitted]
+        above = Reg("above")
+        key = self.layout.words(ROW, n.out_table, n.key)
+        return [self._count_live(n.parent, n, key, above), If(Test.NOT_EQUAL, above, Lit(0), (emitted,))]
+
+    def _loops_from(self, n: Node, loops: list[tuple[Reg, Node, Words, int]]) -> None:
+        loops.append((Reg(f"at{n.number}"), n, n.key, 1))
+        for child in n.shown:
+            self._loops_from(child, loops)
+
+    def _nest(self, n: Node, loops: list[tuple[Reg, Node, Words, int]], flip: Lit | None) -> Instruction:
+        places: dict[Var, Operand] = {v: self.layout.word(ROW, n.out_table, v) for v in n.handed}
+        rows: dict[Node, Reg] = {}
+        scans: list[tuple[Reg, str, int, tuple[Operand, ...], int]] = []
+        for row, other, key, level in loops:
+            index = self.layout.index(other.out_table, key)
+            scans.append((row, other.out_table, index, tuple(places[v] for v in key), level))
+            rows[other] = row
+            for v in other.handed:
+                places.setdefault(v, self.layout.word(row, other.out_table, v))
+        weights = [flip] if self.layout.is_set and flip else self._changed_weights(n, rows)
+        body: Instruction = Emit(DELTA, (*(places[v] for v in self.layout.outputs), *weights))
+        for row, table, index, scan_key, level in reversed(scans):
+            body = Scan(row, table, index, scan_key, level, (body,))
+        return body
+
+    def _changed_weights(self, n: Node, rows: Mapping[Node, Reg]) -> list[Product]:
+        changed = {j: change_of(j) for j in (0, *self.layout.carried_sums(n))}
+        return [result_weight(self.layout, j, rows, changed) for j in range(len(self.layout.sources) + 1)]
+
+
+def result_weight(
+    layout: Layout, j: int, rows: Mapping[Node, Reg], changed: Mapping[int, Operand] | None = None
+) -> Product:
+    """A measure of a result: the product of its rows' weights, the row that carries the sum giving that instead.
+
+    ``changed`` are the changes of the row that is not among ``rows``.
+    """
+    factors: list[Operand] = []
+    if changed is not None:
+        factors.append(changed.get(j, changed[0]))
+    for n, row in rows.items():
+        if not n.is_pure:
+            carried = j if j in layout.carried_sums(n) else 0
+            factors.append(layout.measure(row, n.out_table, carried))
+    return Product(tuple(factors))

@@ -1,0 +1,239 @@
+"""Where a CROWN program keeps what: the tree's nodes, their tables, indexes and registers (crown.md 3).
+
+The tree falls into two parts. Nodes outside E_con are *hidden*: each keeps, by key, the total weight of what hangs
+below it. The nodes of E_con, projected to their output variables, are *shown*: together they form a full join, in which
+a row's level says how far it has come (0 stored, 1 its subtree matches: V_s, 2 part of a result: live). The sizes of
+the groups by key are the counts of the projection views V_p.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from everview.kernel.program import Instruction, KeyOf, Operand, Procedure, Reg, Table, ValueOf
+from everview.plan.core_plan import CorePlan
+from everview.plan.tree import TreeNode
+from everview.query.terms import Var, names
+
+Words = tuple[Var, ...]
+DELTA = "delta"
+RESULT = "result"
+WEIGHT, SATISFIED = 0, 1
+ROW = Reg("row")
+CHANGE = Reg("change")
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """A tree node in its place."""
+
+    number: int
+    tree: TreeNode
+    label: str
+    parent: Node | None
+    key: Words
+    """What it shares with its parent."""
+    output: Words | None
+    """Its output variables if it is shown."""
+    children: list[Node] = field(default_factory=list)
+
+    @property
+    def is_generalized(self) -> bool:
+        """True for [X]."""
+        return self.tree.relation is None
+
+    @property
+    def shown(self) -> list[Node]:
+        """The children that take part in results."""
+        return [c for c in self.children if c.output is not None]
+
+    @property
+    def hidden(self) -> list[Node]:
+        """The children that are summed away."""
+        return [c for c in self.children if c.output is None]
+
+    @property
+    def is_inner(self) -> bool:
+        """True if what is below it depends on its rows being live."""
+        return bool(self.shown)
+
+    @property
+    def is_pure(self) -> bool:
+        """A generalized node that is shown and sums nothing: its rows come and go with its children's keys."""
+        return self.is_generalized and self.output is not None and not self.hidden
+
+    @property
+    def handed(self) -> Words:
+        """By what its weight is kept: its output variables if it is shown, its key if not."""
+        return self.output if self.output is not None else self.key
+
+    @property
+    def stored(self) -> Words:
+        """The variables of its rows: what is handed on, and what joins them to hidden children."""
+        return tuple(sorted(set(self.handed).union(*(c.key for c in self.hidden))))
+
+    @property
+    def out_table(self) -> str:
+        """Its output rows, if it is shown."""
+        return f"{self.label}.out"
+
+    @property
+    def sum_table(self) -> str:
+        """Its totals by key, if it is hidden."""
+        return f"{self.label}.sum"
+
+    @property
+    def row_table(self) -> str:
+        """Its own rows, kept only where hidden children need them."""
+        return f"{self.label}.rows"
+
+
+class Layout:
+    """The nodes of a plan's tree, and the tables and procedures as they are written.
+
+    Measures are what a weight consists of: number 0 is the count of copies (or of derivations), the others are sums;
+    ``sources`` names for each sum the atom that it is summed over.
+    """
+
+    def __init__(self, plan: CorePlan, sources: Sequence[int]) -> None:
+        self.plan = plan
+        self.is_set = plan.is_distinct
+        self.nodes: list[Node] = []
+        self._place(plan.tree.root, None)
+        self.sources = tuple(self._home(atom) for atom in sources)
+        self.source_atoms = tuple(sources)
+        self.procedures: list[Procedure] = []
+        self._tables: dict[str, tuple[Words, tuple[str, ...]]] = {}
+        self._indexes: dict[str, list[Words]] = {}
+        self._registers = 0
+        for node in self.nodes:
+            self._declare(node)
+
+    def _place(self, tree: TreeNode, parent: Node | None) -> None:
+        label = f"[{names(tree.attributes)}]" if tree.relation is None else self.plan.labels[tree.relation]
+        key = tuple(sorted(tree.attributes & parent.tree.attributes)) if parent else ()
+        output = tuple(sorted(tree.attributes & self.plan.tree.free)) if tree in self.plan.tree.connex else None
+        node = Node(len(self.nodes), tree, label, parent, key, output)
+        self.nodes.append(node)
+        if parent is not None:
+            parent.children.append(node)
+        for child in tree.children:
+            self._place(child, node)
+
+    def _home(self, atom: int) -> Node:
+        homes = (n for n in self.nodes if n.tree.relation is not None)
+        return next(n for n in homes if atom in self.plan.relations[n.tree.relation or 0].atoms)
+
+    @cached_property
+    def outputs(self) -> Words:
+        """The variables of the maintained result, in the order of its columns."""
+        return tuple(sorted(self.plan.tree.free))
+
+    @property
+    def root(self) -> Node:
+        """The root of the tree."""
+        return self.nodes[0]
+
+    @property
+    def shown(self) -> list[Node]:
+        """The nodes of E_con, parents first."""
+        return [n for n in self.nodes if n.output is not None]
+
+    def own_sums(self, n: Node) -> tuple[int, ...]:
+        """The sums over this node's own relation."""
+        return tuple(j for j, home in enumerate(self.sources, 1) if home is n)
+
+    def carried_sums(self, n: Node) -> tuple[int, ...]:
+        """The sums that the node hands on: its own and those of hidden children."""
+        below = (j for c in n.hidden for j in self.carried_sums(c))
+        return tuple(sorted((*self.own_sums(n), *below)))
+
+    # --- tables ----------------------------------------------------------------------------------------------------
+
+    def _declare(self, n: Node) -> None:
+        sums = tuple(f"sum{j}" for j in self.carried_sums(n))
+        if n.output is not None:
+            table = self.table(n.out_table, n.output, ("weight", "satisfied", *sums))
+            self.index(table, n.key)
+            for child in n.shown:
+                self.index(table, child.key)
+        else:
+            self.table(n.sum_table, n.key, ("weight", *sums))
+        if n.hidden and not n.is_generalized:
+            table = self.table(n.row_table, n.stored, ("weight", *(f"sum{j}" for j in self.own_sums(n))))
+            for child in n.hidden:
+                self.index(table, child.key)
+
+    def table(self, name: str, key: Words, values: tuple[str, ...]) -> str:
+        """Declare a table."""
+        self._tables[name] = (key, values)
+        self._indexes[name] = []
+        return name
+
+    def index(self, table: str, columns: Words) -> int:
+        """The number of a table's index on these columns, which is made if need be."""
+        known = self._indexes[table]
+        if columns not in known:
+            known.append(columns)
+        return known.index(columns)
+
+    def tables(self) -> tuple[Table, ...]:
+        """All tables with the indexes that turned out to be needed."""
+        return tuple(
+            Table(name, tuple(map(str, key)), values, tuple(tuple(map(key.index, c)) for c in self._indexes[name]))
+            for name, (key, values) in self._tables.items()
+        )
+
+    # --- operands --------------------------------------------------------------------------------------------------
+
+    def word(self, row: Reg, table: str, v: Var) -> KeyOf:
+        """A variable's word in a row."""
+        return KeyOf(row, table, self._tables[table][0].index(v))
+
+    def words(self, row: Reg, table: str, variables: Words) -> tuple[Operand, ...]:
+        """Several variables' words in a row."""
+        return tuple(self.word(row, table, v) for v in variables)
+
+    def measure(self, row: Reg, table: str, j: int) -> ValueOf:
+        """A measure in a row."""
+        name = "weight" if j == 0 else f"sum{j}"
+        return ValueOf(row, table, self._tables[table][1].index(name))
+
+    def fresh(self, stem: str) -> Reg:
+        """A register that nothing else uses."""
+        self._registers += 1
+        return Reg(f"{stem}{self._registers}")
+
+    # --- procedures ------------------------------------------------------------------------------------------------
+
+    def procedure(self, name: str, parameters: Sequence[Reg], body: Sequence[Instruction]) -> str:
+        """Add a procedure over words."""
+        self.procedures.append(Procedure(name, tuple(parameters), tuple(body)))
+        return name
+
+    def row_procedure(self, name: str, table: str, body: Sequence[Instruction]) -> str:
+        """Add a procedure over a row of a table, in register ROW."""
+        self.procedures.append(Procedure(name, (ROW,), tuple(body), ((ROW, table),)))
+        return name
+
+
+def reg(v: Var) -> Reg:
+    """A variable's register; the mark keeps it apart from the registers that procedures use themselves."""
+    return Reg(f"@{v.name}")
+
+
+def regs(variables: Words) -> tuple[Reg, ...]:
+    """Several variables' registers."""
+    return tuple(map(reg, variables))
+
+
+def change_of(j: int) -> Reg:
+    """The register in which the change of a measure is handed on."""
+    return CHANGE if j == 0 else Reg(f"change{j}")
+
+
+def changes_of(sums: Sequence[int]) -> tuple[Reg, ...]:
+    """Those of the count and of some sums."""
+    return (CHANGE, *map(change_of, sums))

@@ -1,0 +1,158 @@
+"""The hidden part: weights are summed by key and handed up, until they reach a shown node (crown.md 9)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from everview.kernel.program import (
+    Call,
+    Compute,
+    Find,
+    If,
+    Insert,
+    Instruction,
+    Lit,
+    Math,
+    Operand,
+    Reg,
+    Remove,
+    Scan,
+    Store,
+    Test,
+    ValueOf,
+)
+from everview.query.terms import Var
+from everview.strategies.crown.layout import CHANGE, ROW, WEIGHT, Layout, Node, Words, change_of, changes_of, reg, regs
+
+Changes = Mapping[int, Operand]
+"""The change of each measure; 0 is the count."""
+
+
+class Totals:
+    """Writes how a relation's rows and hidden totals change, children before parents."""
+
+    def __init__(self, layout: Layout, loud: bool) -> None:
+        self.layout = layout
+        self.tag = "!" if loud else ""
+
+    def name(self, n: Node, verb: str) -> str:
+        """A procedure's name; ! marks the loud ones."""
+        return f"{n.label}.{verb}{self.tag}"
+
+    def write(self) -> None:
+        """``change`` for each hidden node; ``base`` for each relation, into which its rows come."""
+        for n in self.layout.nodes:
+            if n.output is None:
+                sums = self.layout.carried_sums(n)
+                body = self.kept(n.sum_table, n.key, sums, lambda changes, n=n: self._through(n, changes))  # type: ignore[misc]
+                self.layout.procedure(self.name(n, "change"), (*regs(n.key), *changes_of(sums)), body)
+        for n in self.layout.nodes:
+            if not n.is_generalized:
+                parameters = (*regs(entry_words(n)), *changes_of(self.layout.own_sums(n)))
+                self.layout.procedure(self.name(n, "base"), parameters, self._base(n))
+
+    def _base(self, n: Node) -> list[Instruction]:
+        """A relation's own rows change; where nothing is hidden below it, they need not be kept."""
+        sums = self.layout.own_sums(n)
+        if not n.hidden:
+            return [Call(self.name(n, "change"), (*regs(n.handed), *changes_of(sums)))]
+        places: dict[Var, Operand] = {v: reg(v) for v in n.stored}
+        return self.kept(n.row_table, n.stored, sums, lambda changes: self._weigh(n, None, places, changes, None))
+
+    def kept(
+        self,
+        table: str,
+        words: Words,
+        sums: Sequence[int],
+        then: Callable[[Changes], Iterator[Instruction]],
+        *,
+        as_set: bool | None = None,
+    ) -> list[Instruction]:
+        """Add the changes to a stored row and hand them on: for sets only a coming or going, as ±1."""
+        as_set = self.layout.is_set if as_set is None else as_set
+        key = regs(words)
+        after = Reg("after")
+        changes: dict[int, Operand] = {j: change_of(j) for j in (0, *sums)}
+        columns = {j: self.layout.measure(ROW, table, j).column for j in changes}
+
+        def handed(flip: int) -> tuple[Instruction, ...]:
+            return tuple(then({0: Lit(flip)} if as_set else changes))
+
+        appears = (
+            Insert(ROW, table, key),
+            *(Store(ROW, table, columns[j], changes[j]) for j in changes),
+            *handed(1),
+        )
+        vanishes = (Remove(ROW, table), *handed(-1))
+        stays: list[Instruction] = [Store(ROW, table, WEIGHT, after)]
+        for j in sums:
+            total = Reg(f"total{j}")
+            stays.append(Compute(total, Math.ADD, ValueOf(ROW, table, columns[j]), changes[j]))
+            stays.append(Store(ROW, table, columns[j], total))
+        found = (
+            Compute(after, Math.ADD, ValueOf(ROW, table, WEIGHT), CHANGE),
+            If(Test.EQUAL, after, Lit(0), vanishes, (*stays, *(() if as_set else handed(0)))),
+        )
+        return [Find(ROW, table, key, found, appears)]
+
+    def _through(self, child: Node, changes: Changes) -> Iterator[Instruction]:
+        """A hidden total has changed: every row of the parent with that key changes its weight in proportion."""
+        n = child.parent
+        assert n is not None
+        if n.is_generalized:
+            places: dict[Var, Operand] = {v: reg(v) for v in child.key}
+            yield from self._weigh(n, child, places, changes, None)
+            return
+        row = Reg(f"row{n.number}")
+        places = {v: self.layout.word(row, n.row_table, v) for v in n.stored}
+        index = self.layout.index(n.row_table, child.key)
+        yield Scan(row, n.row_table, index, regs(child.key), 0, tuple(self._weigh(n, child, places, changes, row)))
+
+    def _weigh(
+        self, n: Node, changed: Node | None, places: Mapping[Var, Operand], changes: Changes, row: Reg | None
+    ) -> Iterator[Instruction]:
+        """Multiply a change by all else that a row of ``n`` is weighed by, and hand the product on.
+
+        ``changed`` is the hidden child whose total changed, None if it is the row itself; ``row`` is the stored row,
+        None where there is none (a generalized node) or the row itself is what changed. Nothing happens if another
+        hidden child has no match.
+        """
+        others = [c for c in n.hidden if c is not changed]
+        rows = {c: Reg(f"sum{c.number}") for c in others}
+        measures = (0,) if self.layout.is_set else (0, *self.layout.carried_sums(n))
+        body: list[Instruction] = []
+        products = []
+        for j in measures:
+            product = self.layout.fresh("product")
+            products.append(product)
+            body += _multiplied(product, self._factors(n, j, changes, row, rows))
+        body.append(Call(self.name(n, "change"), (*(places[v] for v in n.handed), *products)))
+        inner = tuple(body)
+        for child in reversed(others):
+            key = tuple(places[v] for v in child.key)
+            inner = (Find(rows[child], child.sum_table, key, inner),)
+        yield from inner
+
+    def _factors(self, n: Node, j: int, changes: Changes, row: Reg | None, others: Mapping[Node, Reg]) -> list[Operand]:
+        """The change (of the sum, if it is what changed), the row, and the other totals; one of them gives the sum."""
+        factors = [changes.get(j, changes[0])]
+        if self.layout.is_set:
+            return factors
+        if row is not None:
+            own = j if j in self.layout.own_sums(n) else 0
+            factors.append(self.layout.measure(row, n.row_table, own))
+        for child, at in others.items():
+            carried = j if j in self.layout.carried_sums(child) else 0
+            factors.append(self.layout.measure(at, child.sum_table, carried))
+        return factors
+
+
+def entry_words(n: Node) -> Words:
+    """The variables with which a relation's rows come in."""
+    return n.stored if n.hidden else n.handed
+
+
+def _multiplied(target: Reg, factors: Sequence[Operand]) -> list[Instruction]:
+    first, *rest = factors
+    body: list[Instruction] = [Compute(target, Math.MULTIPLY, first, rest[0] if rest else Lit(1))]
+    return body + [Compute(target, Math.MULTIPLY, target, f) for f in rest[1:]]

@@ -1,0 +1,83 @@
+"""Folds: small programs that keep some measures for every distinct row, and tell what changed since they were last asked.
+
+Everything around the join core that needs state is one of these: DISTINCT and UNION (how many derivations), GROUP BY
+(count and sums), EXCEPT and INTERSECT (copies on each side), and the netting of a batch's deltas.
+"""
+
+from __future__ import annotations
+
+from everview.kernel.program import (
+    Compute,
+    Cursor,
+    Each,
+    Find,
+    GetLevel,
+    If,
+    Insert,
+    Instruction,
+    KeyOf,
+    Lit,
+    Math,
+    Operand,
+    Procedure,
+    Program,
+    Reg,
+    Remove,
+    SetLevel,
+    Step,
+    Store,
+    Table,
+    Test,
+    ValueOf,
+)
+from everview.kernel.verifier import verify
+
+ROWS = "rows"
+TOUCHED = 1
+_ROW = Reg("row")
+
+
+def compile_fold(width: int, measures: int) -> Program:
+    """A fold over rows of ``width`` words with some measures.
+
+    ``add`` takes a row and the change of each measure. Cursor ``touched`` lists the rows that changed since ``settle``:
+    words, old measures, new measures; cursor ``all`` every row with its measures. ``drop`` takes rows out.
+    """
+    key = tuple(Reg(f"@{i}") for i in range(width))
+    changes = tuple(Reg(f"+{i}") for i in range(measures))
+    now = tuple(f"now{i}" for i in range(measures))
+    old = tuple(f"old{i}" for i in range(measures))
+    table = Table(ROWS, tuple(f"w{i}" for i in range(width)), (*now, *old), ((),))
+    once = Reg("once")
+    procedures = (
+        Procedure(
+            "add", (*key, *changes), (Find(_ROW, ROWS, key, _add(changes), (Insert(_ROW, ROWS, key), *_add(changes))),)
+        ),
+        Procedure("drop", key, (Find(_ROW, ROWS, key, (Remove(_ROW, ROWS),)),)),
+        Procedure("settle", (once,), (Each(_ROW, ROWS, 0, (), TOUCHED, (SetLevel(_ROW, ROWS, 0),)),)),
+    )
+    words = tuple(KeyOf(_ROW, ROWS, i) for i in range(width))
+    current = tuple(ValueOf(_ROW, ROWS, i) for i in range(measures))
+    before = tuple(ValueOf(_ROW, ROWS, measures + i) for i in range(measures))
+    cursors = (
+        Cursor("touched", (), (Step(_ROW, ROWS, 0, (), TOUCHED),), (*words, *before, *current)),
+        Cursor("all", (), (Step(_ROW, ROWS, 0, (), 0),), (*words, *current)),
+    )
+    program = Program((table,), (), procedures, cursors)
+    verify(program)
+    return program
+
+
+def _add(changes: tuple[Reg, ...]) -> tuple[Instruction, ...]:
+    """The first change since the row was settled keeps its old measures."""
+    level, sum_ = Reg("level"), Reg("sum")
+    size = len(changes)
+    remember: list[Instruction] = [Store(_ROW, ROWS, size + i, ValueOf(_ROW, ROWS, i)) for i in range(size)]
+    body: list[Instruction] = [
+        GetLevel(level, _ROW, ROWS),
+        If(Test.EQUAL, level, Lit(0), (*remember, SetLevel(_ROW, ROWS, TOUCHED))),
+    ]
+    for i, change in enumerate(changes):
+        operand: Operand = ValueOf(_ROW, ROWS, i)
+        body += [Compute(sum_, Math.ADD, operand, change), Store(_ROW, ROWS, i, sum_)]
+    return tuple(body)
