@@ -15,13 +15,15 @@ from typing import TYPE_CHECKING, Any
 from everview import errors
 
 if TYPE_CHECKING:
+    from everview.engine.database import Database
     from everview.engine.explain import explain, explain_all
     from everview.plan.explain import Explanation
 
 __version__ = "0.1.0"
-__all__ = ["Explanation", "__version__", "errors", "explain", "explain_all"]
+__all__ = ["Database", "Explanation", "__version__", "errors", "explain", "explain_all"]
 
 _HOMES = {
+    "Database": "everview.engine.database",
     "Explanation": "everview.plan.explain",
     "explain": "everview.engine.explain",
     "explain_all": "everview.engine.explain",

@@ -124,3 +124,78 @@ class UnsupportedError(QueryError):
 
 class StatisticsError(EverviewError):
     """Update statistics that do not fit the query or are not numbers."""
+
+
+class DataError(EverviewError):
+    """Base of everything that can be wrong with data or with a running database.
+
+    ``table`` names the table, ``row`` is the row's position in the input (from 0), and ``column`` the column's name;
+    each is None where it does not apply. ``message`` says them too.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        table: str | None = None,
+        row: int | None = None,
+        column: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.table = table
+        self.row = row
+        self._column = column
+
+    @property
+    def column(self) -> str | None:  # type: ignore[override]  # data has columns with names, text has them by number
+        """The name of the offending column; None when the error is about a whole row, or about no row."""
+        return self._column
+
+
+class UnknownTableError(DataError):
+    """Rows for a table, or a read from a view, that is not there."""
+
+
+class RowShapeError(DataError):
+    """Data that is no list of rows, or rows with too few, too many or unknown columns."""
+
+
+class ValueTypeError(DataError):
+    """A value that its column's type cannot hold exactly."""
+
+
+class NullViolationError(DataError):
+    """NULL, or no value at all, in a column that is NOT NULL or part of the primary key."""
+
+
+class DomainViolationError(DataError):
+    """A value that the column's CHECK (… IN …) does not list."""
+
+
+class KeyViolationError(DataError):
+    """A second row with the same primary key."""
+
+
+class OverDeleteError(DataError):
+    """The deletion of a row, or of a copy of it, that is not there."""
+
+
+class ChangeTypeError(DataError):
+    """A ``_change_type`` or ``_count`` that does not say what happened to the row."""
+
+
+class MemoryLimitError(DataError):
+    """More data than the database may hold, or than one column of a batch can."""
+
+
+class FeedError(DataError):
+    """A change feed that was closed, or was not read for too long."""
+
+
+class SnapshotError(DataError):
+    """A saved database that cannot be written, or is damaged, or of another version."""
+
+
+class ClosedError(DataError):
+    """A database, view, batch or feed that was used after it was closed."""

@@ -57,7 +57,8 @@ class Driver:
         if entry is not None:
             procedure = entry.loud if self.loud else entry.quiet
             self.machine.apply(procedure, [[w] for w in self.arguments(entry, row, change)])
-        for row_out, measures in self.measured(rows_of(self.machine.take("delta"))):
+        deltas = [delta[:-1] for delta in rows_of(self.machine.take("delta"))]
+        for row_out, measures in self.measured(deltas):
             assert measures[0] != 0
             known = self.total.get(row_out, (0,) * len(measures))
             self.total[row_out] = tuple(a + b for a, b in zip(known, measures, strict=True))

@@ -33,7 +33,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="everview", description="Keeps SQL views fresh, at a cost known before the run.")
+    parser = argparse.ArgumentParser(
+        prog="everview", description="Keeps SQL views fresh, at a cost known before the run."
+    )
     parser.add_argument("--version", action="version", version=f"everview {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     explain = commands.add_parser(
@@ -42,11 +44,17 @@ def _parser() -> argparse.ArgumentParser:
         description="Say what class a view is in, how it would be maintained, what that costs, and why.",
         epilog="--sql and --schema take SQL text, the name of a file, or - for standard input.",
     )
-    explain.add_argument("--sql", required=True, metavar="SQL", help="a view, several views, or rules (q(x) :- r(x, y).)")
+    explain.add_argument(
+        "--sql", required=True, metavar="SQL", help="a view, several views, or rules (q(x) :- r(x, y).)"
+    )
     explain.add_argument("--schema", metavar="SQL", help="CREATE TABLE statements; --sql may hold them itself")
     explain.add_argument("--format", choices=("text", "json", "svg"), default="text", help="default: text")
     explain.add_argument(
-        "--updates", action="append", default=[], metavar="TABLE=N", help="updates to expect at a table; may be repeated"
+        "--updates",
+        action="append",
+        default=[],
+        metavar="TABLE=N",
+        help="updates to expect at a table; may be repeated",
     )
     explain.add_argument("--output", metavar="FILE", help="write there instead of to standard output")
     commands.add_parser("demo", help="explain the example views")
@@ -96,7 +104,9 @@ def _updates(given: Sequence[str]) -> dict[str, float]:
         try:
             found[table.strip()] = float(number)
         except ValueError:
-            raise EverviewError(f"--updates {one} is not TABLE=NUMBER", hint="for example --updates orders=1000") from None
+            raise EverviewError(
+                f"--updates {one} is not TABLE=NUMBER", hint="for example --updates orders=1000"
+            ) from None
     return found
 
 

@@ -1,11 +1,13 @@
 """The kernel: state in flat arrays, and everything that runs once per row.
 
-It knows no queries and no SQL. It is C++ (`cpp/`), compiled to `everview.kernel._kernel`:
+It knows no queries and no SQL. It runs programs (docs/programs.md):
 
-- `Table` is a bag of rows of 64-bit words, found by hash and through group indexes;
-- `OverDelete` is the error for removing more copies of a row than a table holds.
+- `program` defines them, `verifier` checks them, `printer` shows them;
+- `Machine` runs them in C++ (`cpp/`, compiled to `everview.kernel._kernel`);
+- `reference.Reference` runs them in plain Python, and says what they mean.
 """
 
-from everview.kernel._kernel import OverDelete, Table
+from everview.kernel._kernel import Column, Cursor, StaleCursor
+from everview.kernel.machine import Machine, UpdateFault
 
-__all__ = ["OverDelete", "Table"]
+__all__ = ["Column", "Cursor", "Machine", "StaleCursor", "UpdateFault"]

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from everview.query.conjunctive import ConjunctiveQuery, Semantics
 from everview.query.terms import Expression, Term, Var
-from everview.query.view import Aggregate, Block
+from everview.query.types import Kind
+from everview.query.view import Aggregate, AggregateFunction, Block
 
 
 @dataclass(frozen=True)
@@ -56,8 +57,7 @@ def _grouped(block: Block, name: str) -> tuple[Core, ...]:
     grouping = block.grouping
     assert grouping is not None
     keys = _variables(grouping.keys)
-    summed = tuple(a for a in grouping.aggregates if not a.distinct and a.function.has_inverse)
-    listed = tuple(a for a in grouping.aggregates if a not in summed)
+    summed = tuple(a for a in grouping.aggregates if is_summed(a))
     after = []
     if any(len(k.variables) > 1 or (k.term is None and k.variables) for k in grouping.keys):
         after.append("group by " + ", ".join(str(k) for k in grouping.keys))
@@ -69,22 +69,42 @@ def _grouped(block: Block, name: str) -> tuple[Core, ...]:
         after.append("count derivations of each row (DISTINCT)")
     if not grouping.keys:
         after.append("one row even over no input")
-    cores = []
-    if summed or not listed:
-        spread = tuple(a for a in summed if a.argument and not _in_one_atom(block, a.argument))
-        extra = _variables([a.argument for a in spread if a.argument], apart_from=keys)
-        own = [f"sum up {a} over several tables' columns" for a in spread]
-        query = _query(block, (*keys, *extra), Semantics.BAG, name)
-        cores.append(Core("result", query, (*own, *after), summed, grouped=True))
-    for aggregate in listed:
-        assert aggregate.argument is not None
-        extra = _variables([aggregate.argument], apart_from=keys)
-        query = _query(block, (*keys, *extra), Semantics.SET, name)
-        keeps = not aggregate.function.has_inverse
-        kind = "ordered values of each group" if keeps else "fold in each group's distinct values"
-        role = str(aggregate) if cores else "result"
-        cores.append(Core(role, query, (f"{kind} for {aggregate}", *(after if not cores else ())), (aggregate,), keeps))
+    spread = tuple(a for a in summed if a.argument and covering_atom(block, a.argument) is None)
+    extra = _variables([a.argument for a in spread if a.argument], apart_from=keys)
+    own = [f"sum up {a} over several tables' columns" for a in spread]
+    result = _query(block, (*keys, *extra), Semantics.BAG, name)
+    cores = [Core("result", result, (*own, *after), summed, grouped=True)]
+    for aggregate in grouping.aggregates:
+        if aggregate not in summed:
+            cores.append(_listing_core(block, aggregate, keys, name))
     return tuple(cores)
+
+
+def is_summed(aggregate: Aggregate) -> bool:
+    """True if the core itself can keep it, as exact integer sums: counts, and sums of integers and short decimals."""
+    if aggregate.distinct or not aggregate.function.has_inverse:
+        return False
+    if aggregate.argument is None or aggregate.function is AggregateFunction.COUNT:
+        return True
+    type_ = aggregate.argument.type
+    if aggregate.function in (AggregateFunction.SUM, AggregateFunction.AVG):
+        return type_.is_integer or (type_.kind is Kind.DECIMAL and type_.precision <= 18)
+    return type_.kind in (Kind.TINYINT, Kind.SMALLINT, Kind.INT)
+
+
+def _listing_core(block: Block, aggregate: Aggregate, keys: tuple[Var, ...], name: str) -> Core:
+    """A core that lists the values of each group: distinct ones, or (sums of doubles) with their copies."""
+    assert aggregate.argument is not None
+    extra = _variables([aggregate.argument], apart_from=keys)
+    if aggregate.distinct or not aggregate.function.has_inverse:
+        semantics = Semantics.SET
+        kind = "fold in each group's distinct values" if aggregate.distinct else "ordered values of each group"
+    else:
+        semantics = Semantics.BAG
+        kind = "sum up exactly, without rounding on the way,"
+    query = _query(block, (*keys, *extra), semantics, name)
+    keeps = not aggregate.function.has_inverse
+    return Core(str(aggregate), query, (f"{kind} for {aggregate}",), (aggregate,), keeps, grouped=True)
 
 
 def _query(block: Block, head: Iterable[Term], semantics: Semantics, name: str) -> ConjunctiveQuery:
@@ -98,5 +118,6 @@ def _variables(expressions: Iterable[Expression], apart_from: Iterable[Var] = ()
     return tuple(v for v in dict.fromkeys(named) if v not in known)
 
 
-def _in_one_atom(block: Block, expression: Expression) -> bool:
-    return any(expression.variables <= a.variables for a in block.atoms)
+def covering_atom(block: Block, expression: Expression) -> int | None:
+    """The first atom that has all variables of an expression."""
+    return next((i for i, a in enumerate(block.atoms) if expression.variables <= a.variables), None)

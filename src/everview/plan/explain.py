@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -23,6 +23,12 @@ class Explanation:
     """
 
     plan: ViewPlan
+    sections: tuple[tuple[str, str], ...] = ()
+    """Further text under a title: what was measured, or the programs."""
+
+    def with_section(self, title: str, text: str) -> Explanation:
+        """The same with one section more."""
+        return replace(self, sections=(*self.sections, (title, text)))
 
     @property
     def classes(self) -> dict[str, bool]:
@@ -80,6 +86,7 @@ class Explanation:
             "notes": list(self.notes),
             "strategies": [c.to_dict() for c in self.candidates(main)],
             "parts": [self._part_dict(p) for p in self.plan.parts],
+            **dict(self.sections),
         }
 
     def _part_dict(self, part: PartPlan) -> dict[str, Any]:

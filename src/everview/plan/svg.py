@@ -47,7 +47,7 @@ class _Box:
 def render_svg(explanation: Explanation) -> str:
     """One tree a core, side by side under its title, and the view's bounds below all of them."""
     head = [explanation.plan.view.name, _subtitle(explanation)]
-    bounds = [f"{name:<13} {bound}" for name, bound in explanation.plan.bounds.to_dict().items()]
+    bounds = [f"{name}: {bound}" for name, bound in explanation.plan.bounds.to_dict().items()]
     bounds = [line if len(line) <= 2 * LONGEST else line[: 2 * LONGEST - 1] + "…" for line in bounds]
     bounds += _legend(explanation)
     top = PADDING + 26.0 + 20 * len(head)

@@ -46,6 +46,8 @@ def render_text(explanation: Explanation) -> str:
     for note in explanation.notes:
         lines += _entry("note", note)
     lines += _entry("", _legend("\n".join(lines)))
+    for title, text in explanation.sections:
+        lines += ["", f"── {title} " + "─" * max(4, 60 - len(title)), *text.splitlines()]
     return "\n".join(lines)
 
 

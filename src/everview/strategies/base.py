@@ -13,6 +13,7 @@ from everview.kernel.program import (
     KeyOf,
     Lit,
     Math,
+    Output,
     Procedure,
     Program,
     Reg,
@@ -81,5 +82,5 @@ def _changed(row: Reg, table: str, below: str | None) -> tuple[Instruction, ...]
 
 def _listing(name: str, parameters: tuple[Reg, ...], index: int, key: tuple[Reg, ...], width: int) -> Cursor:
     row = Reg("at")
-    outputs = (*(KeyOf(row, ROWS, i) for i in range(width)), ValueOf(row, ROWS, 0))
+    outputs: tuple[Output, ...] = (*(KeyOf(row, ROWS, i) for i in range(width)), ValueOf(row, ROWS, 0))
     return Cursor(name, parameters, (Step(row, ROWS, index, key, 0),), outputs)

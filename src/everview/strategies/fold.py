@@ -1,4 +1,4 @@
-"""Folds: small programs that keep some measures for every distinct row, and tell what changed since they were last asked.
+"""Folds: small programs that keep some measures for every distinct row, and tell what changed.
 
 Everything around the join core that needs state is one of these: DISTINCT and UNION (how many derivations), GROUP BY
 (count and sums), EXCEPT and INTERSECT (copies on each side), and the netting of a batch's deltas.

@@ -1,195 +1,388 @@
-// An index from the values of some columns to the rows that have them.
+// An index from the values of some key columns to the rows that have them, sorted by level.
 #pragma once
 
 #include <array>
-#include <bit>
 #include <span>
 #include <stdexcept>
-#include <utility>
+#include <vector>
 
 #include "slot_table.h"
-#include "words.h"
+#include "undo_log.h"
 
 namespace everview {
 
-// Each group's row numbers are contiguous, so that listing a group is a scan. A group of one keeps its row in its slot;
-// larger groups own a block of `arena_`, of 2, 4, 8, … entries. `positions_` says where in its group each row stands,
-// so adding, removing and renumbering a row take O(1) amortised, whatever the sizes of the groups. Keys are not stored:
-// a group's key is read off its first row.
+// Each group's row numbers are contiguous and sorted by level, the highest first: the rows on a level or above are a
+// prefix, and listing them is a scan. A group of one keeps its row in its header; larger groups own a block of `arena_`.
+// `places_` says which group each row is in and where, so adding, removing, renumbering a row and moving it between
+// levels take O(1) amortised, whatever the sizes of the groups, and only adding needs a hash.
+//
+// Keys are not stored: a group's key is read off its first row. Within an update, groups keep the memory they have, so
+// that taking the update back needs none; a group left empty has its key in the undo log, where the removed row's is.
 class GroupIndex {
  public:
+  struct Place {
+    Row group;
+    Row position;
+  };
+
   explicit GroupIndex(std::vector<std::uint32_t> columns) : columns_(std::move(columns)) { free_.fill(kNoBlock); }
 
   const std::vector<std::uint32_t>& columns() const noexcept { return columns_; }
-  std::size_t size() const noexcept { return groups_.size(); }
 
   std::size_t nbytes() const noexcept {
-    return bytes_of(columns_) + groups_.nbytes() + bytes_of(positions_) + bytes_of(arena_);
+    return slots_.nbytes() + groups_.nbytes() + places_.nbytes() + arena_.nbytes() + loose_.nbytes();
   }
 
-  // The rows whose indexed columns equal `key`, in no particular order; valid until the table changes.
-  std::span<const Row> find(const Word* key, RowsView rows) const noexcept {
+  // The rows on `level` or above whose indexed columns equal `key`; valid until the table's rows or levels change.
+  std::span<const Row> find(const Word* key, std::uint32_t level, RowsView rows, const UndoLog& log) const noexcept {
     Hasher hasher;
     for (std::size_t i = 0; i < columns_.size(); ++i) hasher.add(key[i]);
-    const std::size_t at = groups_.find(hasher.tag(), [&](const Group& group) {
-      const Word* row = rows[*members(group)];
+    const std::size_t at = slots_.find(hasher.tag(), [&](Row number) {
+      const Word* const words = key_of(groups_[number], rows, log);
       for (std::size_t i = 0; i < columns_.size(); ++i) {
-        if (row[columns_[i]] != key[i]) return false;
+        if (words[columns_[i]] != key[i]) return false;
       }
       return true;
     });
-    if (at == Groups::kNone) return {};
-    return {members(groups_[at]), groups_[at].size};
+    if (at == SlotTable::kNone) return {};
+    const Group& group = groups_[slots_[at]];
+    return {members(group), group.empty() ? 0 : group.above[level]};
+  }
+
+  // The same for several keys, one after the other in `keys`. The lookups go side by side, each step fetching what the
+  // next one reads: so the memory's latency is paid once, not `count` times.
+  static constexpr std::size_t kMany = 16;
+  void find_many(const Word* keys, std::size_t count, std::uint32_t level, RowsView rows, const UndoLog& log,
+                 std::span<const Row>* found) const noexcept {
+    const std::size_t width = columns_.size();
+    Tag tags[kMany];
+    const Group* groups[kMany];
+    for (std::size_t i = 0; i < count; ++i) {
+      Hasher hasher;
+      for (std::size_t c = 0; c < width; ++c) hasher.add(keys[i * width + c]);
+      tags[i] = hasher.tag();
+      slots_.prefetch(tags[i]);
+    }
+    for (std::size_t i = 0; i < count; ++i) {  // The first of its tag, which is nearly always the one.
+      const std::size_t at = slots_.find(tags[i], [](Row) { return true; });
+      groups[i] = at == SlotTable::kNone ? nullptr : &groups_[slots_[at]];
+      __builtin_prefetch(groups[i]);
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+      if (groups[i] != nullptr && groups[i]->capacity != 0) __builtin_prefetch(members(*groups[i]));
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+      if (groups[i] == nullptr || groups[i]->empty()) continue;
+      const std::size_t few = std::min<std::size_t>(groups[i]->above[level], 8);
+      for (std::size_t m = 0; m < few; ++m) __builtin_prefetch(rows[members(*groups[i])[m]]);
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+      if (groups[i] == nullptr) {
+        found[i] = {};
+        continue;
+      }
+      const Word* const words = key_of(*groups[i], rows, log);
+      bool same = true;
+      for (std::size_t c = 0; c < width; ++c) same = same && words[columns_[c]] == keys[i * width + c];
+      if (same && !groups[i]->empty()) {
+        found[i] = {members(*groups[i]), groups[i]->above[level]};
+      } else {
+        found[i] = find(keys + i * width, level, rows, log);
+      }
+    }
   }
 
   // Adding takes two steps, so that a table with several indexes can add to all of them or to none: `prepare` gets the
   // memory, may throw, and changes nothing that can be seen; `append` gives the row prepared for the next row number.
-  void prepare(const Word* row, RowsView rows) {
-    make_room(positions_, 1);
-    prepared_tag_ = tag_of(row);
-    prepared_at_ = groups_.find(prepared_tag_, [&](const Group& group) {
-      const Word* other = rows[*members(group)];
-      return std::all_of(columns_.begin(), columns_.end(), [&](std::uint32_t c) { return row[c] == other[c]; });
+  void prepare(const Word* row, RowsView rows, const UndoLog& log) {
+    places_.make_room(1);
+    make_room_to_remove();  // For taking it back.
+    Hasher hasher;
+    for (const std::uint32_t column : columns_) hasher.add(row[column]);
+    prepared_tag_ = hasher.tag();
+    const std::size_t at = slots_.find(prepared_tag_, [&](Row number) {
+      const Word* const words = key_of(groups_[number], rows, log);
+      for (const std::uint32_t column : columns_) {
+        if (words[column] != row[column]) return false;
+      }
+      return true;
     });
-    if (prepared_at_ == Groups::kNone) {
-      groups_.reserve_one();
+    if (at == SlotTable::kNone) {
+      prepared_ = kNoRow;
+      slots_.reserve_one();
+      if (free_group_ == kNoRow) groups_.make_room(1);
     } else {
-      Group& group = groups_[prepared_at_];
-      const Row capacity = std::max<Row>(group.capacity, 1);
-      if (group.size == capacity) move_to_block(group, 2 * capacity);
+      prepared_ = slots_[at];
+      make_room(groups_[prepared_]);
     }
   }
 
   void append() noexcept {
-    const Row row = static_cast<Row>(positions_.size());
-    if (prepared_at_ == Groups::kNone) {
-      groups_.insert({prepared_tag_, 1, row, 0});
-      positions_.push_back(0);
-    } else {
-      Group& group = groups_[prepared_at_];
-      arena_[group.first + group.size] = row;
-      positions_.push_back(group.size++);
+    const Row row = static_cast<Row>(places_.size());
+    if (prepared_ == kNoRow) {
+      prepared_ = new_group(prepared_tag_);
+      slots_.insert(prepared_tag_, prepared_);
+    }
+    ++appended_;
+    places_.push_back({});
+    put(row, {prepared_, groups_[prepared_].size()});
+  }
+
+  Place place(Row row) const noexcept { return places_[row]; }
+
+  // One level up or down: the row changes places with its neighbour across the border, and the border moves.
+  void raise(Row row, std::uint32_t to) noexcept {
+    Group& group = groups_[places_[row].group];
+    move(group, row, group.above[to]++);
+  }
+  void lower(Row row, std::uint32_t from) noexcept {
+    Group& group = groups_[places_[row].group];
+    move(group, row, --group.above[from]);
+  }
+  // The reverse: back to the position that the row had before.
+  void undo_raise(Row row, std::uint32_t to, Row position) noexcept {
+    Group& group = groups_[places_[row].group];
+    --group.above[to];
+    move(group, row, position);
+  }
+  void undo_lower(Row row, std::uint32_t from, Row position) noexcept {
+    Group& group = groups_[places_[row].group];
+    ++group.above[from];
+    move(group, row, position);
+  }
+
+  // Taking a row out needs room for one number in `loose_`, and so may each row added by the update, if it is undone.
+  void make_room_to_remove() { loose_.make_room(appended_ + 1); }
+
+  // Takes out a row of level 0; the group's last row takes its place. `key` is where the log keeps the row's key.
+  void take_out(Row row, std::size_t key) noexcept {
+    const Place place = places_[row];
+    Group& group = groups_[place.group];
+    const Row moved = members(group)[--group.above[0]];
+    members(group)[place.position] = moved;
+    places_[moved].position = place.position;
+    removed_ = true;
+    if (group.empty()) group.keep_key(key);
+    if (group.above[0] <= group.capacity / 4) loose_.push_back(place.group);
+  }
+
+  // Puts a row back where it was: the row that took its place goes to the end again.
+  void put(Row row, Place place) noexcept {
+    Group& group = groups_[place.group];
+    if (group.empty()) group.above[1] = group.above[2] = 0;
+    Row* const numbers = members(group);
+    const Row end = group.above[0]++;
+    if (place.position != end) {
+      numbers[end] = numbers[place.position];
+      places_[numbers[end]].position = end;
+    }
+    numbers[place.position] = row;
+    places_[row] = place;
+  }
+
+  // Gives `row`'s place to number `to`.
+  void renumber(Row row, Row to) noexcept {
+    const Place place = places_[row];
+    members(groups_[place.group])[place.position] = to;
+    places_[to] = place;
+  }
+  void drop_last() noexcept { places_.resize(places_.size() - 1); }
+  void add_last() noexcept { places_.resize(places_.size() + 1); }  // The room has stayed since it was dropped.
+
+  // After an update: gives back what it has left unused.
+  void tidy() noexcept {
+    appended_ = 0;
+    if (!std::exchange(removed_, false)) return;
+    while (!loose_.empty()) {
+      const Row number = loose_.pop_back();
+      Group& group = groups_[number];
+      if (group.is_free()) continue;
+      if (group.empty()) {
+        slots_.erase(slots_.find(group.tag, [&](Row other) { return other == number; }));
+        if (group.capacity != 0) release(group.first, group.capacity);
+        group.set_free(free_group_);
+        free_group_ = number;
+        ++free_groups_;
+      } else if (group.above[0] == 1 && group.capacity != 0) {
+        const Row only = members(group)[0];
+        release(group.first, group.capacity);
+        group.first = only;
+        group.capacity = 0;
+      } else if (group.above[0] <= group.capacity / 4) {
+        try {
+          move_to_block(group, block_size(group.above[0] + group.above[0] / 2));
+        } catch (const std::exception&) {  // No memory to move into: the group keeps its larger block.
+        }
+      }
+    }
+    loose_.give_back();
+    places_.give_back();
+    slots_.give_back();
+    compact_groups();
+    compact_arena();
+  }
+
+  // For snapshots: the groups one after the other.
+  template <class Visit>
+  void each_group(Visit&& visit) const {
+    for (const Group& group : groups_) {
+      if (!group.is_free() && !group.empty()) visit(std::span<const Row>(members(group), group.above[0]));
     }
   }
 
-  // Takes `row` out, and gives its number to the last row. To be called while both rows' words are still in place.
-  void swap_remove(Row row, RowsView rows) noexcept {
-    const Row last = static_cast<Row>(positions_.size() - 1);
-    take_out(row, rows[row]);
-    if (row != last) {
-      Group& group = groups_[group_of(last, rows[last])];
-      members(group)[positions_[last]] = row;
-      positions_[row] = positions_[last];
-    }
-    positions_.pop_back();
-    give_back_memory();
+  // Into an empty index: first room for `rows` rows, then whole groups. `false` if the group cannot be one.
+  void start_loading(std::size_t rows) {
+    places_.make_room(rows);
+    places_.resize(rows);
+    std::fill(places_.begin(), places_.end(), Place{kNoRow, 0});
   }
-
-  void clear() noexcept {
-    groups_.clear();
-    std::vector<Row>().swap(positions_);
-    std::vector<Row>().swap(arena_);
-    free_.fill(kNoBlock);
-    free_entries_ = 0;
+  bool load_group(std::span<const Row> members_of_it, RowsView rows, const std::uint8_t* levels) {
+    const UndoLog no_log;
+    if (members_of_it.empty()) return false;
+    const std::size_t count = places_.size();
+    for (const Row row : members_of_it) {
+      if (row >= count || places_[row].group != kNoRow) return false;
+      for (const std::uint32_t column : columns_) {
+        if (rows[row][column] != rows[members_of_it[0]][column]) return false;
+      }
+    }
+    Hasher hasher;
+    for (const std::uint32_t column : columns_) hasher.add(rows[members_of_it[0]][column]);
+    const auto same = [&](Row number) {
+      const Word* const words = key_of(groups_[number], rows, no_log);
+      for (const std::uint32_t column : columns_) {
+        if (words[column] != rows[members_of_it[0]][column]) return false;
+      }
+      return true;
+    };
+    if (slots_.find(hasher.tag(), same) != SlotTable::kNone) return false;
+    slots_.reserve_one();
+    groups_.make_room(1);
+    const Row number = new_group(hasher.tag());
+    slots_.insert(hasher.tag(), number);
+    Group& group = groups_[number];
+    if (members_of_it.size() > 1) move_to_block(group, block_size(static_cast<Row>(members_of_it.size())));
+    for (const Row row : members_of_it) {
+      if (places_[row].group != kNoRow) return false;  // Twice in this group.
+      if (group.above[0] != 0 && levels[row] > levels[members(group)[group.above[0] - 1]]) return false;
+      put(row, {number, group.size()});
+      for (std::uint32_t level = 1; level <= levels[row]; ++level) ++group.above[level];
+    }
+    return true;
   }
 
  private:
+  static constexpr Row kNoBlock = std::numeric_limits<Row>::max();
+  static constexpr Row kFree = std::numeric_limits<Row>::max();
+
   struct Group {
     Tag tag = 0;
-    Row size = 0;
-    Row first = 0;     // The row itself while capacity is 0, else where the block starts.
-    Row capacity = 0;  // Of the block.
+    Row first = 0;              // The row itself while capacity is 0, else where the block starts.
+    Row capacity = 0;           // Of the block.
+    Row above[kLevels] = {};    // How many rows are on a level or above.
 
-    bool empty() const noexcept { return size == 0; }
+    Row size() const noexcept { return above[0]; }
+    bool empty() const noexcept { return above[0] == 0; }
+    bool is_free() const noexcept { return capacity == kFree; }
+    void set_free(Row next_free) noexcept { *this = {0, next_free, kFree, {}}; }
+    // An empty group's key is in the undo log: the two unused borders say where.
+    void keep_key(std::size_t at) noexcept {
+      above[1] = static_cast<Row>(at);
+      above[2] = static_cast<Row>(at >> 32);
+    }
+    std::size_t kept_key() const noexcept { return std::size_t{above[2]} << 32 | above[1]; }
   };
-  using Groups = SlotTable<Group>;
 
-  static constexpr Row kNoBlock = std::numeric_limits<Row>::max();
+  // Blocks come in sizes 2, 3, 4, 6, 8, 12, 16, 24, …: at most a third of a group's block is idle when it has grown.
+  static Row block_size(Row least) noexcept {
+    Row size = 2;
+    while (size < least) {
+      if (size + size / 2 >= least) return size + size / 2;
+      size *= 2;
+    }
+    return size;
+  }
+  static std::size_t size_class(Row size) noexcept {
+    const auto power = static_cast<std::size_t>(std::numeric_limits<Row>::digits - 1 - __builtin_clz(size));
+    return 2 * power + ((size & (size - 1)) != 0 ? 1 : 0);
+  }
 
+  const Word* key_of(const Group& group, RowsView rows, const UndoLog& log) const noexcept {
+    return group.empty() ? log.at(group.kept_key()) : rows[*members(group)];
+  }
   const Row* members(const Group& group) const noexcept {
     return group.capacity == 0 ? &group.first : arena_.data() + group.first;
   }
   Row* members(Group& group) noexcept { return group.capacity == 0 ? &group.first : arena_.data() + group.first; }
 
-  Tag tag_of(const Word* row) const noexcept {
-    Hasher hasher;
-    for (const std::uint32_t column : columns_) hasher.add(row[column]);
-    return hasher.tag();
-  }
-
-  // The group a row is in. No keys need comparing: only one group has this row at this position.
-  std::size_t group_of(Row row, const Word* words) const noexcept {
-    const Row position = positions_[row];
-    return groups_.find(tag_of(words), [&](const Group& group) {
-      return position < group.size && members(group)[position] == row;
-    });
-  }
-
-  void take_out(Row row, const Word* words) noexcept {
-    const std::size_t at = group_of(row, words);
-    Group& group = groups_[at];
-    Row* const numbers = members(group);
-    const Row moved = numbers[--group.size];
-    numbers[positions_[row]] = moved;
-    positions_[moved] = positions_[row];
-    if (group.size == 0) {
-      if (group.capacity != 0) release(group.first, group.capacity);
-      groups_.erase(at);
-    } else if (group.size == 1 && group.capacity != 0) {
-      const Row only = numbers[0];
-      release(group.first, group.capacity);
-      group.first = only;
-      group.capacity = 0;
-    } else if (group.size <= group.capacity / 4) {
-      try {
-        move_to_block(group, group.capacity / 2);
-      } catch (const std::exception&) {  // No memory to move into: the group keeps its larger block.
-      }
+  Row new_group(Tag tag) noexcept {
+    Row number = free_group_;
+    if (number == kNoRow) {
+      number = static_cast<Row>(groups_.size());
+      groups_.push_back({});
+    } else {
+      free_group_ = groups_[number].first;
+      --free_groups_;
     }
+    groups_[number] = {tag, 0, 0, {}};
+    return number;
+  }
+
+  void move(Group& group, Row row, Row to) noexcept {
+    Row* const numbers = members(group);
+    const Row from = places_[row].position;
+    const Row other = numbers[to];
+    numbers[from] = other;
+    places_[other].position = from;
+    numbers[to] = row;
+    places_[row].position = to;
+  }
+
+  void make_room(Group& group) {
+    const Row capacity = std::max<Row>(group.capacity, 1);
+    if (group.above[0] == capacity) move_to_block(group, block_size(capacity + 1));
   }
 
   void move_to_block(Group& group, Row capacity) {
     const Row block = allocate(capacity);
-    std::copy_n(members(group), group.size, arena_.data() + block);
+    std::copy_n(members(group), group.above[0], arena_.data() + block);
     if (group.capacity != 0) release(group.first, group.capacity);
     group.first = block;
     group.capacity = capacity;
   }
 
-  // Free blocks of 2^k entries form a list from `free_[k]`, linked through their first entries.
+  // Free blocks of a size form a list, linked through their first entries.
   Row allocate(Row capacity) {
-    Row& head = free_[static_cast<std::size_t>(std::countr_zero(capacity))];
+    Row& head = free_[size_class(capacity)];
     if (head != kNoBlock) {
       free_entries_ -= capacity;
       return std::exchange(head, arena_[head]);
     }
-    if (arena_.size() + capacity > kNoBlock) throw std::length_error("a table's index has grown beyond 2^32 entries");
-    make_room(arena_, capacity);
+    if (arena_.size() + capacity > kNoBlock) throw std::length_error("an index has grown beyond 2^32 entries");
+    arena_.make_room(capacity);
     const Row block = static_cast<Row>(arena_.size());
     arena_.resize(arena_.size() + capacity);
     return block;
   }
 
   void release(Row block, Row capacity) noexcept {
-    Row& head = free_[static_cast<std::size_t>(std::countr_zero(capacity))];
+    Row& head = free_[size_class(capacity)];
     arena_[block] = std::exchange(head, block);
     free_entries_ += capacity;
   }
 
-  // Compacting the arena reads every group and copies every live block. It waits until that many entries are free, and
-  // freeing them took as many updates.
-  void give_back_memory() noexcept {
-    groups_.give_back();
-    give_back(positions_);
+  // Compacting copies every live block. It waits until as many entries are free, and freeing them took as many updates.
+  void compact_arena() noexcept {
     const std::size_t live = arena_.size() - free_entries_;
-    if (free_entries_ <= live + groups_.capacity() + 64) return;
+    if (free_entries_ <= live + groups_.size() + 64) return;
     try {
-      std::vector<Row> fresh;
-      fresh.reserve(live);
+      Array<Row> fresh;
+      fresh.make_room(live);
       for (Group& group : groups_) {
-        if (group.capacity == 0) continue;
+        if (group.is_free() || group.capacity == 0) continue;
         const Row block = static_cast<Row>(fresh.size());
-        fresh.insert(fresh.end(), arena_.data() + group.first, arena_.data() + group.first + group.capacity);
+        std::copy_n(arena_.data() + group.first, group.capacity, fresh.end());
+        fresh.resize(fresh.size() + group.capacity);
         group.first = block;
       }
       arena_.swap(fresh);
@@ -199,14 +392,39 @@ class GroupIndex {
     }
   }
 
+  // Closes the gaps among the headers once most are gaps: the last groups move to the first gaps.
+  void compact_groups() noexcept {
+    if (free_groups_ <= 3 * (groups_.size() - free_groups_) + 16) return;
+    std::size_t end = groups_.size();
+    for (Row gap = 0; gap < end; ++gap) {
+      if (!groups_[gap].is_free()) continue;
+      while (end > gap && groups_[end - 1].is_free()) --end;
+      if (end <= gap) break;
+      const Row number = static_cast<Row>(--end);
+      groups_[gap] = groups_[number];
+      slots_[slots_.find(groups_[gap].tag, [&](Row other) { return other == number; })] = gap;
+      for (const Row row : std::span<const Row>(members(groups_[gap]), groups_[gap].above[0])) places_[row].group = gap;
+    }
+    groups_.resize(end);
+    groups_.give_back();
+    free_group_ = kNoRow;
+    free_groups_ = 0;
+  }
+
   std::vector<std::uint32_t> columns_;
-  Groups groups_;
-  std::vector<Row> positions_;
-  std::vector<Row> arena_;
-  std::array<Row, 32> free_;
+  SlotTable slots_;
+  Array<Group> groups_;
+  Array<Place> places_;
+  Array<Row> arena_;
+  Array<Row> loose_;  // Groups with memory to give back.
+  std::size_t appended_ = 0;  // Since `tidy`, as is
+  bool removed_ = false;      // whether a row was.
+  std::array<Row, 64> free_;
   std::size_t free_entries_ = 0;
+  Row free_group_ = kNoRow;
+  std::size_t free_groups_ = 0;
   Tag prepared_tag_ = 0;
-  std::size_t prepared_at_ = Groups::kNone;
+  Row prepared_ = kNoRow;
 };
 
 }  // namespace everview

@@ -1,13 +1,20 @@
-// The kernel as Python sees it: `everview.kernel._kernel`.
+// The kernel as Python sees it: `everview.kernel._kernel`, with numbers for names; `everview.kernel.machine` knows those.
 //
-// Arguments are read into C++ before a table is touched, and results copied out of it before any Python object is made:
-// either may run Python code (an `__index__`, a finaliser), which may use the same table.
+// Arguments are read into C++ before a machine is touched, and results copied out of it before any Python object is
+// made: either may run Python code. A machine is used without the GIL, by one thread at a time.
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
 
-#include <memory>
+#include <mutex>
 
-#include "table.h"
+#include "arrow.h"
+#include "snapshot.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -15,231 +22,270 @@ using namespace nb::literals;
 namespace everview {
 namespace {
 
-[[noreturn]] void raise(PyObject* type, const std::string& message) {
-  PyErr_SetString(type, message.c_str());
-  throw nb::python_error();
-}
-
-// One int (or what has an `__index__`, as NumPy's integers do) as a word; `what` names it in errors.
-Word read_word(nb::handle value, const std::string& what) {
-  if (!PyIndex_Check(value.ptr())) {
-    raise(PyExc_TypeError, what + " must be an int, not " + Py_TYPE(value.ptr())->tp_name);
-  }
-  const nb::object integer = nb::steal(PyNumber_Index(value.ptr()));
-  if (!integer.is_valid()) throw nb::python_error();
-  int overflow = 0;
-  const long long word = PyLong_AsLongLongAndOverflow(integer.ptr(), &overflow);
-  if (overflow != 0) raise(PyExc_OverflowError, what + " does not fit in 64 bits (-2^63 to 2^63 - 1)");
-  return word;
-}
-
-// As it is if it is a tuple (which nobody can change meanwhile), else a copy.
-nb::tuple read_sequence(nb::handle values, const char* what) {
-  if (PyTuple_CheckExact(values.ptr())) return nb::borrow<nb::tuple>(values);
-  if (!PySequence_Check(values.ptr())) {
-    raise(PyExc_TypeError, std::string(what) + " must be a sequence of ints, not " + Py_TYPE(values.ptr())->tp_name);
-  }
-  nb::object copy = nb::steal(PySequence_Tuple(values.ptr()));
-  if (!copy.is_valid()) throw nb::python_error();
-  return nb::borrow<nb::tuple>(copy);
-}
-
-// The words of a row or key given as a Python sequence.
-class Words {
- public:
-  Words(nb::handle values, std::size_t width, const char* what) {
-    const nb::tuple items = read_sequence(values, what);
-    if (items.size() != width) {
-      raise(PyExc_ValueError, "this " + std::string(what) + " must have " + std::to_string(width) +
-                                  (width == 1 ? " word" : " words") + ", not " + std::to_string(items.size()));
-    }
-    if (width > std::size(few_)) many_ = std::make_unique<Word[]>(width);
-    Word* const words = many_ ? many_.get() : few_;
-    for (std::size_t i = 0; i < width; ++i) {
-      const nb::handle item = PyTuple_GET_ITEM(items.ptr(), static_cast<Py_ssize_t>(i));
-      int overflow = 1;
-      if (PyLong_CheckExact(item.ptr())) words[i] = PyLong_AsLongLongAndOverflow(item.ptr(), &overflow);
-      if (overflow != 0) words[i] = read_word(item, std::string(what) + "[" + std::to_string(i) + "]");
-    }
-  }
-
-  const Word* data() const noexcept { return many_ ? many_.get() : few_; }
-
- private:
-  Word few_[16];
-  std::unique_ptr<Word[]> many_;
+struct StaleCursor : std::runtime_error {
+  using std::runtime_error::runtime_error;
 };
 
-std::size_t read_width(nb::handle value) {
-  const Word width = read_word(value, "width");
-  if (width < 0) raise(PyExc_ValueError, "width must not be negative");
-  return static_cast<std::size_t>(width);
-}
-
-std::size_t read_index(const Table& table, nb::handle value) {
-  const Word index = read_word(value, "index");
-  if (index < 0 || static_cast<std::size_t>(index) >= table.index_count()) {
-    raise(PyExc_IndexError,
-          "no index " + std::to_string(index) + ": this table has " + std::to_string(table.index_count()));
-  }
-  return static_cast<std::size_t>(index);
-}
-
-// Rows and multiplicities taken out of a table, on their way to Python.
-class Snapshot {
+// A machine and the lock around it.
+class SharedMachine {
  public:
-  explicit Snapshot(std::size_t width) : width_(width) {}
+  explicit SharedMachine(Program program) : machine_(std::move(program)) {}
 
-  void reserve(std::size_t rows) {
-    words_.reserve(rows * width_);
-    counts_.reserve(rows);
+  template <class Use>
+  auto use(Use&& use) {
+    const nb::gil_scoped_release released;
+    const std::lock_guard lock(mutex_);
+    return use(machine_);
   }
 
-  void add(const Table& table, Row row) {
-    words_.insert(words_.end(), table.words(row), table.words(row) + width_);
-    counts_.push_back(table.count(row));
-  }
-
-  // [(row, multiplicity), …]
-  nb::list to_python() const {
-    nb::list list;
-    const Word* word = words_.data();
-    for (const std::int64_t count : counts_) {
-      nb::object row = new_tuple(width_);
-      for (std::size_t i = 0; i < width_; ++i) set(row, i, PyLong_FromLongLong(*word++));
-      nb::object pair = new_tuple(2);
-      set(pair, 0, row.release().ptr());
-      set(pair, 1, PyLong_FromLongLong(count));
-      list.append(pair);
-    }
-    return list;
-  }
+  const Program& program() const noexcept { return machine_.program(); }  // Its shape, which never changes.
 
  private:
-  static nb::object new_tuple(std::size_t size) { return checked(PyTuple_New(static_cast<Py_ssize_t>(size))); }
-
-  static void set(const nb::object& tuple, std::size_t at, PyObject* item) {
-    PyTuple_SET_ITEM(tuple.ptr(), static_cast<Py_ssize_t>(at), checked(item).release().ptr());
-  }
-
-  static nb::object checked(PyObject* object) {
-    if (object == nullptr) throw nb::python_error();
-    return nb::steal(object);
-  }
-
-  std::size_t width_;
-  std::vector<Word> words_;
-  std::vector<std::int64_t> counts_;
+  std::mutex mutex_;
+  Machine machine_;
 };
 
-std::int64_t add(Table& table, nb::handle row, nb::handle count) {
-  const Words words(row, table.width(), "row");
-  const std::int64_t change = read_word(count, "count");
-  return table.add(words.data(), change);
-}
+using MachineHandle = std::shared_ptr<SharedMachine>;
 
-std::int64_t get(const Table& table, nb::handle row) {
-  const Words words(row, table.width(), "row");
-  const Row found = table.find(words.data());
-  return found == kNoRow ? 0 : table.count(found);
-}
-
-nb::object total(const Table& table) {
-  const Table::Total sum = table.total();
-  const nb::int_ high(static_cast<std::uint64_t>(sum >> 64));
-  return (high << nb::int_(64)) | nb::int_(static_cast<std::uint64_t>(sum));
-}
-
-nb::list rows(const Table& table) {
-  Snapshot snapshot(table.width());
-  snapshot.reserve(table.size());
-  for (Row row = 0; row < table.size(); ++row) snapshot.add(table, row);
-  return snapshot.to_python();
-}
-
-std::size_t add_index(Table& table, nb::handle columns) {
-  const nb::tuple items = read_sequence(columns, "columns");
-  std::vector<std::uint32_t> numbers;
-  for (const nb::handle item : items) {
-    const Word column = read_word(item, "a column's number");
-    if (column < 0 || static_cast<std::size_t>(column) >= table.width()) {
-      raise(PyExc_IndexError,
-            "no column " + std::to_string(column) + ": this table's width is " + std::to_string(table.width()));
-    }
-    numbers.push_back(static_cast<std::uint32_t>(column));
+class PythonCursor {
+ public:
+  PythonCursor(MachineHandle machine, std::size_t number, const std::vector<Word>& arguments)
+      : machine_(std::move(machine)) {
+    const CursorPlan& plan = machine_->program().cursors[number];
+    width_ = plan.nest.outputs.size();
+    machine_->use([&](Machine& used) { state_ = std::make_unique<CursorState>(used, plan, arguments.data()); });
   }
-  return table.add_index(std::move(numbers));
+
+  std::vector<Column> fetch(std::size_t limit) {
+    Channel rows(width_);
+    run(&rows, limit);
+    return rows.take();
+  }
+
+  std::size_t skip(std::size_t count) { return run(nullptr, count); }
+
+ private:
+  std::size_t run(Channel* out, std::size_t limit) {
+    return machine_->use([&](Machine& used) {
+      if (state_->version() != used.version()) {
+        throw StaleCursor("the state has changed since the cursor was opened: open it anew");
+      }
+      try {
+        return state_->run(out, limit);
+      } catch (const Fault& fault) {
+        throw std::overflow_error(fault.message);
+      }
+    });
+  }
+
+  MachineHandle machine_;
+  std::size_t width_ = 0;
+  std::unique_ptr<CursorState> state_;
+};
+
+void check(std::size_t number, std::size_t below, const char* what) {
+  if (number >= below) raise(PyExc_IndexError, "there is no " + std::string(what) + " " + std::to_string(number));
 }
 
-nb::list group(const Table& table, nb::handle index, nb::handle key) {
-  const std::size_t at = read_index(table, index);
-  const Words words(key, table.index(at).columns().size(), "key");
-  Snapshot snapshot(table.width());
-  const std::span<const Row> found = table.group(at, words.data());
-  snapshot.reserve(found.size());
-  for (const Row row : found) snapshot.add(table, row);
-  return snapshot.to_python();
+// The columns of a batch, all of one length.
+struct Batch {
+  Batch(const Procedure& procedure, nb::sequence objects) {
+    for (const nb::handle object : objects) columns.emplace_back(object, "column " + std::to_string(columns.size()));
+    if (columns.size() != procedure.parameters) {
+      raise(PyExc_ValueError, "the procedure takes " + std::to_string(procedure.parameters) + " columns, not " +
+                                  std::to_string(columns.size()));
+    }
+    for (const InputColumn& column : columns) {
+      words.push_back(column.words());
+      if (column.size() != columns[0].size()) raise(PyExc_ValueError, "the columns' lengths differ");
+    }
+    rows = columns.empty() ? 0 : columns[0].size();
+  }
+
+  std::vector<InputColumn> columns;
+  std::vector<const Word*> words;
+  std::size_t rows = 0;
+};
+
+using Failure = std::optional<std::tuple<std::size_t, std::string, std::string>>;  // Update, kind, message.
+
+Failure describe(const std::optional<Machine::Failure>& failure) {
+  if (!failure) return std::nullopt;
+  static constexpr const char* kKinds[] = {"overflow", "program", "memory"};
+  return {{failure->update, kKinds[static_cast<std::size_t>(failure->fault.kind)], failure->fault.message}};
 }
 
-std::size_t group_size(const Table& table, nb::handle index, nb::handle key) {
-  const std::size_t at = read_index(table, index);
-  const Words words(key, table.index(at).columns().size(), "key");
-  return table.group(at, words.data()).size();
+Failure apply(SharedMachine& machine, std::size_t procedure, const nb::sequence& columns, Word first_update) {
+  check(procedure, machine.program().procedures.size(), "procedure");
+  const Batch batch(machine.program().procedures[procedure], columns);
+  return describe(machine.use([&](Machine& m) { return m.apply(procedure, batch.words, batch.rows, first_update); }));
 }
 
-std::string describe(const Table& table) {
-  return "<everview.kernel.Table: width " + std::to_string(table.width()) + ", distinct rows " +
-         std::to_string(table.size()) + ", indexes " + std::to_string(table.index_count()) + ">";
+Failure unapply(SharedMachine& machine, std::size_t procedure, const nb::sequence& columns, std::size_t weight,
+                std::size_t count) {
+  check(procedure, machine.program().procedures.size(), "procedure");
+  const Batch batch(machine.program().procedures[procedure], columns);
+  check(weight, batch.words.size(), "parameter");
+  if (count > batch.rows) raise(PyExc_ValueError, "there are only " + std::to_string(batch.rows) + " rows");
+  return describe(machine.use([&](Machine& m) { return m.unapply(procedure, batch.words, count, weight); }));
 }
+
+std::vector<Column> take(SharedMachine& machine, std::size_t channel) {
+  check(channel, machine.program().channels.size(), "channel");
+  return machine.use([&](Machine& m) { return m.channel(channel).take(); });
+}
+
+void discard(SharedMachine& machine, std::size_t channel) {
+  check(channel, machine.program().channels.size(), "channel");
+  machine.use([&](Machine& m) { m.channel(channel).clear(); });
+}
+
+std::size_t pending(SharedMachine& machine, std::size_t channel) {
+  check(channel, machine.program().channels.size(), "channel");
+  return machine.use([&](Machine& m) { return m.channel(channel).size(); });
+}
+
+std::unique_ptr<PythonCursor> open(const MachineHandle& machine, std::size_t cursor, const std::vector<Word>& arguments) {
+  check(cursor, machine->program().cursors.size(), "cursor");
+  const std::size_t wanted = machine->program().cursors[cursor].parameters;
+  if (arguments.size() != wanted) {
+    raise(PyExc_ValueError,
+          "the cursor takes " + std::to_string(wanted) + " arguments, not " + std::to_string(arguments.size()));
+  }
+  return std::make_unique<PythonCursor>(machine, cursor, arguments);
+}
+
+nb::tuple to_tuple(const Word* words, std::size_t size) {
+  nb::list list;
+  for (std::size_t i = 0; i < size; ++i) list.append(nb::int_(words[i]));
+  return nb::tuple(list);
+}
+
+nb::list dump(SharedMachine& machine, std::size_t number) {
+  check(number, machine.program().tables.size(), "table");
+  std::vector<Word> words;
+  std::vector<std::uint8_t> levels;
+  machine.use([&](Machine& m) {
+    const Table& table = m.program().tables[number];
+    words.assign(table.words(), table.words() + table.size() * table.width());
+    levels.assign(table.levels(), table.levels() + table.size());
+  });
+  const Table& table = machine.program().tables[number];
+  nb::list list;
+  for (std::size_t row = 0; row < levels.size(); ++row) {
+    const Word* const key = words.data() + row * table.width();
+    list.append(nb::make_tuple(to_tuple(key, table.key_width()),
+                               to_tuple(key + table.key_width(), table.value_width()), levels[row]));
+  }
+  return list;
+}
+
+std::vector<Row> group(SharedMachine& machine, std::size_t table, std::size_t index, const std::vector<Word>& key) {
+  check(table, machine.program().tables.size(), "table");
+  check(index, machine.program().tables[table].indexes().size(), "index");
+  const std::size_t wanted = machine.program().tables[table].indexes()[index].columns().size();
+  if (key.size() != wanted) raise(PyExc_ValueError, "the index's key has " + std::to_string(wanted) + " words");
+  return machine.use([&](Machine& m) {
+    const std::span<const Row> rows = m.program().tables[table].group(index, key.data(), 0, m.log());
+    return std::vector<Row>(rows.begin(), rows.end());
+  });
+}
+
+std::vector<std::pair<std::size_t, std::size_t>> table_stats(SharedMachine& machine) {
+  return machine.use([&](Machine& m) {
+    std::vector<std::pair<std::size_t, std::size_t>> stats;
+    for (const Table& table : m.program().tables) stats.emplace_back(table.size(), table.nbytes());
+    return stats;
+  });
+}
+
+nb::bytes take_snapshot(SharedMachine& machine) {
+  const Array<Word> words = machine.use([&](Machine& m) { return snapshot::write(m); });
+  return nb::bytes(words.data(), words.size() * sizeof(Word));
+}
+
+void restore(SharedMachine& machine, const nb::bytes& bytes) {
+  if (bytes.size() % sizeof(Word) != 0) raise(PyExc_ValueError, "bad snapshot: its length is wrong");
+  Array<Word> words;  // Aligned, which the bytes need not be.
+  words.make_room(bytes.size() / sizeof(Word) + 1);
+  words.resize(bytes.size() / sizeof(Word));
+  std::memcpy(words.data(), bytes.c_str(), bytes.size());
+  machine.use([&](Machine& m) { m.replace(snapshot::read(words.data(), words.size(), m.program())); });
+}
+
+int get_buffer(PyObject* self, Py_buffer* view, int flags) {
+  static Word none = 0;
+  const Column& column = *nb::inst_ptr<Column>(nb::handle(self));
+  void* const words = column.size == 0 ? &none : column.words.get();
+  if (PyBuffer_FillInfo(view, self, words, static_cast<Py_ssize_t>(column.size * sizeof(Word)), 1, flags) != 0) {
+    return -1;
+  }
+  if ((flags & PyBUF_FORMAT) == PyBUF_FORMAT) view->format = const_cast<char*>("q");
+  view->itemsize = sizeof(Word);
+  if ((flags & PyBUF_ND) == PyBUF_ND) {
+    auto* const shape = new Py_ssize_t(static_cast<Py_ssize_t>(column.size));
+    view->internal = shape;
+    view->shape = shape;
+    if ((flags & PyBUF_STRIDES) == PyBUF_STRIDES) view->strides = &view->itemsize;
+  }
+  return 0;
+}
+
+void release_buffer(PyObject*, Py_buffer* view) { delete static_cast<Py_ssize_t*>(view->internal); }
+
+PyType_Slot column_slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(get_buffer)},
+                              {Py_bf_releasebuffer, reinterpret_cast<void*>(release_buffer)},
+                              {0, nullptr}};
 
 }  // namespace
 }  // namespace everview
 
 NB_MODULE(_kernel, module) {
-  using everview::Table;
+  using namespace everview;
 
   module.doc() = "Everview's compiled kernel; use it through everview.kernel.";
 #ifdef NDEBUG
-  nb::set_leak_warnings(false);  // A table alive when Python exits is no fault.
+  nb::set_leak_warnings(false);  // A machine alive when Python exits is no fault.
 #endif
 
-  nb::exception<everview::OverDelete>(module, "OverDelete", PyExc_ValueError).doc() =
-      "More copies of a row were to be removed than are there. Nothing has changed.";
+  nb::exception<StaleCursor>(module, "StaleCursor", PyExc_RuntimeError).doc() =
+      "A cursor was to go on after the state had changed.";
 
-  nb::class_<Table>(module, "Table",
-                    R"(A bag of rows, each a fixed number of 64-bit words, kept in flat arrays.
-
-Every distinct row is held once, with its multiplicity. Adding, removing and finding a row take constant time, as
-does finding a group of an index. A change either happens whole or raises and changes nothing. Rows and keys are
-sequences of ints from -2**63 to 2**63 - 1. Memory is given back as rows go.)")
+  nb::class_<Column>(module, "Column", nb::type_slots(column_slots),
+                     "A column of 64-bit words: a buffer, and an Arrow array of int64.")
+      .def("__len__", [](const Column& column) { return column.size; })
       .def(
-          "__init__", [](Table* self, nb::handle width) { new (self) Table(everview::read_width(width)); }, "width"_a.none(),
-          nb::sig("def __init__(self, width: int) -> None"), "An empty table of rows of `width` words.")
-      .def_prop_ro("width", &Table::width, "The number of words in a row.")
-      .def("add", &everview::add, "row"_a.none(), "count"_a.none() = 1,
-           nb::sig("def add(self, row: Sequence[int], count: int = 1) -> int"),
-           R"(Adds `count` copies of a row, or removes them if `count` is negative.
+          "__arrow_c_array__",
+          [](const Column& column, nb::handle) { return nb::make_tuple(arrow::export_schema(), arrow::export_array(column)); },
+          "requested_schema"_a.none() = nb::none());
 
-Returns how many copies there are then. Raises OverDelete if there would be fewer than none, and OverflowError if
-there would be more than 2**63 - 1.)")
-      .def("get", &everview::get, "row"_a.none(), nb::sig("def get(self, row: Sequence[int]) -> int"),
-           "How many copies of a row there are.")
-      .def("__len__", &Table::size, "The number of distinct rows.")
-      .def("total", &everview::total, nb::sig("def total(self) -> int"), "The number of rows, copies included.")
-      .def("rows", &everview::rows, nb::sig("def rows(self) -> list[tuple[tuple[int, ...], int]]"),
-           "All rows as they are now, as (row, multiplicity) pairs in no particular order.")
-      .def("add_index", &everview::add_index, "columns"_a.none(),
-           nb::sig("def add_index(self, columns: Sequence[int]) -> int"),
-           R"(Indexes the rows, present and future, by the values of some columns, and returns the index's number.
+  nb::class_<PythonCursor>(module, "Cursor", "Lists a result, a piece at a time, for as long as the state stays the same.")
+      .def("fetch", &PythonCursor::fetch, "limit"_a)
+      .def("skip", &PythonCursor::skip, "count"_a);
 
-With no columns, all rows are one group. Asked again for the same columns, returns the same index.)")
-      .def("group", &everview::group, "index"_a.none(), "key"_a.none(),
-           nb::sig("def group(self, index: int, key: Sequence[int]) -> list[tuple[tuple[int, ...], int]]"),
-           "The rows whose indexed columns equal `key`, as (row, multiplicity) pairs in no particular order.")
-      .def("group_size", &everview::group_size, "index"_a.none(), "key"_a.none(),
-           nb::sig("def group_size(self, index: int, key: Sequence[int]) -> int"),
-           "The number of distinct rows in a group.")
-      .def("clear", &Table::clear, "Removes all rows. The indexes stay.")
-      .def("nbytes", &Table::nbytes, "The memory the table takes, in bytes.")
-      .def("__repr__", &everview::describe);
+  nb::class_<SharedMachine>(module, "Machine", "Runs an encoded program.")
+      .def(nb::new_([](const std::vector<Word>& code) {
+             return std::make_shared<SharedMachine>(Decoder(code.data(), code.size()).decode());
+           }),
+           "code"_a)
+      .def("apply", &apply, "procedure"_a, "columns"_a, "first_update"_a)
+      .def("unapply", &unapply, "procedure"_a, "columns"_a, "weight"_a, "count"_a)
+      .def("take", &take, "channel"_a)
+      .def("discard", &discard, "channel"_a)
+      .def("pending", &pending, "channel"_a)
+      .def("open", &open, "cursor"_a, "arguments"_a)
+      .def("clear", [](SharedMachine& self) { self.use([](Machine& m) { m.clear(); }); })
+      .def("nbytes", [](SharedMachine& self) { return self.use([](Machine& m) { return m.nbytes(); }); })
+      .def("table_stats", &table_stats)
+      .def("dump", &dump, "table"_a)
+      .def("group", &group, "table"_a, "index"_a, "key"_a)
+      .def("snapshot", &take_snapshot)
+      .def("restore", &restore, "data"_a)
+      .def_prop_ro("steps", [](SharedMachine& self) { return self.use([](Machine& m) { return m.steps(); }); })
+      .def_prop_rw(
+          "memory_limit", [](SharedMachine& self) { return self.use([](Machine& m) { return m.memory_limit(); }); },
+          [](SharedMachine& self, std::optional<std::size_t> bytes) {
+            self.use([&](Machine& m) { m.set_memory_limit(bytes); });
+          },
+          nb::arg("bytes").none());
 }

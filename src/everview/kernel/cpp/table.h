@@ -1,175 +1,250 @@
-// A bag of fixed-width rows.
+// State: rows of words, found by their keys and by groups.
 #pragma once
 
 #include <string>
 
 #include "group_index.h"
-#include "slot_table.h"
-#include "words.h"
 
 namespace everview {
 
-// Thrown when more copies of a row are removed than are there.
-struct OverDelete : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
-// Rows of `width` words in one flat array, each distinct row once and with its multiplicity (at least 1), found by hash
-// and through any number of group indexes. Every change either happens whole or, when it throws, not at all.
+// Rows of `key_width` words, unique together, followed by `value_width` words more, in one flat array, and their levels
+// in another; found by hash and through group indexes. Every change either happens whole or, when it throws, not at all, and leaves a record in
+// the undo log. Memory that a change frees is given back by `tidy`, after the update: so undoing never needs any.
 class Table {
  public:
-  static constexpr std::size_t kMaxWidth = 65535;
-  __extension__ using Total = unsigned __int128;
-
-  explicit Table(std::size_t width) : width_(width) {
-    if (width > kMaxWidth) throw std::invalid_argument("a row has at most " + std::to_string(kMaxWidth) + " words");
+  Table(std::uint32_t number, std::size_t key_width, std::size_t value_width,
+        const std::vector<std::vector<std::uint32_t>>& indexes)
+      : number_(number), key_width_(key_width), width_(key_width + value_width) {
+    for (const auto& columns : indexes) indexes_.emplace_back(columns);
   }
 
+  std::size_t size() const noexcept { return levels_.size(); }
+  std::size_t key_width() const noexcept { return key_width_; }
+  std::size_t value_width() const noexcept { return width_ - key_width_; }
   std::size_t width() const noexcept { return width_; }
-  std::size_t size() const noexcept { return counts_.size(); }  // Distinct rows.
-  Total total() const noexcept { return total_; }               // Rows with their copies.
-  const Word* words(Row row) const noexcept { return view()[row]; }
-  std::int64_t count(Row row) const noexcept { return counts_[row]; }
-
-  Row find(const Word* words) const noexcept {
-    const std::size_t at = find_slot(words);
-    return at == Slots::kNone ? kNoRow : slots_[at].row;
-  }
-
-  // Adds `change` copies (removes, if negative) and returns how many there are then.
-  std::int64_t add(const Word* words, std::int64_t change) {
-    const std::size_t at = find_slot(words);
-    const std::int64_t before = at == Slots::kNone ? 0 : counts_[slots_[at].row];
-    std::int64_t after = 0;
-    if (__builtin_add_overflow(before, change, &after)) {
-      throw std::overflow_error("a row's multiplicity would exceed 2^63 - 1: " + std::to_string(before) +
-                                " copies are there and " + std::to_string(change) + " more were to come");
-    }
-    if (after < 0) throw OverDelete(describe_over_delete(words, before, change));
-    if (change == 0) return before;
-    if (before == 0) {
-      insert(words, after);
-    } else if (after == 0) {
-      swap_remove(at);
-    } else {
-      counts_[slots_[at].row] = after;
-    }
-    total_ += static_cast<Total>(change);  // Modulo 2^128, so that this also subtracts.
-    return after;
-  }
-
-  // Indexes the rows, present and future, by these columns. Asked again for the same columns, gives the same index.
-  std::size_t add_index(std::vector<std::uint32_t> columns) {
-    for (std::size_t i = 0; i < indexes_.size(); ++i) {
-      if (indexes_[i].columns() == columns) return i;
-    }
-    std::vector<bool> seen(width_);
-    for (const std::uint32_t column : columns) {
-      if (column >= width_) {
-        throw std::out_of_range("no column " + std::to_string(column) + " in rows of " + std::to_string(width_) +
-                                " words");
-      }
-      if (seen[column]) throw std::invalid_argument("column " + std::to_string(column) + " is given twice");
-      seen[column] = true;
-    }
-    GroupIndex index(std::move(columns));
-    for (Row row = 0; row < size(); ++row) {
-      index.prepare(words(row), view());
-      index.append();
-    }
-    indexes_.push_back(std::move(index));
-    return indexes_.size() - 1;
-  }
-
-  std::size_t index_count() const noexcept { return indexes_.size(); }
-  const GroupIndex& index(std::size_t index) const noexcept { return indexes_[index]; }
-
-  // The rows of one group; the key has a word for each of the index's columns. Valid until the table changes.
-  std::span<const Row> group(std::size_t index, const Word* key) const noexcept {
-    return indexes_[index].find(key, view());
-  }
-
-  // Removes all rows and keeps the indexes.
-  void clear() noexcept {
-    std::vector<Word>().swap(words_);
-    std::vector<std::int64_t>().swap(counts_);
-    slots_.clear();
-    for (GroupIndex& index : indexes_) index.clear();
-    total_ = 0;
-  }
+  const Word* words() const noexcept { return words_.data(); }
+  const Word* words(Row row) const noexcept { return words_.data() + row * width_; }  // The key first.
+  RowsView view() const noexcept { return {words_.data(), width_}; }
+  std::uint8_t level(Row row) const noexcept { return levels_[row]; }
+  const std::uint8_t* levels() const noexcept { return levels_.data(); }
+  const std::vector<GroupIndex>& indexes() const noexcept { return indexes_; }
 
   std::size_t nbytes() const noexcept {
-    std::size_t bytes = sizeof(Table) + bytes_of(words_) + bytes_of(counts_) + slots_.nbytes() + bytes_of(indexes_);
+    std::size_t bytes = words_.nbytes() + levels_.nbytes() + slots_.nbytes();
     for (const GroupIndex& index : indexes_) bytes += index.nbytes();
     return bytes;
   }
 
+  Row find(const Word* key) const noexcept {
+    const std::size_t at = find_slot(key);
+    return at == SlotTable::kNone ? kNoRow : slots_[at];
+  }
+
+  // The rows of a group on `level` or above; the key has a word for each of the index's columns.
+  std::span<const Row> group(std::size_t index, const Word* key, std::uint32_t level,
+                             const UndoLog& log) const noexcept {
+    return indexes_[index].find(key, level, view(), log);
+  }
+
+  // A new row; kNoRow if the key is there already.
+  Row insert(const Word* key, UndoLog& log) {
+    if (find_slot(key) != SlotTable::kNone) return kNoRow;
+    if (size() == kMaxRows) throw std::length_error("a table holds at most 2^31 rows");
+    log.make_room(1);
+    words_.make_room(width_);
+    levels_.make_room(1);
+    slots_.reserve_one();
+    for (GroupIndex& index : indexes_) index.prepare(key, view(), log);
+    // From here on nothing can fail.
+    const Row row = static_cast<Row>(size());
+    slots_.insert(tag_of(key), row);
+    for (GroupIndex& index : indexes_) index.append();
+    std::copy_n(key, key_width_, words_.end());
+    std::fill_n(words_.end() + key_width_, value_width(), 0);
+    words_.resize(words_.size() + width_);
+    levels_.push_back(0);
+    log.push({UndoLog::Kind::kInsert, number_});
+    touched_ = true;
+    return row;
+  }
+
+  void store(Row row, std::size_t column, Word word, UndoLog& log) {
+    log.make_room(3);
+    Word& value = words_[row * width_ + key_width_ + column];
+    log.push(value);
+    log.push(static_cast<Word>(column << 32 | row));
+    log.push({UndoLog::Kind::kStore, number_});
+    value = word;
+  }
+
+  void set_level(Row row, std::uint8_t level, UndoLog& log) {
+    if (levels_[row] == level) return;
+    log.make_room((kLevels - 1) * (indexes_.size() + 2));
+    while (levels_[row] < level) {
+      log_positions(row, ++levels_[row], UndoLog::Kind::kRaise, log);
+      for (GroupIndex& index : indexes_) index.raise(row, levels_[row]);
+    }
+    while (levels_[row] > level) {
+      log_positions(row, levels_[row], UndoLog::Kind::kLower, log);
+      for (GroupIndex& index : indexes_) index.lower(row, levels_[row]);
+      --levels_[row];
+    }
+  }
+
+  void remove(Row row, UndoLog& log) {
+    log.make_room((kLevels - 1) * (indexes_.size() + 2) + width_ + indexes_.size() + 2);
+    for (GroupIndex& index : indexes_) index.make_room_to_remove();
+    // From here on nothing can fail.
+    set_level(row, 0, log);
+    const std::size_t logged_key = log.size();
+    for (std::size_t i = 0; i < width_; ++i) log.push(words(row)[i]);
+    for (const GroupIndex& index : indexes_) {
+      const GroupIndex::Place place = index.place(row);
+      log.push(static_cast<Word>(std::uint64_t{place.group} << 32 | place.position));
+    }
+    log.push(row);
+    log.push({UndoLog::Kind::kRemove, number_});
+    for (GroupIndex& index : indexes_) index.take_out(row, logged_key);
+    slots_.erase(find_slot(words(row)));
+    const Row last = static_cast<Row>(size() - 1);
+    if (row != last) move_row(last, row);
+    drop_last();
+    touched_ = true;
+  }
+
+  // Takes back the change whose record ends the log; its header has been read.
+  void undo(UndoLog::Kind kind, UndoLog& log) noexcept {
+    switch (kind) {
+      case UndoLog::Kind::kStore: {
+        const auto at = static_cast<std::uint64_t>(log.pop());
+        words_[static_cast<Row>(at) * width_ + key_width_ + (at >> 32)] = log.pop();
+        break;
+      }
+      case UndoLog::Kind::kInsert: {
+        const Row row = static_cast<Row>(size() - 1);
+        for (GroupIndex& index : indexes_) index.take_out(row, 0);
+        slots_.erase(find_slot(words(row)));
+        drop_last();
+        break;
+      }
+      case UndoLog::Kind::kRemove:
+        undo_remove(log);
+        break;
+      case UndoLog::Kind::kRaise:
+      case UndoLog::Kind::kLower: {
+        const auto word = static_cast<std::uint64_t>(log.pop());
+        const Row row = static_cast<Row>(word);
+        const auto level = static_cast<std::uint8_t>(word >> 32);
+        const Word* const positions = log.pop(indexes_.size());
+        for (std::size_t i = 0; i < indexes_.size(); ++i) {
+          const Row position = static_cast<Row>(positions[i]);
+          if (kind == UndoLog::Kind::kRaise) {
+            indexes_[i].undo_raise(row, level, position);
+          } else {
+            indexes_[i].undo_lower(row, level, position);
+          }
+        }
+        levels_[row] = kind == UndoLog::Kind::kRaise ? static_cast<std::uint8_t>(level - 1) : level;
+        break;
+      }
+    }
+  }
+
+  void tidy() noexcept {
+    if (!touched_) return;
+    touched_ = false;
+    for (GroupIndex& index : indexes_) index.tidy();
+    words_.give_back();
+    levels_.give_back();
+    slots_.give_back();
+  }
+
+  // An empty table of the same shape.
+  Table fresh() const {
+    Table table(number_, key_width_, value_width(), {});
+    for (const GroupIndex& index : indexes_) table.indexes_.emplace_back(index.columns());
+    return table;
+  }
+
+  // Fills an empty table; false if a key is there twice. The groups follow, by `load_group` on each index.
+  bool load(std::size_t rows, const Word* all_words, const std::uint8_t* levels) {
+    words_.make_room(rows * width_);
+    levels_.make_room(rows);
+    resize(rows);
+    std::copy_n(all_words, rows * width_, words_.data());
+    std::copy_n(levels, rows, levels_.data());
+    for (std::size_t row = 0; row < rows; ++row) {
+      const Word* const key = words(static_cast<Row>(row));
+      if (find_slot(key) != SlotTable::kNone) return false;
+      slots_.reserve_one();
+      slots_.insert(tag_of(key), static_cast<Row>(row));
+    }
+    for (GroupIndex& index : indexes_) index.start_loading(rows);
+    return true;
+  }
+  bool load_group(std::size_t index, std::span<const Row> rows) {
+    return indexes_[index].load_group(rows, view(), levels_.data());
+  }
+
  private:
-  struct Slot {
-    Tag tag = 0;
-    Row row = kNoRow;
-
-    bool empty() const noexcept { return row == kNoRow; }
-  };
-  using Slots = SlotTable<Slot>;
-
-  RowsView view() const noexcept { return {words_.data(), width_}; }
-
-  Tag tag_of(const Word* words) const noexcept {
+  Tag tag_of(const Word* key) const noexcept {
     Hasher hasher;
-    for (std::size_t i = 0; i < width_; ++i) hasher.add(words[i]);
+    for (std::size_t i = 0; i < key_width_; ++i) hasher.add(key[i]);
     return hasher.tag();
   }
 
-  std::size_t find_slot(const Word* row) const noexcept {
-    return slots_.find(tag_of(row), [&](const Slot& slot) { return std::equal(row, row + width_, words(slot.row)); });
+  std::size_t find_slot(const Word* key) const noexcept {
+    return slots_.find(tag_of(key), [&](Row row) { return std::equal(key, key + key_width_, words(row)); });
   }
 
-  void insert(const Word* row, std::int64_t count) {
-    if (size() == kMaxRows) throw std::length_error("a table holds at most 2^31 distinct rows");
-    make_room(words_, width_);
-    make_room(counts_, 1);
-    slots_.reserve_one();
-    for (GroupIndex& index : indexes_) index.prepare(row, view());
-    // From here on nothing can fail.
-    slots_.insert({tag_of(row), static_cast<Row>(size())});
-    for (GroupIndex& index : indexes_) index.append();
-    words_.insert(words_.end(), row, row + width_);
-    counts_.push_back(count);
+  void log_positions(Row row, std::uint8_t level, UndoLog::Kind kind, UndoLog& log) const noexcept {
+    for (const GroupIndex& index : indexes_) log.push(index.place(row).position);
+    log.push(static_cast<Word>(std::uint64_t{level} << 32 | row));
+    log.push({kind, number_});
   }
 
-  void swap_remove(std::size_t at) noexcept {
-    const Row row = slots_[at].row;
-    const Row last = static_cast<Row>(size() - 1);
-    for (GroupIndex& index : indexes_) index.swap_remove(row, view());
-    if (row != last) {
-      slots_[slots_.find(tag_of(words(last)), [&](const Slot& slot) { return slot.row == last; })].row = row;
-      std::copy_n(words(last), width_, words_.data() + row * width_);
-      counts_[row] = counts_[last];
+  // Gives a row another number.
+  void move_row(Row from, Row to) noexcept {
+    slots_[slots_.find(tag_of(words(from)), [&](Row row) { return row == from; })] = to;
+    for (GroupIndex& index : indexes_) index.renumber(from, to);
+    std::copy_n(words(from), width_, words_.data() + to * width_);
+    levels_[to] = levels_[from];
+  }
+
+  void resize(std::size_t rows) noexcept {
+    words_.resize(rows * width_);
+    levels_.resize(rows);
+  }
+
+  void drop_last() noexcept {
+    resize(size() - 1);
+    for (GroupIndex& index : indexes_) index.drop_last();
+  }
+
+  void undo_remove(UndoLog& log) noexcept {
+    const Row row = static_cast<Row>(log.pop());
+    const Word* const record = log.pop(width_ + indexes_.size());
+    const Row last = static_cast<Row>(size());
+    resize(size() + 1);
+    for (GroupIndex& index : indexes_) index.add_last();
+    if (row != last) move_row(row, last);
+    std::copy_n(record, width_, words_.data() + row * width_);
+    levels_[row] = 0;
+    slots_.insert(tag_of(record), row);
+    for (std::size_t i = 0; i < indexes_.size(); ++i) {
+      const auto place = static_cast<std::uint64_t>(record[width_ + i]);
+      indexes_[i].put(row, {static_cast<Row>(place >> 32), static_cast<Row>(place)});
     }
-    slots_.erase(at);
-    words_.resize(words_.size() - width_);
-    counts_.pop_back();
-    slots_.give_back();
-    give_back(words_);
-    give_back(counts_);
   }
 
-  std::string describe_over_delete(const Word* words, std::int64_t before, std::int64_t change) const {
-    std::string row = "(";
-    for (std::size_t i = 0; i < width_; ++i) row += (i == 0 ? "" : ", ") + std::to_string(words[i]);
-    row += width_ == 1 ? ",)" : ")";
-    const auto copies = std::uint64_t{0} - static_cast<std::uint64_t>(change);
-    return "cannot remove " + std::to_string(copies) + (copies == 1 ? " copy" : " copies") + " of row " + row + ": " +
-           (before == 0 ? "it is not there" : "only " + std::to_string(before) + " there");
-  }
-
-  std::size_t width_;
-  std::vector<Word> words_;
-  std::vector<std::int64_t> counts_;
-  Slots slots_;
+  std::uint32_t number_;
+  std::size_t key_width_;
+  std::size_t width_;  // With the values.
+  Array<Word> words_;
+  Array<std::uint8_t> levels_;
+  SlotTable slots_;
   std::vector<GroupIndex> indexes_;
-  Total total_ = 0;
+  bool touched_ = false;  // Since `tidy`.
 };
 
 }  // namespace everview

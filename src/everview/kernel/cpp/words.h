@@ -1,12 +1,9 @@
 // What everything in the kernel is made of: 64-bit words, row numbers, and the hash of a run of words.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <new>
-#include <vector>
 
 namespace everview {
 
@@ -16,6 +13,7 @@ using Tag = std::uint32_t;  // What hash indexes keep of a hash.
 
 inline constexpr Row kNoRow = std::numeric_limits<Row>::max();
 inline constexpr std::size_t kMaxRows = std::size_t{1} << 31;  // So that a 32-bit tag addresses every slot.
+inline constexpr std::uint32_t kLevels = 3;
 
 // Rows side by side in one array of words; valid until that array moves.
 struct RowsView {
@@ -31,7 +29,8 @@ struct RowsView {
 class Hasher {
  public:
   void add(Word word) noexcept { state_ = fold(state_ ^ static_cast<std::uint64_t>(word), 0xa0761d6478bd642f); }
-  Tag tag() const noexcept { return static_cast<Tag>(fold(state_, 0xe7037ed1a0b428db) >> 32); }
+  Tag tag() const noexcept { return static_cast<Tag>(value() >> 32); }
+  std::uint64_t value() const noexcept { return fold(state_, 0xe7037ed1a0b428db); }
 
  private:
   static std::uint64_t fold(std::uint64_t a, std::uint64_t b) noexcept {
@@ -42,32 +41,5 @@ class Hasher {
 
   std::uint64_t state_ = 0x8ebc6af09c88c6e3;
 };
-
-// Makes room for `extra` more elements, growing geometrically; after it, pushing them cannot fail.
-template <class T>
-void make_room(std::vector<T>& items, std::size_t extra) {
-  const std::size_t needed = items.size() + extra;
-  if (needed > items.capacity()) items.reserve(std::max(needed, 2 * items.capacity()));
-}
-
-// Gives memory back once three quarters of it lie idle. It costs as much as the removals that led here, and leaves
-// half of the new room free, so that it cannot alternate with growth. If there is no memory to move into, nothing moves.
-template <class T>
-void give_back(std::vector<T>& items) noexcept {
-  constexpr std::size_t kKeptBytes = 256;  // Not worth returning, and soon needed again.
-  if (items.capacity() * sizeof(T) <= kKeptBytes || items.size() > items.capacity() / 4) return;
-  try {
-    std::vector<T> fresh;
-    fresh.reserve(2 * items.size());
-    fresh.assign(items.begin(), items.end());
-    items.swap(fresh);
-  } catch (const std::bad_alloc&) {
-  }
-}
-
-template <class T>
-std::size_t bytes_of(const std::vector<T>& items) noexcept {
-  return items.capacity() * sizeof(T);
-}
 
 }  // namespace everview

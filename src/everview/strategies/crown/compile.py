@@ -57,7 +57,7 @@ class CrownProgram:
     """A program, how its updates come in, and which variables its rows hold.
 
     Rows of channel ``delta`` and of cursor ``result`` are the output variables, then the measures: the weight, and the
-    sums asked for (deltas: their change). ``wake`` marks what is live before the first loud update, ``sleep`` forgets
+    sums asked for (deltas: their change, and at the end the position of the update that made it). ``wake`` marks what is live before the first loud update, ``sleep`` forgets
     it; both take one word that they do not use, so that one row of input runs them once.
     """
 
@@ -83,7 +83,7 @@ def compile_crown(plan: CorePlan, sums: Sequence[int] = ()) -> CrownProgram:
         occurrences = _write_inputs(layout, totals)
     entries = _write_entries(layout, occurrences)
     _write_switch(layout)
-    width = len(layout.outputs) + 1 + len(sums)
+    width = len(layout.outputs) + 1 + len(sums) + 1
     cursor = _cursor(layout)
     program = Program(layout.tables(), ((DELTA, width),), tuple(layout.procedures), (cursor,))
     verify(program)

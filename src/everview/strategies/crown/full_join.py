@@ -29,6 +29,7 @@ from everview.kernel.program import (
     SetLevel,
     Store,
     Test,
+    Update,
     ValueOf,
 )
 from everview.query.terms import Var
@@ -293,7 +294,7 @@ class FullJoin:
             for v in other.handed:
                 places.setdefault(v, self.layout.word(row, other.out_table, v))
         weights = [flip] if self.layout.is_set and flip else self._changed_weights(n, rows)
-        body: Instruction = Emit(DELTA, (*(places[v] for v in self.layout.outputs), *weights))
+        body: Instruction = Emit(DELTA, (*(places[v] for v in self.layout.outputs), *weights, Update()))
         for row, table, index, scan_key, level in reversed(scans):
             body = Scan(row, table, index, scan_key, level, (body,))
         return body

@@ -1,0 +1,1 @@
+../src/everview/cli/examples/shop.sql

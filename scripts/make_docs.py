@@ -1,0 +1,218 @@
+"""Writes what is generated in README.md and docs/: run by ``make docs``; ``--check`` only says what is stale.
+
+- In every Markdown file, a ```console block is run: what stands after each ``$ everview …`` line is what it prints.
+- A ```python block that is followed by a ```text block is run, and the text is what it prints.
+- docs/workloads.md and the pictures in docs/images are written as a whole.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shlex
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr, redirect_stdout, suppress
+from io import StringIO
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "src"))
+
+import everview as ev  # noqa: E402
+from everview.cli.demo import example  # noqa: E402
+from everview.cli.main import main as everview_command  # noqa: E402
+from everview.engine.explain import explain_all  # noqa: E402
+from everview.plan.bounds import Bound  # noqa: E402
+from everview.plan.explain import Explanation  # noqa: E402
+
+WORKLOADS = ROOT / "benchmarks" / "workloads"
+CONSOLE = re.compile(r"(?m)^```console\n(.*?)^```$", re.DOTALL)
+PYTHON = re.compile(r"(?m)^(```python\n(.*?)^```\n+```text\n).*?(^```)$", re.DOTALL)
+LIMIT = re.compile(r"\s*\bLIMIT\s+\d+\s*;?\s*$", re.IGNORECASE)
+
+
+def main() -> int:
+    """Write, or with ``--check`` compare; returns 1 if something is stale."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
+    parser.add_argument("--check", action="store_true", help="write nothing, exit 1 if something is stale")
+    check = parser.parse_args().check
+    os.chdir(ROOT)
+    stale = []
+    for path, wanted in generated():
+        known = path.read_text(encoding="utf-8") if path.is_file() else None
+        if known == wanted:
+            continue
+        stale.append(path)
+        if not check:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(wanted, encoding="utf-8")
+    for path in stale:
+        print(f"{'stale' if check else 'wrote'}: {path.relative_to(ROOT)}")
+    if check and stale:
+        print("run make docs")
+    return 1 if check and stale else 0
+
+
+def generated() -> Iterator[tuple[Path, str]]:
+    """Every generated file with what it should hold."""
+    docs = ROOT / "docs"
+    yield docs / "workloads.md", workloads_page()
+    for name, picture in PICTURES.items():
+        yield docs / "images" / f"{name}.svg", picture() + "\n"
+    for path in [ROOT / "README.md", *sorted(docs.rglob("*.md"))]:
+        if path != docs / "workloads.md":
+            yield path, refreshed(path.read_text(encoding="utf-8"))
+
+
+# --- what examples print ---------------------------------------------------------------------------------------------
+
+
+def refreshed(text: str) -> str:
+    """A page with the output of its console and Python blocks brought up to date."""
+    text = CONSOLE.sub(lambda m: f"```console\n{console(m[1])}```", text)
+    return PYTHON.sub(lambda m: m[1] + python(m[2]) + m[3], text)
+
+
+def console(block: str) -> str:
+    """A console block with what its commands print; a command may go on in lines that begin with ``> ``."""
+    done = ""
+    for command in commands(block):
+        done += command + run_command(command)
+    return done
+
+
+def commands(block: str) -> list[str]:
+    """The command lines of a block, each with its continuation lines, output left out."""
+    found: list[str] = []
+    going_on = False
+    for line in block.splitlines(keepends=True):
+        if line.startswith("$ "):
+            found.append(line)
+            going_on = True
+        elif going_on and line.startswith("> "):
+            found[-1] += line
+        else:
+            going_on = False
+    return found
+
+
+def run_command(command: str) -> str:
+    """What ``$ everview …`` prints, standard error included."""
+    words = shlex.split("\n".join(line[2:] for line in command.splitlines()).replace("\\\n", ""))
+    if words[:1] != ["everview"]:
+        raise ValueError(f"only everview can be run, not {command!r}")
+    printed = StringIO()
+    with redirect_stdout(printed), redirect_stderr(printed), suppress(SystemExit):
+        everview_command(words[1:])
+    return printed.getvalue()
+
+
+def python(code: str) -> str:
+    """What a Python block prints."""
+    printed = StringIO()
+    with redirect_stdout(printed):
+        exec(compile(code, "README", "exec"), {"__name__": "example"})
+    return printed.getvalue()
+
+
+# --- pictures --------------------------------------------------------------------------------------------------------
+
+
+def _example_picture(script: str, view: str) -> Callable[[], str]:
+    return lambda: next(e for e in explain_all(example(script)) if e.plan.view.name == view).to_svg()
+
+
+def _workload_picture(folder: str, name: str) -> Callable[[], str]:
+    def draw() -> str:
+        text = (WORKLOADS / folder / f"{name}.sql").read_text(encoding="utf-8")
+        view = f"CREATE MATERIALIZED VIEW {name.replace('-', '_')} AS {text}"
+        return ev.explain(view, (WORKLOADS / folder / "schema.sql").read_text(encoding="utf-8")).to_svg()
+
+    return draw
+
+
+PICTURES: dict[str, Callable[[], str]] = {
+    "three_hops": _example_picture("graph.sql", "three_hops"),
+    "revenue_by_city": _example_picture("shop.sql", "revenue_by_city"),
+    "buyers": _example_picture("shop.sql", "buyers"),
+    "dumbbell": _workload_picture("crown", "dumbbell"),
+}
+
+# --- workloads -------------------------------------------------------------------------------------------------------
+
+TITLES = {
+    "crown": "The queries of the CROWN paper",
+    "tpch": "TPC-H",
+}
+INTRODUCTIONS = {
+    "crown": "A graph `g`, and the tables of the LDBC Social Network Benchmark. Filters keep a tenth of the values.",
+    "tpch": "The 22 queries with the validation parameters, as written. ORDER BY is dropped with a remark. "
+    "A query that is refused for its LIMIT is shown a second time without it.",
+}
+SEQUENCES = {"any": "any updates", "fifo": "FIFO", "insert_only": "inserts"}
+
+
+def workloads_page() -> str:
+    """docs/workloads.md."""
+    lines = [
+        "# Verdicts on known workloads",
+        "",
+        "Written by `make docs` from the files in `benchmarks/workloads`; `tests/test_workloads.py` holds the expected",
+        "outcomes. *Classes* holds for every core of the view, and conditions across relations play no part in it.",
+        "*Tree* shows each core's join tree; [x] is a generalized node, ⋈ a bag. *Constant for* lists what updates",
+        "take constant (amortised) time. Bounds are explained in [explain.md](explain.md).",
+    ]
+    for folder, title in TITLES.items():
+        schema = (WORKLOADS / folder / "schema.sql").read_text(encoding="utf-8")
+        rows: list[list[str]] = []
+        for path in sorted((WORKLOADS / folder).glob("*.sql")):
+            if path.stem != "schema":
+                rows += workload_rows(path.stem, path.read_text(encoding="utf-8"), schema)
+        planned = sum(len(row) > 3 for row in rows)
+        lines += ["", f"## {title}", "", INTRODUCTIONS[folder], "", f"{planned} of {len(rows)} rows are planned."]
+        lines += ["", "| query | classes | tree | height | update | delay | space | constant for |"]
+        lines += ["|---" * 8 + "|"]
+        lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in _filled(row)) + " |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def _filled(row: list[str]) -> list[str]:
+    return row + [""] * (8 - len(row))
+
+
+def workload_rows(name: str, text: str, schema: str) -> list[list[str]]:
+    """One row, or two for a query that its LIMIT keeps out."""
+    try:
+        return [_planned(name, ev.explain(text, schema))]
+    except ev.errors.UnsupportedError as error:
+        rows = [_refused(name, error)]
+        if error.construct == "LIMIT":
+            rows += workload_rows(f"{name} without LIMIT", LIMIT.sub("\n", text), schema)
+        return rows
+
+
+def _planned(name: str, verdict: Explanation) -> list[str]:
+    plan = verdict.plan
+    held = [k.replace("_", "-") for k, holds in verdict.classes.items() if holds]
+    trees = "; ".join(c.tree.show(c.labels) for c in plan.cores)
+    kinds = plan.constant_update_for
+    constant = SEQUENCES["any"] if "any" in kinds else ", ".join(SEQUENCES[k] for k in kinds) or "–"
+    height = str(max(c.height for c in plan.cores))
+    costs = [_cost(plan.bounds.update), _cost(plan.bounds.delay), _cost(plan.bounds.space)]
+    return [name, ", ".join(held) or "none", trees, height, *costs, constant]
+
+
+def _cost(bound: Bound) -> str:
+    """The bound with the short words of its caveat."""
+    known = ("amortised", "per derivation", "per candidate", "per group")
+    return " ".join([bound.short, *(word for word in known if word in bound.caveat)])
+
+
+def _refused(name: str, error: ev.errors.UnsupportedError) -> list[str]:
+    return [name, f"refused: {error.construct}", f"{error.message} (at {error.position})"]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

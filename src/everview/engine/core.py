@@ -1,0 +1,299 @@
+"""A core at work: the machine that runs a CROWN program, and how a relation's rows become its words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from everview.engine.dictionary import NULL, Dictionary
+from everview.engine.expressions import Condition, Evaluator
+from everview.engine.rows import Changes, Journal, negated, words_array
+from everview.engine.words import arrow_type, is_wide, to_words
+from everview.errors import DataError, MemoryLimitError
+from everview.kernel.machine import Machine, UpdateFault
+from everview.plan.core_plan import CorePlan
+from everview.query.conjunctive import Atom
+from everview.query.terms import Const, Expression, Var
+from everview.query.types import DataType
+from everview.strategies.crown import Entry, Occurrence, compile_crown
+
+CHUNK = 65_536
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A sum to keep inside the core: an integer expression over one atom's row, 0 where it is NULL."""
+
+    atom: int
+    expression: Expression
+
+
+class CoreRuntime:
+    """One core's state; knows nothing of what happens to its rows afterwards."""
+
+    def __init__(
+        self,
+        plan: CorePlan,
+        measures: Sequence[Measure],
+        relations: Mapping[str, tuple[DataType, ...]],
+        dictionary: Dictionary,
+    ) -> None:
+        self.plan = plan
+        self.dictionary = dictionary
+        self.types = _variable_types(plan, relations)
+        self.crown = compile_crown(plan, [m.atom for m in measures])
+        self.machine = Machine(self.crown.program)
+        self.awake = False
+        self._entries = {
+            e.relation: _EntryRuntime(self, e, relations[e.relation], measures) for e in self.crown.entries
+        }
+
+    @property
+    def width(self) -> int:
+        """How many variables a row of its result has."""
+        return len(self.crown.outputs)
+
+    def reads(self, relation: str) -> bool:
+        """True if updates of this relation concern the core."""
+        return relation in self._entries
+
+    def wake(self) -> None:
+        """From now on tell what changes."""
+        if not self.awake:
+            self.machine.apply(self.crown.wake, [pa.array([0])])
+            self.awake = True
+
+    def sleep(self) -> None:
+        """Tell no more."""
+        if self.awake:
+            self.machine.apply(self.crown.sleep, [pa.array([0])])
+            self.awake = False
+
+    def apply(self, changes: Changes, journal: Journal) -> None:
+        """Take in a relation's updates."""
+        entry = self._entries.get(changes.relation)
+        if entry is not None and len(changes):
+            entry.apply(changes, journal)
+
+    def take(self, changes: Changes) -> tuple[tuple[pa.Array, ...], tuple[pa.Array, ...], pa.Array]:
+        """What these changes, just applied, have changed: output words, measures' changes, positions of the updates."""
+        columns = [words_array(c) for c in self.machine.take("delta")]
+        update = changes.rows.update.take(columns[-1])
+        return tuple(columns[: self.width]), tuple(columns[self.width : -1]), update
+
+    def scan(self) -> Iterator[tuple[tuple[pa.Array, ...], tuple[pa.Array, ...]]]:
+        """The whole result, chunk by chunk: output words and measures."""
+        cursor = self.machine.open("result")
+        while True:
+            columns = [words_array(c) for c in cursor.fetch(CHUNK)]
+            if not columns or not len(columns[0]):
+                return
+            yield tuple(columns[: self.width]), tuple(columns[self.width :])
+
+
+class _EntryRuntime:
+    """How one relation's rows come in: the columns of the procedure's parameters."""
+
+    def __init__(
+        self, core: CoreRuntime, entry: Entry, types: tuple[DataType, ...], measures: Sequence[Measure]
+    ) -> None:
+        self.core = core
+        self.entry = entry
+        self.occurrences = [_OccurrenceRuntime(core, o, types, measures) for o in entry.occurrences]
+
+    def apply(self, changes: Changes, journal: Journal) -> None:
+        if not changes.is_base:
+            for i, type_ in enumerate(changes.types):
+                if is_wide(type_):
+                    count_uses(self.core.dictionary, changes.words(i), changes.rows.weight, journal)
+        columns: list[pa.Array] = []
+        signed: list[int] = []
+        for occurrence in self.occurrences:
+            columns += occurrence.columns(changes, journal)
+            signed += range(len(columns) - occurrence.sums, len(columns))
+        columns.append(changes.rows.weight)
+        signed.append(len(columns) - 1)
+        procedure = self.entry.loud if self.core.awake else self.entry.quiet
+        machine = self.core.machine
+        done = len(changes)
+        try:
+            machine.apply(procedure, columns)
+        except UpdateFault as fault:
+            done = fault.update
+            raise _explained(fault, changes) from fault
+        finally:
+            journal.add(lambda: take_back(machine, procedure, columns, signed, done))
+
+
+class _OccurrenceRuntime:
+    """An atom's view of a row: which rows fit it, and the words of its variables."""
+
+    def __init__(
+        self, core: CoreRuntime, occurrence: Occurrence, types: tuple[DataType, ...], measures: Sequence[Measure]
+    ) -> None:
+        plan = core.plan
+        self.core = core
+        self.occurrence = occurrence
+        self.atom = plan.query.atoms[occurrence.atom]
+        self.types = types
+        self.sums = len(occurrence.sums)
+        self.places = {t: i for i, t in reversed(list(enumerate(self.atom.terms))) if isinstance(t, Var)}
+        self.conditions = Condition(own) if (own := _own_filters(plan, self.atom, occurrence.atom)) else None
+        computed = [c.expression for c in self.atom.computed]
+        self.computed = Evaluator(computed) if computed else None
+        summed = [measures[j - 1].expression for j in occurrence.sums]
+        self.summed = Evaluator(summed) if summed else None
+
+    def columns(self, changes: Changes, journal: Journal) -> list[pa.Array]:
+        """Words of the variables, the flag, and the change of each sum."""
+        words = {v: changes.words(i) for v, i in self.places.items()}
+        fits = self._fits(changes, words)
+        values = _Values(changes, self.places)
+        if self.computed is not None:
+            fits = self._compute(changes, words, values, fits, journal)
+        if self.conditions is not None:
+            held = self.conditions(values, len(changes))
+            fits = held if fits is None else pc.and_(fits, held)
+        flag = pa.repeat(pa.scalar(1, pa.int64()), len(changes)) if fits is None else fits.cast(pa.int64())
+        found = [words[v] for v in self.occurrence.variables]
+        found.append(flag)
+        if self.summed is not None:
+            for value in self.summed(values, len(changes)):
+                found.append(pc.multiply_checked(_integer(value), changes.rows.weight))
+        return found
+
+    def _fits(self, changes: Changes, words: dict[Var, pa.Array]) -> pa.Array | None:
+        """Constants, repeated variables and NULLs decide whether a row belongs to the atom; None: all do."""
+        tests = []
+        for i, term in enumerate(self.atom.terms):
+            if isinstance(term, Const):
+                tests.append(pc.equal(changes.words(i), self._constant(term, self.types[i])))
+            elif self.places[term] != i:
+                tests.append(pc.equal(changes.words(i), words[term]))
+        for v in self.places:
+            if v in self.core.plan.query.not_null:
+                tests.append(pc.not_equal(words[v], NULL))
+        result = None
+        for test in tests:
+            result = test if result is None else pc.and_(result, test)
+        return result
+
+    def _constant(self, term: Const, type_: DataType) -> int:
+        array = pa.array([term.value]).cast(arrow_type(type_))
+        if is_wide(type_):
+            return int(self.core.dictionary.lookup(array)[0].as_py())
+        return int(to_words(array, type_, self.core.dictionary)[0].as_py())
+
+    def _compute(
+        self,
+        changes: Changes,
+        words: dict[Var, pa.Array],
+        values: _Values,
+        fits: pa.Array | None,
+        journal: Journal,
+    ) -> pa.Array | None:
+        """Add the computed columns; their wide values are kept alive for as long as the row is there."""
+        assert self.computed is not None
+        dictionary = self.core.dictionary
+        for computed, array in zip(self.atom.computed, self.computed(values, len(changes)), strict=True):
+            type_ = computed.expression.type
+            found = to_words(array, type_, dictionary)
+            if is_wide(type_):
+                count_uses(dictionary, found, changes.rows.weight, journal)
+            if isinstance(computed.term, Const):
+                test = pc.equal(found, self._constant(computed.term, type_))
+            elif computed.term in words:
+                test = pc.equal(found, words[computed.term])
+            else:
+                words[computed.term] = found
+                values.extra[computed.term] = array
+                refused = computed.term in self.core.plan.query.not_null
+                test = pc.not_equal(found, NULL) if refused else None
+            if test is not None:
+                fits = test if fits is None else pc.and_(fits, test)
+        return fits
+
+
+class _Values(Mapping[Var, pa.Array]):
+    """An atom's variables as values, decoded when asked for."""
+
+    def __init__(self, changes: Changes, places: Mapping[Var, int]) -> None:
+        self.changes = changes
+        self.places = places
+        self.extra: dict[Var, pa.Array] = {}
+
+    def __getitem__(self, v: Var) -> pa.Array:
+        return self.extra[v] if v in self.extra else self.changes.values(self.places[v])
+
+    def __iter__(self) -> Iterator[Var]:
+        return iter((*self.places, *self.extra))
+
+    def __len__(self) -> int:
+        return len(self.places) + len(self.extra)
+
+
+def _own_filters(plan: CorePlan, atom: Atom, index: int) -> list[Expression]:
+    """The conditions that this atom is the first to hold all variables of; those without variables go to the first."""
+    edges = plan.query.edges
+    return [p for p in plan.filters if next(i for i, e in enumerate(edges) if p.variables <= e) == index]
+
+
+def _variable_types(plan: CorePlan, relations: Mapping[str, tuple[DataType, ...]]) -> dict[Var, DataType]:
+    found: dict[Var, DataType] = {}
+    for atom in plan.query.atoms:
+        for term, type_ in zip(atom.terms, relations[atom.relation], strict=True):
+            if isinstance(term, Var):
+                found.setdefault(term, type_)
+        for computed in atom.computed:
+            if isinstance(computed.term, Var):
+                found.setdefault(computed.term, computed.expression.type)
+    return found
+
+
+def _integer(values: pa.Array) -> pa.Array:
+    """Integers and short decimals as words, 0 for NULL."""
+    if pa.types.is_decimal(values.type):
+        values = values.cast(pa.decimal64(min(values.type.precision, 18), values.type.scale)).view(pa.int64())
+    return pc.fill_null(values.cast(pa.int64()), 0)
+
+
+def count_uses(dictionary: Dictionary, ids: pa.Array, weight: pa.Array, journal: Journal) -> None:
+    """Retain and release wide values as the rows that hold them come and go."""
+    added, gone = pc.greater(weight, 0), pc.less(weight, 0)
+    more, fewer = ids.filter(added), ids.filter(gone)
+    counts, losses = weight.filter(added), negated(weight.filter(gone))
+    dictionary.retain(more, counts)
+    journal.add(lambda: dictionary.release(more, counts))
+    dictionary.release(fewer, losses)
+    journal.add(lambda: dictionary.retain(fewer, losses))
+
+
+def take_back(machine: Machine, procedure: str, columns: list[pa.Array], signed: list[int], count: int) -> None:
+    """Undo the first updates of a call: the last one first, with all measures turned around."""
+    order = pa.array(range(count - 1, -1, -1), pa.int64())
+    turned = [c.take(order) for c in columns]
+    for i in signed:
+        turned[i] = negated(turned[i])
+    limit, machine.memory_limit = machine.memory_limit, None
+    try:
+        machine.apply(procedure, turned)
+    finally:
+        machine.memory_limit = limit
+        for channel, _ in machine.program.channels:
+            machine.discard(channel)
+
+
+def _explained(fault: UpdateFault, changes: Changes) -> DataError:
+    if fault.kind == "memory":
+        return MemoryLimitError(
+            "the batch needs more memory than the limit allows; nothing has changed",
+            table=changes.relation,
+            row=fault.update,
+            hint="raise memory_limit, or send smaller batches",
+        )
+    return DataError(
+        f"a count or sum leaves 64 bits ({fault}); nothing has changed", table=changes.relation, row=fault.update
+    )

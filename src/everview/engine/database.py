@@ -1,0 +1,327 @@
+"""The embedded database: tables that change, views that stay fresh."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+
+from everview.engine.dictionary import Dictionary
+from everview.engine.feed import Callback, ChangeFeed, feed_batch, feed_schema
+from everview.engine.ingest import read_changes, read_rows
+from everview.engine.rows import Changes, Journal, WordRows
+from everview.engine.runtime import ViewRuntime
+from everview.engine.table import BaseTable
+from everview.engine.view import View
+from everview.engine.words import to_words
+from everview.errors import ClosedError, SchemaError, UnknownTableError
+from everview.plan.view_plan import plan_view
+from everview.query.schema import Schema, Table
+from everview.query.types import DataType
+from everview.query.view import View as ViewDefinition
+
+Operation = tuple[str, pa.Table, pa.Array]
+"""Rows of one table and the change of copies of each."""
+
+
+class Database:
+    """Tables and views in this process. Every call is one batch: it happens whole, or not at all."""
+
+    def __init__(self, *, memory_limit: int | None = None) -> None:
+        self._dictionary = Dictionary()
+        self._tables: dict[str, BaseTable] = {}
+        self._views: dict[str, ViewRuntime] = {}
+        self._definitions: list[str] = []
+        self._feeds: dict[str, list[ChangeFeed]] = {}
+        self.memory_limit = memory_limit
+        self.version = 0
+
+    # --- definitions -----------------------------------------------------------------------------------------------
+
+    def sql(self, text: str) -> None:
+        """Run CREATE TABLE and CREATE MATERIALIZED VIEW statements; a new view is filled from what is there."""
+        from everview.sql import parse_script
+
+        known = self._schema()
+        schema, views = parse_script(text, known)
+        self._define([t for t in schema if t.name not in known], views, text)
+
+    def rules(self, text: str) -> None:
+        """Define views by rules, as ``hop(a, c) :- follows(a, b), follows(b, c).``; set semantics."""
+        from everview.sql import parse_rules
+
+        self._define([], parse_rules(text, self._schema()), text)
+
+    def _schema(self) -> Schema:
+        """The tables, and the views as if they were tables: what a new definition may read."""
+        from everview.query.schema import Column
+
+        tables = [t.schema for t in self._tables.values()]
+        for runtime in self._views.values():
+            columns = tuple(Column(c.name, c.type, c.nullable) for c in runtime.view.columns)
+            tables.append(Table(runtime.view.name, columns))
+        return Schema(tuple(tables))
+
+    def _define(self, tables: list[Table], views: tuple[ViewDefinition, ...], text: str) -> None:
+        names = [t.name for t in tables] + [v.name for v in views]
+        for name in names:
+            if _find(self._tables, name) or _find(self._views, name) or names.count(name) > 1:
+                raise SchemaError(f"there is a table or view named {name} already", hint="choose another name")
+        made = {t.name: BaseTable(t, self._dictionary) for t in tables}
+        kept = dict(self._tables), dict(self._views)
+        self._tables |= made
+        try:
+            for view in views:
+                self._views[view.name] = self._filled(view)
+                self._feeds.setdefault(view.name, [])
+        except BaseException:
+            self._tables, self._views = kept
+            raise
+        for reader in self._views.values():
+            for name in reader.reads & self._views.keys():
+                self._views[name].listen(True)
+        self._definitions.append(text)
+
+    def _filled(self, view: ViewDefinition) -> ViewRuntime:
+        """A new view, with everything that its tables and views hold already."""
+        schema = Schema(tuple(t.schema for t in self._tables.values()))
+        runtime = ViewRuntime(plan_view(view, schema), self._relations(), self._dictionary)
+        for name in sorted(runtime.reads):
+            for rows in self._rows_of(name):
+                runtime.process(self._changes(name, rows), Journal())
+        runtime.updates = runtime.deltas = 0
+        return runtime
+
+    def _rows_of(self, name: str) -> Iterator[WordRows]:
+        return self._tables[name].rows() if name in self._tables else self._views[name].rows()
+
+    def _relations(self) -> dict[str, tuple[DataType, ...]]:
+        return {n: t.types for n, t in self._tables.items()} | {n: v.types for n, v in self._views.items()}
+
+    def _changes(self, name: str, rows: WordRows) -> Changes:
+        return Changes(name, self._relations()[name], rows, self._dictionary, name in self._tables)
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The names of the tables."""
+        return tuple(self._tables)
+
+    @property
+    def views(self) -> tuple[str, ...]:
+        """The names of the views."""
+        return tuple(self._views)
+
+    def view(self, name: str) -> View:
+        """A view by its name."""
+        found = _find(self._views, name)
+        if found is None:
+            listed = ", ".join(self._views) or "none"
+            raise UnknownTableError(f"there is no view {name}", table=name, hint=f"the views are: {listed}")
+        return View(self, self._views[found])
+
+    # --- updates ---------------------------------------------------------------------------------------------------
+
+    def insert(self, table: str, rows: Any) -> None:
+        """Insert rows: tuples, dicts, or anything that speaks Arrow."""
+        self._commit([self._inserted(table, rows)])
+
+    def delete(self, table: str, rows: Any) -> None:
+        """Delete rows, each of which must be there."""
+        self._commit([self._deleted(table, rows)])
+
+    def apply(self, table: str, changes: Any) -> None:
+        """Apply rows with a ``_change_type`` (insert, delete, update_preimage, update_postimage), in their order."""
+        self._commit([self._applied(table, changes)])
+
+    def upsert(self, table: str, rows: Any) -> None:
+        """Insert rows into a keyed table, replacing those with the same key."""
+        self._commit(self._upserted(table, rows))
+
+    @contextmanager
+    def batch(self) -> Iterator[Batch]:
+        """Collect changes and apply them as one batch when the block ends; nothing if it raises."""
+        collected = Batch(self)
+        try:
+            yield collected
+        finally:
+            collected.closed = True
+        self._commit(collected.operations)
+
+    def _table(self, name: str) -> BaseTable:
+        found = _find(self._tables, name)
+        if found is None:
+            listed = ", ".join(self._tables) or "none"
+            what = "is a view; change the tables it reads" if _find(self._views, name) else f"is not there: {listed}"
+            raise UnknownTableError(f"table {name} {what}", table=name, hint="create it with db.sql('CREATE TABLE …')")
+        return self._tables[found]
+
+    def _inserted(self, table: str, rows: Any) -> Operation:
+        schema = self._table(table).schema
+        data = read_rows(schema, rows, what="insert")
+        return schema.name, data, pa.repeat(pa.scalar(1, pa.int64()), data.num_rows)
+
+    def _deleted(self, table: str, rows: Any) -> Operation:
+        schema = self._table(table).schema
+        data = read_rows(schema, rows, what="delete")
+        return schema.name, data, pa.repeat(pa.scalar(-1, pa.int64()), data.num_rows)
+
+    def _applied(self, table: str, changes: Any) -> Operation:
+        schema = self._table(table).schema
+        data, signs = read_changes(schema, changes)
+        return schema.name, data, signs
+
+    def _upserted(self, table: str, rows: Any) -> list[Operation]:
+        """The rows that have the keys now go, the new ones come; of two with one key the last one stays."""
+        base = self._table(table)
+        if not base.key:
+            raise SchemaError(f"{base.schema.name} has no primary key", hint="upsert replaces rows by primary key")
+        data = read_rows(base.schema, rows, what="upsert")
+        words = [to_words(_array(data.column(i)), base.types[i], self._dictionary) for i in base.key]
+        keys = list(zip(*(w.to_pylist() for w in words), strict=True))
+        last = {key: i for i, key in enumerate(keys)}
+        data = data.take(pa.array(sorted(last.values()), pa.int64()))
+        old = base.with_keys(list(last))
+        changes = self._changes(base.schema.name, old)
+        gone = pa.table([changes.values(i) for i in range(len(base.types))], schema=data.schema)
+        one = pa.scalar(1, pa.int64())
+        return [
+            (base.schema.name, gone, pa.repeat(pa.scalar(-1, pa.int64()), gone.num_rows)),
+            (base.schema.name, data, pa.repeat(one, data.num_rows)),
+        ]
+
+    def _commit(self, operations: list[Operation]) -> None:
+        """Run a batch: all of it or nothing, and then tell the feeds."""
+        journal = Journal()
+        deltas: dict[str, list[WordRows]] = {name: [] for name in self._views}
+        limits = self._limit()
+        try:
+            position = 0
+            for name, data, weight in operations:
+                changes = self._encoded(name, data, weight, position)
+                position += len(changes)
+                self._tables[name].apply(changes, journal)
+                for part in self._sliced(changes):
+                    self._propagate(part, deltas, journal)
+        except BaseException:
+            journal.rollback()
+            self._dictionary.collect()
+            raise
+        finally:
+            for machine in limits:
+                machine.memory_limit = None
+        self.version += 1
+        self._tell(deltas)
+        self._dictionary.collect()
+
+    def _limit(self) -> list[Any]:
+        """Give every machine what is left of the memory limit."""
+        if self.memory_limit is None:
+            return []
+        machines = [t.machine for t in self._tables.values()]
+        for view in self._views.values():
+            machines += [c.machine for c in view.cores] + [f.machine for f in view.folds]
+        left = self.memory_limit - self.nbytes()
+        for machine in machines:
+            machine.memory_limit = max(0, machine.nbytes() + left)
+        return machines
+
+    def _encoded(self, name: str, data: pa.Table, weight: pa.Array, position: int) -> Changes:
+        types = self._tables[name].types
+        words = tuple(to_words(_array(data.column(i)), t, self._dictionary) for i, t in enumerate(types))
+        update = pa.array(range(position, position + len(weight)), pa.int64())
+        return self._changes(name, WordRows(words, weight, update))
+
+    def _sliced(self, changes: Changes) -> Iterator[Changes]:
+        """The batch at once; one by one where a feed wants single updates' deltas and only that gives them."""
+        single = any(
+            feed.per_update and not self._views[name].is_positional
+            for name, feeds in self._feeds.items()
+            for feed in feeds
+        )
+        if not single:
+            yield changes
+            return
+        for i in range(len(changes)):
+            yield changes.slice(i)
+
+    def _propagate(self, changes: Changes, deltas: dict[str, list[WordRows]], journal: Journal) -> None:
+        waiting = {changes.relation: changes}
+        for name, runtime in self._views.items():
+            found = [runtime.process(waiting[r], journal) for r in sorted(runtime.reads & waiting.keys())]
+            if found:
+                delta = WordRows.concat(found, len(runtime.types))
+                deltas[name].append(delta)
+                if len(delta):
+                    waiting[name] = self._changes(name, delta)
+
+    def _tell(self, deltas: dict[str, list[WordRows]]) -> None:
+        for name, feeds in self._feeds.items():
+            runtime = self._views[name]
+            parts = [d for d in deltas[name] if len(d)]
+            if not feeds or not parts:
+                continue
+            net = runtime.netted(parts) if any(not f.per_update for f in feeds) else None
+            for feed in list(feeds):
+                rows = WordRows.concat(parts, len(runtime.types)) if feed.per_update else net
+                if rows is not None and len(rows):
+                    keys, outputs = runtime.group_columns, runtime.view.columns
+                    feed.push(feed_batch(rows, outputs, keys, self.version, feed.per_update, self._dictionary))
+
+    # --- feeds -----------------------------------------------------------------------------------------------------
+
+    def open_feed(self, runtime: ViewRuntime, per_update: bool, callback: Callback | None) -> ChangeFeed:
+        """Open a feed on a view (``View.changes`` and ``View.subscribe`` call this)."""
+        runtime.listen(True)
+        schema = feed_schema(runtime.view.columns, per_update)
+        feed = ChangeFeed(runtime.view.name, schema, self._close_feed, per_update, callback)
+        self._feeds[runtime.view.name].append(feed)
+        return feed
+
+    def _close_feed(self, feed: ChangeFeed) -> None:
+        feeds = self._feeds[feed.view]
+        feeds.remove(feed)
+        if not feeds and not any(feed.view in v.reads for v in self._views.values()):
+            self._views[feed.view].listen(False)
+
+    def nbytes(self) -> int:
+        """The memory that tables, views and the dictionary take."""
+        tables = sum(t.machine.nbytes() for t in self._tables.values())
+        return tables + sum(v.nbytes() for v in self._views.values()) + self._dictionary.nbytes()
+
+
+class Batch:
+    """Changes that are collected to be applied together."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.operations: list[Operation] = []
+        self.closed = False
+
+    def insert(self, table: str, rows: Any) -> None:
+        """Insert rows when the batch is applied."""
+        self._add([self._database._inserted(table, rows)])
+
+    def delete(self, table: str, rows: Any) -> None:
+        """Delete rows when the batch is applied."""
+        self._add([self._database._deleted(table, rows)])
+
+    def apply(self, table: str, changes: Any) -> None:
+        """Apply rows with a ``_change_type`` when the batch is applied."""
+        self._add([self._database._applied(table, changes)])
+
+    def _add(self, operations: list[Operation]) -> None:
+        if self.closed:
+            raise ClosedError("the batch has been applied", hint="begin a new one with db.batch()")
+        self.operations += operations
+
+
+def _find(names: dict[str, Any], wanted: str) -> str | None:
+    """A name in any case."""
+    return next((n for n in names if n.lower() == wanted.lower()), None)
+
+
+def _array(column: pa.ChunkedArray) -> pa.Array:
+    combined = column.combine_chunks()
+    return pa.concat_arrays(combined.chunks) if isinstance(combined, pa.ChunkedArray) else combined

@@ -1,0 +1,100 @@
+"""A fold at work: measures for every distinct row, and what changed since it was last settled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from everview.engine.core import CHUNK
+from everview.engine.dictionary import Dictionary
+from everview.engine.rows import Journal, negated, words_array
+from everview.engine.words import is_wide
+from everview.errors import DataError
+from everview.kernel.machine import Machine, UpdateFault
+from everview.query.types import DataType
+from everview.strategies.fold import compile_fold
+
+Columns = tuple[pa.Array, ...]
+
+
+class Fold:
+    """Keeps measures by row. Wide words of its rows stay in the dictionary for as long as the row is there."""
+
+    def __init__(self, types: Sequence[DataType], measures: int, dictionary: Dictionary) -> None:
+        self.width = len(types)
+        self.measures = measures
+        self.dictionary = dictionary
+        self.machine = Machine(compile_fold(self.width, measures))
+        self._wide = [i for i, t in enumerate(types) if is_wide(t)]
+
+    def add(self, columns: Columns, changes: Columns, journal: Journal) -> None:
+        """Change the measures of some rows."""
+        if not len(changes[0]):
+            return
+        done = len(changes[0])
+        try:
+            self.machine.apply("add", [*columns, *changes])
+        except UpdateFault as fault:
+            done = fault.update
+            raise DataError(f"a count or sum leaves 64 bits ({fault}); nothing has changed") from fault
+        finally:
+            journal.add(lambda: self._take_back(columns, changes, done))
+
+    def _take_back(self, columns: Columns, changes: Columns, count: int) -> None:
+        turned = [negated(c.slice(0, count)) for c in changes]
+        self.machine.apply("add", [*(c.slice(0, count) for c in columns), *turned])
+        self.settle()
+
+    def touched(self) -> tuple[Columns, Columns, Columns]:
+        """The rows whose measures may have changed since ``settle``: words, old measures, new measures."""
+        columns = _all(self.machine, "touched", self.width + 2 * self.measures)
+        return columns[: self.width], columns[self.width : -self.measures], columns[-self.measures :]
+
+    def settle(self) -> None:
+        """Take the new measures for the old ones, and let go of rows that have none left."""
+        columns, old, new = self.touched()
+        was, now = _any(old), _any(new)
+        if self._wide:
+            for i in self._wide:
+                self.dictionary.retain(columns[i].filter(pc.and_(now, pc.invert(was))))
+                self.dictionary.release(columns[i].filter(pc.and_(was, pc.invert(now))))
+        self.machine.apply("settle", [pa.array([0])])
+        gone = pc.invert(now)
+        if self.width:
+            self.machine.apply("drop", [c.filter(gone) for c in columns])
+
+    def rows(self) -> Iterator[tuple[Columns, Columns]]:
+        """All rows with their measures, chunk by chunk."""
+        cursor = self.machine.open("all")
+        while True:
+            columns = tuple(words_array(c) for c in cursor.fetch(CHUNK))
+            if not columns or not len(columns[0]):
+                return
+            yield columns[: self.width], columns[self.width :]
+
+    def clear(self) -> None:
+        """Forget everything; for folds that only net a batch."""
+        self.machine.clear()
+
+
+def _all(machine: Machine, cursor: str, width: int) -> Columns:
+    opened = machine.open(cursor)
+    chunks: list[list[pa.Array]] = []
+    while True:
+        chunk = [words_array(c) for c in opened.fetch(CHUNK)]
+        if not chunk or not len(chunk[0]):
+            break
+        chunks.append(chunk)
+    if not chunks:
+        return tuple(pa.array([], pa.int64()) for _ in range(width))
+    return tuple(pa.concat_arrays([c[i] for c in chunks]) for i in range(width))
+
+
+def _any(measures: Columns) -> pa.Array:
+    """True where some measure is not 0."""
+    result = pc.not_equal(measures[0], 0)
+    for m in measures[1:]:
+        result = pc.or_(result, pc.not_equal(m, 0))
+    return result

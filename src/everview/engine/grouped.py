@@ -1,0 +1,257 @@
+"""A grouped block at work: counts and sums by group, further aggregates, HAVING and output columns (crown.md 9)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from everview.engine.accumulators import Accumulator, accumulator_for
+from everview.engine.core import CoreRuntime, Measure
+from everview.engine.dictionary import Dictionary
+from everview.engine.expressions import Condition, Evaluator
+from everview.engine.fold import Columns, Fold
+from everview.engine.plain import Projection, flips
+from everview.engine.rows import Changes, Journal, WordRows, zeros
+from everview.engine.sums import Slot, slots_of
+from everview.engine.words import arrow_type, from_words, to_words
+from everview.plan.core_plan import CorePlan
+from everview.plan.cores import is_summed
+from everview.query.conjunctive import Semantics
+from everview.query.terms import Var
+from everview.query.types import DataType
+from everview.query.view import Aggregate, Block, Grouping, Output
+
+Group = tuple[int, ...]
+
+
+class GroupedBlock:
+    """SELECT … GROUP BY …, and global aggregates: one group over everything, which is always there."""
+
+    def __init__(
+        self,
+        block: Block,
+        plans: Sequence[CorePlan],
+        relations: Mapping[str, tuple[DataType, ...]],
+        dictionary: Dictionary,
+    ) -> None:
+        assert block.grouping is not None
+        self.grouping: Grouping = block.grouping
+        self.dictionary = dictionary
+        self.width = len(block.outputs)
+        self.slots = slots_of(block)
+        ring = [Measure(s.atom, s.expression) for s in self.slots if s.atom is not None]
+        self.core = CoreRuntime(plans[0], ring, relations, dictionary)
+        keys = [Output(str(k), k) for k in self.grouping.keys]
+        posted = [Output(str(s.expression), s.expression) for s in self.slots if s.atom is None]
+        self.projection = Projection([*keys, *posted], self.core, dictionary)
+        self.groups = Fold([k.type for k in self.grouping.keys], 1 + len(self.slots), dictionary)
+        listed = [a for a in self.grouping.aggregates if not is_summed(a)]
+        self.listed = [
+            _Listed(a, self.grouping, CoreRuntime(p, (), relations, dictionary), dictionary)
+            for a, p in zip(listed, plans[1:], strict=True)
+        ]
+        self.finish = _Finish(block, self.slots, dictionary)
+        self.fold = Fold([o.type for o in block.outputs], 1, dictionary) if block.distinct else None
+
+    needs_deltas = True
+
+    @property
+    def cores(self) -> tuple[CoreRuntime, ...]:
+        """The core of the groups, and one for each aggregate that needs its own."""
+        return (self.core, *(a.core for a in self.listed))
+
+    @property
+    def folds(self) -> tuple[Fold, ...]:
+        """The groups, the distinct values of aggregates, and distinct rows."""
+        further = [a.values for a in self.listed if a.values is not None]
+        return (self.groups, *further, *((self.fold,) if self.fold else ()))
+
+    def process(self, changes: Changes, journal: Journal) -> WordRows:
+        """Take in updates; changed groups come out as the old row taken away and the new one added."""
+        for core in self.cores:
+            core.apply(changes, journal)
+        columns, measures, update = self.core.take(changes)
+        keyed = self.projection(WordRows(columns, measures[0], update))
+        self.groups.add(*self._split(keyed, measures), journal)
+        before: list[dict[Group, Any]] = [a.process(changes, journal) for a in self.listed]
+        words, old, new = self.groups.touched()
+        self.groups.settle()
+        groups = _tuples(words, len(old[0]))
+        was = [[b[g] if g in b else a.result(g) for g in groups] for a, b in zip(self.listed, before, strict=True)]
+        now = [[a.result(g) for g in groups] for a in self.listed]
+        for a in self.listed:
+            a.forget_empty(groups)
+        position = changes.rows.update[0].as_py() if len(changes) else 0
+        delta = _difference(self.finish(words, old, was), self.finish(words, new, now), position)
+        return delta if self.fold is None else flips(self.fold, delta, journal)
+
+    def _split(self, keyed: WordRows, measures: Columns) -> tuple[Columns, Columns]:
+        """Group words, and the change of the count and of every slot."""
+        keys = len(self.grouping.keys)
+        posted = iter(keyed.columns[keys:])
+        summed = iter(measures[1:])
+        changes = [keyed.weight]
+        for slot in self.slots:
+            if slot.atom is not None:
+                changes.append(next(summed))
+            else:
+                value = pc.if_else(pc.equal(column := next(posted), -(2**63)), 0, column)
+                changes.append(pc.multiply_checked(value, keyed.weight))
+        return keyed.columns[:keys], tuple(changes)
+
+    def rows(self) -> Iterator[WordRows]:
+        """All groups."""
+        if self.fold is not None:
+            for columns, measures in self.fold.rows():
+                yield WordRows(columns, pc.cast(pc.greater(measures[0], 0), pa.int64()), zeros(len(measures[0])))
+            return
+        empty = True
+        for words, measures in self.groups.rows():
+            empty = False
+            yield self._finished(words, measures)
+        if empty and not self.grouping.keys:
+            yield self._finished((), tuple(pa.array([0]) for _ in range(1 + len(self.slots))))
+
+    def _finished(self, words: Columns, measures: Columns) -> WordRows:
+        groups = _tuples(words, len(measures[0]))
+        rows, there = self.finish(words, measures, [[a.result(g) for g in groups] for a in self.listed])
+        weight = pa.repeat(pa.scalar(1, pa.int64()), len(there))
+        return WordRows(rows, weight, zeros(len(there))).filter(there)
+
+    def seed(self, journal: Journal) -> None:
+        """A global aggregate has a row before any input: a DISTINCT over it must know."""
+        if self.fold is not None and not self.grouping.keys:
+            first = self._finished((), tuple(pa.array([0]) for _ in range(1 + len(self.slots))))
+            flips(self.fold, first, journal)
+
+
+class _Listed:
+    """An aggregate with a core of its own: the values of each group, in accumulators."""
+
+    def __init__(self, aggregate: Aggregate, grouping: Grouping, core: CoreRuntime, dictionary: Dictionary) -> None:
+        assert aggregate.argument is not None
+        self.aggregate = aggregate
+        self.core = core
+        self.dictionary = dictionary
+        self.keys = len(grouping.keys)
+        outputs = [Output(str(e), e) for e in (*grouping.keys, aggregate.argument)]
+        self.projection = Projection(outputs, core, dictionary)
+        self.type = aggregate.argument.type
+        self.make = accumulator_for(aggregate)
+        self.states: dict[Group, Accumulator] = {}
+        as_set = core.plan.query.semantics is Semantics.SET
+        self.values = Fold([o.type for o in outputs], 1, dictionary) if as_set else None
+
+    def process(self, changes: Changes, journal: Journal) -> dict[Group, Any]:
+        """Bring the accumulators up to date; gives the results that the touched groups had before."""
+        columns, measures, update = self.core.take(changes)
+        delta = self.projection(WordRows(columns, measures[0], update))
+        if self.values is not None:
+            delta = flips(self.values, delta, journal)
+        return self._add(delta, journal)
+
+    def _add(self, delta: WordRows, journal: Journal) -> dict[Group, Any]:
+        before: dict[Group, Any] = {}
+        values = from_words(delta.columns[-1], self.type, self.dictionary).to_pylist()
+        groups = _tuples(delta.columns[:-1], len(delta))
+        weights = delta.weight.to_pylist()
+        for group, value, weight in zip(groups, values, weights, strict=True):
+            state = self.states.get(group)
+            if state is None:
+                state = self.states[group] = self.make()
+            if group not in before:
+                before[group] = state.result()
+            state.add(value, weight)
+        journal.add(lambda: self._take_back(groups, values, weights))
+        return before
+
+    def _take_back(self, groups: list[Group], values: list[Any], weights: list[int]) -> None:
+        for group, value, weight in zip(groups, values, weights, strict=True):
+            self.states.setdefault(group, self.make()).add(value, -weight)
+
+    def result(self, group: Group) -> Any:
+        """The aggregate's value for a group."""
+        state = self.states.get(group)
+        return (state or self.make()).result()
+
+    def forget_empty(self, groups: Sequence[Group]) -> None:
+        """Drop accumulators without values; a group that is gone leaves nothing behind."""
+        for group in groups:
+            state = self.states.get(group)
+            if state is not None and state.is_empty():
+                del self.states[group]
+
+    def rebuild(self) -> None:
+        """Fill the accumulators from the core, after a load."""
+        self.states.clear()
+        for columns, measures in self.core.scan():
+            rows = self.projection(WordRows(columns, measures[0], zeros(len(measures[0]))))
+            if self.values is None:
+                self._add(rows, Journal())
+        if self.values is not None:
+            for columns, measures in self.values.rows():
+                self._add(
+                    WordRows(columns, pa.repeat(pa.scalar(1), len(measures[0])), zeros(len(measures[0]))), Journal()
+                )
+
+
+@dataclass
+class _Finish:
+    """From a group's words, measures and listed results to its output row, and whether it is in the result."""
+
+    block: Block
+    slots: Sequence[Slot]
+    dictionary: Dictionary
+    _having: Condition | None = field(init=False)
+    _outputs: Evaluator = field(init=False)
+
+    def __post_init__(self) -> None:
+        grouping = self.block.grouping
+        assert grouping is not None
+        self.grouping = grouping
+        self._having = Condition([grouping.having]) if grouping.having else None
+        self._outputs = Evaluator([o.expression for o in self.block.outputs])
+
+    def __call__(self, words: Columns, measures: Columns, listed: Sequence[list[Any]]) -> tuple[Columns, pa.Array]:
+        length = len(measures[0])
+        values: dict[Var, pa.Array] = {}
+        for v, key, column in zip(self.grouping.key_names, self.grouping.keys, words, strict=True):
+            values[v] = from_words(column, key.type, self.dictionary)
+        further = iter(listed)
+        for v, aggregate in zip(self.grouping.aggregate_names, self.grouping.aggregates, strict=True):
+            if is_summed(aggregate):
+                mine = {s.kind: m for s, m in zip(self.slots, measures[1:], strict=True) if s.aggregate == aggregate}
+                values[v] = Slot.result(aggregate, measures[0], mine)
+            else:
+                values[v] = pa.array(next(further), arrow_type(aggregate.type))
+        there = pc.greater(measures[0], 0) if self.grouping.keys else pa.repeat(pa.scalar(True), length)
+        if self._having is not None:
+            there = pc.and_(there, self._having(values, length))
+        arrays = self._outputs(values, length)
+        types = [o.type for o in self.block.outputs]
+        return tuple(to_words(a, t, self.dictionary) for a, t in zip(arrays, types, strict=True)), there
+
+
+def _difference(old: tuple[Columns, pa.Array], new: tuple[Columns, pa.Array], position: int) -> WordRows:
+    """Old rows taken away, new rows added, nothing where both are there and the same."""
+    (before, was), (after, now) = old, new
+    same = pc.and_(was, now)
+    for a, b in zip(before, after, strict=True):
+        same = pc.and_(same, pc.equal(a, b))
+    gone, come = pc.and_(was, pc.invert(same)), pc.and_(now, pc.invert(same))
+
+    def rows(columns: Columns, mask: pa.Array, sign: int) -> WordRows:
+        kept = tuple(c.filter(mask) for c in columns)
+        count = pc.sum(mask.cast(pa.int64())).as_py() or 0
+        weight = pa.repeat(pa.scalar(sign, pa.int64()), count)
+        return WordRows(kept, weight, pa.repeat(pa.scalar(position, pa.int64()), count))
+
+    return WordRows.concat([rows(before, gone, -1), rows(after, come, 1)], len(before))
+
+
+def _tuples(columns: Columns, length: int) -> list[Group]:
+    return list(zip(*(c.to_pylist() for c in columns), strict=True)) if columns else [()] * length

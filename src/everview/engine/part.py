@@ -1,0 +1,46 @@
+"""A view's parts at work: each stage and the view itself, from plan to runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from everview.engine.dictionary import Dictionary
+from everview.engine.grouped import GroupedBlock
+from everview.engine.plain import PlainBlock
+from everview.engine.rows import Journal
+from everview.engine.setops import Source, combine
+from everview.plan.view_plan import BlockPlan, PartPlan
+from everview.query.types import DataType
+from everview.query.view import Block, Body
+
+Relations = Mapping[str, tuple[DataType, ...]]
+
+
+def build_part(plan: PartPlan, relations: Relations, dictionary: Dictionary, journal: Journal) -> Source:
+    """The runtime of a part: one source a block, under its set operations."""
+    planned = iter(plan.blocks)
+    if plan.union is not None and not isinstance(plan.body, Block):
+        members = tuple(_block(b, relations, dictionary, journal) for b in planned)
+        if len(members) == 1:
+            return members[0]
+        return combine(replace(plan.body, all=False), members, dictionary)
+    return _body(plan.body, planned, relations, dictionary, journal)
+
+
+def _body(
+    body: Body, planned: Iterator[BlockPlan], relations: Relations, dictionary: Dictionary, journal: Journal
+) -> Source:
+    if isinstance(body, Block):
+        return _block(next(planned), relations, dictionary, journal)
+    left = _body(body.left, planned, relations, dictionary, journal)
+    right = _body(body.right, planned, relations, dictionary, journal)
+    return combine(body, (left, right), dictionary)
+
+
+def _block(plan: BlockPlan, relations: Relations, dictionary: Dictionary, journal: Journal) -> Source:
+    if plan.block.grouping is None:
+        return PlainBlock(plan.block, plan.cores[0], relations, dictionary)
+    grouped = GroupedBlock(plan.block, plan.cores, relations, dictionary)
+    grouped.seed(journal)
+    return grouped

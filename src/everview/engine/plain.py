@@ -1,0 +1,125 @@
+"""A block without grouping at work: its core's rows, conditions across relations, and computed columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from everview.engine.core import CoreRuntime
+from everview.engine.dictionary import Dictionary
+from everview.engine.expressions import Condition, Evaluator
+from everview.engine.fold import Fold
+from everview.engine.rows import Changes, Journal, WordRows, zeros
+from everview.engine.words import arrow_type, from_words, to_words
+from everview.plan.core_plan import CorePlan
+from everview.query.terms import Const, Expression, Var
+from everview.query.types import DataType
+from everview.query.view import Block, Output
+
+
+class PlainBlock:
+    """SELECT [DISTINCT] without GROUP BY."""
+
+    def __init__(
+        self, block: Block, plan: CorePlan, relations: Mapping[str, tuple[DataType, ...]], dictionary: Dictionary
+    ) -> None:
+        self.core = CoreRuntime(plan, (), relations, dictionary)
+        self.projection = Projection(block.outputs, self.core, dictionary)
+        folds = plan.folds_rows or (block.distinct and self.projection.computes)
+        types = [o.type for o in block.outputs]
+        self.fold = Fold(types, 1, dictionary) if folds else None
+        self.width = len(block.outputs)
+
+    @property
+    def cores(self) -> tuple[CoreRuntime, ...]:
+        """Its core."""
+        return (self.core,)
+
+    @property
+    def folds(self) -> tuple[Fold, ...]:
+        """The fold that makes rows distinct, where the core cannot."""
+        return (self.fold,) if self.fold else ()
+
+    @property
+    def needs_deltas(self) -> bool:
+        """True if state outside the core depends on its deltas."""
+        return self.fold is not None
+
+    def process(self, changes: Changes, journal: Journal) -> WordRows:
+        """Take in updates and give what changed."""
+        self.core.apply(changes, journal)
+        if not self.core.awake:
+            return WordRows.empty(self.width)
+        columns, measures, update = self.core.take(changes)
+        delta = self.projection(WordRows(columns, measures[0], update))
+        return delta if self.fold is None else flips(self.fold, delta, journal)
+
+    def rows(self) -> Iterator[WordRows]:
+        """The whole result."""
+        if self.fold is not None:
+            for columns, measures in self.fold.rows():
+                yield WordRows(columns, pc.cast(pc.greater(measures[0], 0), pa.int64()), zeros(len(measures[0])))
+            return
+        for columns, measures in self.core.scan():
+            yield self.projection(WordRows(columns, measures[0], zeros(len(measures[0]))))
+
+
+def flips(fold: Fold, delta: WordRows, journal: Journal) -> WordRows:
+    """Count derivations; only a row's first coming and last going is told."""
+    fold.add(delta.columns, (delta.weight,), journal)
+    columns, (old,), (new,) = fold.touched()
+    fold.settle()
+    change = pc.subtract(pc.cast(pc.greater(new, 0), pa.int64()), pc.cast(pc.greater(old, 0), pa.int64()))
+    position = delta.update[0].as_py() if len(delta) else 0
+    rows = WordRows(columns, change, pa.repeat(pa.scalar(position, pa.int64()), len(change)))
+    return rows.filter(pc.not_equal(change, 0))
+
+
+class Projection:
+    """From a core's variables to output columns: residual conditions first, then terms and computed columns."""
+
+    def __init__(self, outputs: Sequence[Output], core: CoreRuntime, dictionary: Dictionary) -> None:
+        self.core = core
+        self.dictionary = dictionary
+        self.outputs = tuple(o.expression for o in outputs)
+        self.residual = Condition(core.plan.residual) if core.plan.residual else None
+        computed = [e for e in self.outputs if e.term is None]
+        self.evaluator = Evaluator(computed) if computed else None
+
+    @property
+    def computes(self) -> bool:
+        """True if some column is computed, so that different rows may become one."""
+        return self.evaluator is not None
+
+    def __call__(self, rows: WordRows) -> WordRows:
+        if self.residual is not None and len(rows):
+            rows = rows.filter(self.residual(self._values(rows, self.residual.variables), len(rows)))
+        computed: dict[Expression, pa.Array] = {}
+        if self.evaluator is not None:
+            arrays = self.evaluator(self._values(rows, self.evaluator.variables), len(rows))
+            wanted = [e for e in self.outputs if e.term is None]
+            computed = dict(zip(wanted, arrays, strict=True))
+        return rows.with_columns([self._column(e, rows, computed) for e in self.outputs])
+
+    def _values(self, rows: WordRows, variables: Sequence[Var]) -> dict[Var, pa.Array]:
+        places = self.core.crown.outputs
+        return {v: from_words(rows.columns[places.index(v)], self.core.types[v], self.dictionary) for v in variables}
+
+    def _column(self, expression: Expression, rows: WordRows, computed: Mapping[Expression, pa.Array]) -> pa.Array:
+        term = expression.term
+        if isinstance(term, Var):
+            words = rows.columns[self.core.crown.outputs.index(term)]
+            return _in_type(words, self.core.types[term], expression.type, self.dictionary)
+        if isinstance(term, Const):
+            array = pa.repeat(pa.scalar(term.value).cast(arrow_type(expression.type)), len(rows))
+            return to_words(array, expression.type, self.dictionary)
+        return to_words(computed[expression], expression.type, self.dictionary)
+
+
+def _in_type(words: pa.Array, have: DataType, want: DataType, dictionary: Dictionary) -> pa.Array:
+    """Words of one type as words of another, where a set operation widens a column."""
+    if have == want or want.is_open or (have.is_integer and want.is_integer):
+        return words
+    return to_words(from_words(words, have, dictionary).cast(arrow_type(want)), want, dictionary)

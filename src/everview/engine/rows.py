@@ -1,0 +1,117 @@
+"""Rows of words on their way through the engine: changes of a relation, and deltas of a view."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from everview.engine.dictionary import Dictionary
+from everview.engine.words import from_words
+from everview.query.types import DataType
+
+
+@dataclass(frozen=True)
+class WordRows:
+    """Rows as columns of words, each with a weight (copies; negative: taken away) and the update that made it."""
+
+    columns: tuple[pa.Array, ...]
+    weight: pa.Array
+    update: pa.Array
+
+    def __len__(self) -> int:
+        return len(self.weight)
+
+    @staticmethod
+    def empty(width: int) -> WordRows:
+        """No rows."""
+        nothing = pa.array([], pa.int64())
+        return WordRows((nothing,) * width, nothing, nothing)
+
+    def filter(self, mask: pa.Array) -> WordRows:
+        """The rows for which ``mask`` is true."""
+        return WordRows(tuple(c.filter(mask) for c in self.columns), self.weight.filter(mask), self.update.filter(mask))
+
+    def with_columns(self, columns: Sequence[pa.Array]) -> WordRows:
+        """The same weights over other columns."""
+        return WordRows(tuple(columns), self.weight, self.update)
+
+    @staticmethod
+    def concat(parts: Iterable[WordRows], width: int) -> WordRows:
+        """One after the other."""
+        listed = [p for p in parts if len(p)]
+        if not listed:
+            return WordRows.empty(width)
+        if len(listed) == 1:
+            return listed[0]
+        columns = tuple(pa.concat_arrays([p.columns[i] for p in listed]) for i in range(width))
+        return WordRows(
+            columns, pa.concat_arrays([p.weight for p in listed]), pa.concat_arrays([p.update for p in listed])
+        )
+
+
+@dataclass
+class Changes:
+    """Updates of one relation in their order; values are decoded only where an expression asks for them."""
+
+    relation: str
+    types: tuple[DataType, ...]
+    rows: WordRows
+    dictionary: Dictionary
+    is_base: bool = True
+    """A base table keeps its wide values in the dictionary; rows of a stage or view must be kept by who stores them."""
+    _values: dict[int, pa.Array] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def words(self, column: int) -> pa.Array:
+        """A column as words."""
+        return self.rows.columns[column]
+
+    def values(self, column: int) -> pa.Array:
+        """A column as values."""
+        if column not in self._values:
+            self._values[column] = from_words(self.words(column), self.types[column], self.dictionary)
+        return self._values[column]
+
+    def slice(self, row: int) -> Changes:
+        """One update alone."""
+        rows = self.rows
+        one = WordRows(
+            tuple(c.slice(row, 1) for c in rows.columns), rows.weight.slice(row, 1), rows.update.slice(row, 1)
+        )
+        return Changes(self.relation, self.types, one, self.dictionary, self.is_base)
+
+
+class Journal:
+    """How to take back what a batch has done so far, should it fail."""
+
+    def __init__(self) -> None:
+        self._undo: list[Callable[[], None]] = []
+
+    def add(self, undo: Callable[[], None]) -> None:
+        """Remember how to undo a step that has just been done."""
+        self._undo.append(undo)
+
+    def rollback(self) -> None:
+        """Undo every step, the last one first."""
+        while self._undo:
+            self._undo.pop()()
+
+
+def words_array(column: object) -> pa.Array:
+    """A column of the kernel as an Arrow array, without copying."""
+    return pa.array(column)
+
+
+def zeros(length: int) -> pa.Array:
+    """Words 0."""
+    return pa.repeat(pa.scalar(0, pa.int64()), length)
+
+
+def negated(words: pa.Array) -> pa.Array:
+    """Words with their sign turned, checked."""
+    return pc.negate_checked(words)

@@ -1,0 +1,125 @@
+"""A view at work: its parts one after the other, and what they keep."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import pyarrow.compute as pc
+
+from everview.engine.core import CoreRuntime
+from everview.engine.dictionary import Dictionary
+from everview.engine.fold import Fold
+from everview.engine.part import build_part
+from everview.engine.rows import Changes, Journal, WordRows
+from everview.engine.setops import Source
+from everview.plan.view_plan import ViewPlan
+from everview.query.types import DataType
+from everview.query.view import Block, View
+
+
+class ViewRuntime:
+    """Maintains one view: changes of the relations it reads come in, its own changes come out."""
+
+    def __init__(self, plan: ViewPlan, relations: Mapping[str, tuple[DataType, ...]], dictionary: Dictionary) -> None:
+        self.plan = plan
+        self.view: View = plan.view
+        self.dictionary = dictionary
+        self.types = tuple(c.type for c in plan.view.columns)
+        self.stages: list[tuple[str, Source]] = []
+        known = dict(relations)
+        for part in plan.parts:
+            source = build_part(part, known, dictionary, Journal())
+            for core in source.cores if source.needs_deltas or part is not plan.result else ():
+                core.wake()
+            for name, earlier in self.stages:
+                for rows in earlier.rows():
+                    source.process(self._of_stage(name, rows), Journal())
+            self.stages.append((part.name, source))
+            known[part.name] = tuple(c.type for c in part.body.columns)
+        self.net = Fold(self.types, 1, dictionary)
+        self.updates = 0
+        self.deltas = 0
+
+    @property
+    def result(self) -> Source:
+        """The part that gives the view's rows."""
+        return self.stages[-1][1]
+
+    @property
+    def cores(self) -> tuple[CoreRuntime, ...]:
+        """All cores of all parts."""
+        return tuple(c for _, s in self.stages for c in s.cores)
+
+    @property
+    def folds(self) -> tuple[Fold, ...]:
+        """All folds of all parts."""
+        return tuple(f for _, s in self.stages for f in s.folds)
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """The tables and views that it reads."""
+        own = {name for name, _ in self.stages[:-1]}
+        return frozenset(a.relation for c in self.cores for a in c.plan.query.atoms) - own
+
+    @property
+    def is_positional(self) -> bool:
+        """True if each changed row knows the update that made it, though a whole batch is run at once."""
+        return len(self.stages) == 1 and not self.result.needs_deltas
+
+    @property
+    def group_columns(self) -> tuple[int, ...] | None:
+        """The output columns that hold the keys of a grouped view; None if it is not grouped or does not show them."""
+        body = self.view.body
+        if not isinstance(body, Block) or body.grouping is None:
+            return None
+        terms = [o.expression.term for o in body.outputs]
+        keys = body.grouping.key_names
+        return tuple(terms.index(k) for k in keys) if all(k in terms for k in keys) else None
+
+    def listen(self, loud: bool) -> None:
+        """Tell what changes, or stop telling, where that is not needed inside anyway."""
+        if not self.result.needs_deltas:
+            for core in self.result.cores:
+                if loud:
+                    core.wake()
+                else:
+                    core.sleep()
+
+    def process(self, changes: Changes, journal: Journal) -> WordRows:
+        """Take in changes of one relation; gives the view's own, not netted."""
+        self.updates += len(changes)
+        waiting = [changes]
+        delta = WordRows.empty(len(self.types))
+        for i, (name, source) in enumerate(self.stages):
+            found = [source.process(c, journal) for c in waiting if any(r.reads(c.relation) for r in source.cores)]
+            width = len(self.types) if i == len(self.stages) - 1 else source.width
+            rows = WordRows.concat(found, width)
+            if i == len(self.stages) - 1:
+                delta = rows
+            elif len(rows):
+                waiting.append(self._of_stage(name, rows))
+        self.deltas += len(delta)
+        return delta
+
+    def _of_stage(self, name: str, rows: WordRows) -> Changes:
+        part = next(p for p in self.plan.parts if p.name == name)
+        types = tuple(c.type for c in part.body.columns)
+        return Changes(name, types, rows, self.dictionary, is_base=False)
+
+    def netted(self, parts: list[WordRows]) -> WordRows:
+        """A batch's changes added up: rows that came and went again are gone."""
+        for part in parts:
+            self.net.add(part.columns, (part.weight,), Journal())
+        columns, _, (weight,) = self.net.touched()
+        self.net.clear()
+        update = pc.multiply(weight, 0)
+        return WordRows(columns, weight, update).filter(pc.not_equal(weight, 0))
+
+    def rows(self) -> Iterator[WordRows]:
+        """The whole result, chunk by chunk; a row may come in several pieces."""
+        yield from self.result.rows()
+
+    def nbytes(self) -> int:
+        """The memory that its state takes."""
+        machines = [c.machine for c in self.cores] + [f.machine for f in self.folds]
+        return sum(m.nbytes() for m in machines)

@@ -1,0 +1,169 @@
+"""UNION, EXCEPT and INTERSECT at work: copies of each row on each side, and what follows from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from everview.engine.core import CoreRuntime
+from everview.engine.dictionary import Dictionary
+from everview.engine.fold import Fold
+from everview.engine.rows import Changes, Journal, WordRows, zeros
+from everview.query.view import SetOperation, SetOperator
+
+
+class Source(Protocol):
+    """What gives rows: a block, or a set operation over two."""
+
+    @property
+    def width(self) -> int:
+        """How many columns its rows have."""
+
+    @property
+    def cores(self) -> tuple[CoreRuntime, ...]:
+        """The cores below."""
+
+    @property
+    def folds(self) -> tuple[Fold, ...]:
+        """The folds below."""
+
+    @property
+    def needs_deltas(self) -> bool:
+        """True if state outside the cores depends on their deltas."""
+
+    def process(self, changes: Changes, journal: Journal) -> WordRows:
+        """Take in updates and give what changed."""
+
+    def rows(self) -> Iterator[WordRows]:
+        """The whole result."""
+
+
+class Concatenation:
+    """UNION ALL: the rows of all sides."""
+
+    def __init__(self, sides: tuple[Source, ...]) -> None:
+        self.sides = sides
+        self.width = sides[0].width
+
+    @property
+    def cores(self) -> tuple[CoreRuntime, ...]:
+        """The cores of all sides."""
+        return tuple(c for s in self.sides for c in s.cores)
+
+    @property
+    def folds(self) -> tuple[Fold, ...]:
+        """The folds of all sides."""
+        return tuple(f for s in self.sides for f in s.folds)
+
+    @property
+    def needs_deltas(self) -> bool:
+        """True if a side's state depends on its core's deltas."""
+        return any(s.needs_deltas for s in self.sides)
+
+    def process(self, changes: Changes, journal: Journal) -> WordRows:
+        """What changed on any side."""
+        return WordRows.concat([s.process(changes, journal) for s in self.sides], self.width)
+
+    def rows(self) -> Iterator[WordRows]:
+        """One side after the other."""
+        for side in self.sides:
+            yield from side.rows()
+
+
+class Counted:
+    """A set operation that counts each row's copies on every side and computes the result's copies from the counts."""
+
+    needs_deltas = True
+
+    def __init__(
+        self,
+        sides: tuple[Source, ...],
+        operation: SetOperation,
+        copies: Callable[[tuple[pa.Array, ...]], pa.Array],
+        dictionary: Dictionary,
+    ) -> None:
+        self.sides = sides
+        self.width = len(operation.columns)
+        self.copies = copies
+        self.counts = Fold([c.type for c in operation.columns], len(sides), dictionary)
+        for i, side in enumerate(sides):  # a global aggregate has a row before there is any input
+            for rows in side.rows():
+                self._add(i, rows, Journal())
+        self.counts.settle()
+
+    @property
+    def cores(self) -> tuple[CoreRuntime, ...]:
+        """The cores of all sides."""
+        return tuple(c for s in self.sides for c in s.cores)
+
+    @property
+    def folds(self) -> tuple[Fold, ...]:
+        """The counts, and the folds of all sides."""
+        return (self.counts, *(f for s in self.sides for f in s.folds))
+
+    def process(self, changes: Changes, journal: Journal) -> WordRows:
+        """What changed: the copies after less the copies before."""
+        for i, side in enumerate(self.sides):
+            self._add(i, side.process(changes, journal), journal)
+        columns, old, new = self.counts.touched()
+        self.counts.settle()
+        change = pc.subtract(self.copies(new), self.copies(old))
+        position = changes.rows.update[0].as_py() if len(changes) else 0
+        update = pa.repeat(pa.scalar(position, pa.int64()), len(change))
+        return WordRows(columns, change, update).filter(pc.not_equal(change, 0))
+
+    def _add(self, side: int, delta: WordRows, journal: Journal) -> None:
+        nothing = zeros(len(delta))
+        measures = tuple(delta.weight if i == side else nothing for i in range(len(self.sides)))
+        self.counts.add(delta.columns, measures, journal)
+
+    def rows(self) -> Iterator[WordRows]:
+        """The rows with copies in the result."""
+        for columns, counts in self.counts.rows():
+            copies = self.copies(counts)
+            yield WordRows(columns, copies, zeros(len(copies))).filter(pc.greater(copies, 0))
+
+
+def _there(counts: pa.Array) -> pa.Array:
+    return pc.cast(pc.greater(counts, 0), pa.int64())
+
+
+def _union(counts: tuple[pa.Array, ...]) -> pa.Array:
+    total = counts[0]
+    for c in counts[1:]:
+        total = pc.add_checked(total, c)
+    return _there(total)
+
+
+def _except(counts: tuple[pa.Array, ...]) -> pa.Array:
+    left, right = counts
+    return pc.cast(pc.and_(pc.greater(left, 0), pc.equal(right, 0)), pa.int64())
+
+
+def _except_all(counts: tuple[pa.Array, ...]) -> pa.Array:
+    left, right = counts
+    return pc.max_element_wise(pc.subtract(left, right), 0)
+
+
+def _intersect(counts: tuple[pa.Array, ...]) -> pa.Array:
+    left, right = counts
+    return pc.cast(pc.and_(pc.greater(left, 0), pc.greater(right, 0)), pa.int64())
+
+
+def _intersect_all(counts: tuple[pa.Array, ...]) -> pa.Array:
+    left, right = counts
+    return pc.min_element_wise(left, right)
+
+
+def combine(operation: SetOperation, sides: tuple[Source, ...], dictionary: Dictionary) -> Source:
+    """The runtime of a set operation over its sides."""
+    if operation.operator is SetOperator.UNION:
+        return Concatenation(sides) if operation.all else Counted(sides, operation, _union, dictionary)
+    if operation.operator is SetOperator.EXCEPT:
+        copies = _except_all if operation.all else _except
+    else:
+        copies = _intersect_all if operation.all else _intersect
+    return Counted(sides, operation, copies, dictionary)

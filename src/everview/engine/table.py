@@ -1,0 +1,102 @@
+"""A base table at work: its rows and copies, keys that hold, and wide values kept alive."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow.compute as pc
+
+from everview.engine.core import CHUNK, count_uses, take_back
+from everview.engine.dictionary import Dictionary
+from everview.engine.rows import Changes, Journal, WordRows, words_array, zeros
+from everview.engine.words import is_wide
+from everview.errors import KeyViolationError, MemoryLimitError, OverDeleteError
+from everview.kernel.machine import Machine, UpdateFault
+from everview.query.schema import Table
+from everview.query.types import DataType
+from everview.strategies.base import DUPLICATE_KEY, OVER_DELETED, compile_base
+
+
+class BaseTable:
+    """The rows of a table, which every view over it shares."""
+
+    def __init__(self, schema: Table, dictionary: Dictionary) -> None:
+        self.schema = schema
+        self.dictionary = dictionary
+        self.types: tuple[DataType, ...] = tuple(c.type for c in schema.columns)
+        self.key = schema.positions(schema.primary_key)
+        self.machine = Machine(compile_base(schema.arity, self.key))
+        self.updates = 0
+
+    def apply(self, changes: Changes, journal: Journal) -> None:
+        """Take in updates in their order; a row too many or too few refuses all of them."""
+        columns = [*changes.rows.columns, changes.rows.weight]
+        done = len(changes)
+        try:
+            self.machine.apply("change", columns)
+        except UpdateFault as fault:
+            done = fault.update
+            raise MemoryLimitError(
+                f"the batch does not fit ({fault}); nothing has changed", table=self.schema.name, row=fault.update
+            ) from fault
+        finally:
+            signed = [len(columns) - 1]
+            journal.add(lambda: take_back(self.machine, "change", columns, signed, done))
+        self._check(changes)
+        for i, type_ in enumerate(self.types):
+            if is_wide(type_):
+                count_uses(self.dictionary, changes.words(i), changes.rows.weight, journal)
+        self.updates += len(changes)
+
+    def _check(self, changes: Changes) -> None:
+        missing = _first(self.machine, OVER_DELETED)
+        double = _first(self.machine, DUPLICATE_KEY)
+        if missing is not None and (double is None or missing <= double):
+            shown = self._shown(changes, missing)
+            raise OverDeleteError(
+                f"row {missing} of the changes to {self.schema.name} deletes {shown}, which is not there; "
+                "nothing has changed",
+                table=self.schema.name,
+                row=missing,
+                hint="delete only rows, and copies of rows, that were inserted",
+            )
+        if double is not None:
+            key = ", ".join(self.schema.primary_key)
+            raise KeyViolationError(
+                f"row {double} of the changes to {self.schema.name} inserts {self._shown(changes, double)}, but there "
+                f"is a row with its key ({key}) already; nothing has changed",
+                table=self.schema.name,
+                row=double,
+                column=key,
+                hint="use upsert to replace rows by key",
+            )
+
+    def _shown(self, changes: Changes, row: int) -> str:
+        return "(" + ", ".join(repr(changes.values(i)[row].as_py()) for i in range(len(self.types))) + ")"
+
+    def rows(self) -> Iterator[WordRows]:
+        """All rows with their copies, chunk by chunk."""
+        cursor = self.machine.open("all")
+        while True:
+            columns = [words_array(c) for c in cursor.fetch(CHUNK)]
+            if not columns or not len(columns[0]):
+                return
+            yield WordRows(tuple(columns[:-1]), columns[-1], zeros(len(columns[-1])))
+
+    def with_keys(self, keys: list[tuple[int, ...]]) -> WordRows:
+        """The rows that have these keys now."""
+        found = []
+        for key in keys:
+            columns = [words_array(c) for c in self.machine.open("by_key", key).fetch(1)]
+            if columns and len(columns[0]):
+                found.append(WordRows(tuple(columns[:-1]), columns[-1], zeros(1)))
+        return WordRows.concat(found, len(self.types))
+
+    def __len__(self) -> int:
+        return sum(int(pc.sum(rows.weight).as_py()) for rows in self.rows())
+
+
+def _first(machine: Machine, channel: str) -> int | None:
+    """The first update told on a channel, which is emptied."""
+    (positions,) = [words_array(c) for c in machine.take(channel)]
+    return int(positions[0].as_py()) if len(positions) else None

@@ -1,0 +1,189 @@
+"""What a user holds of a view: its rows, its changes, its explanation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from everview.engine.feed import Callback, ChangeFeed
+from everview.engine.rows import WordRows
+from everview.engine.runtime import ViewRuntime
+from everview.engine.words import arrow_type, from_words, is_wide, to_words
+from everview.errors import RowShapeError
+from everview.plan.explain import Explanation
+
+if TYPE_CHECKING:
+    from everview.engine.database import Database
+
+ROWS_AT_ONCE = 65_536
+
+
+class View:
+    """A maintained view. Reading it sees whole batches only."""
+
+    def __init__(self, database: Database, runtime: ViewRuntime) -> None:
+        self._database = database
+        self._runtime = runtime
+        self.name = runtime.view.name
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The view's columns."""
+        return pa.schema([pa.field(c.name, arrow_type(c.type)) for c in self._runtime.view.columns])
+
+    # --- reading ---------------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        """How many rows there are, copies included, as SELECT COUNT(*) would say."""
+        return sum(int(pc.sum(rows.weight).as_py() or 0) for rows in self._runtime.rows())
+
+    def __bool__(self) -> bool:
+        """True if there is any row."""
+        return any(len(rows) for rows in self._runtime.rows())
+
+    def __contains__(self, row: object) -> bool:
+        """True if the row is in the result."""
+        if not isinstance(row, Sequence) or isinstance(row, str | bytes):
+            raise RowShapeError(f"{self.name} holds rows, and {row!r} is none", hint="test a tuple of its columns")
+        if len(row) != len(self._runtime.types):
+            raise RowShapeError(
+                f"a row of {self.name} has {len(self._runtime.types)} columns, not {len(row)}",
+                hint=f"its columns are {', '.join(self.schema.names)}",
+            )
+        words = self._words(row)
+        return words is not None and any(_holds(rows, words) for rows in self._runtime.rows())
+
+    def _words(self, row: Sequence[Any]) -> list[int] | None:
+        """A row's words, None if a value cannot be in the column or nobody has stored it."""
+        dictionary = self._runtime.dictionary
+        found = []
+        for value, type_ in zip(row, self._runtime.types, strict=True):
+            try:
+                array = pa.array([value], arrow_type(type_))
+            except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+                return None
+            words = dictionary.lookup(array) if is_wide(type_) else to_words(array, type_, dictionary)
+            found.append(int(words[0].as_py()))
+        return found
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        """The rows as tuples, each as often as it has copies; the order is the engine's own."""
+        for batch, counts in self._batches():
+            for row, copies in zip(_tuples(batch), counts, strict=True):
+                for _ in range(copies):
+                    yield row
+
+    def __getitem__(self, position: int) -> tuple[Any, ...]:
+        """The row at a position of the engine's order."""
+        if position < 0:
+            position += len(self)
+        rows = self.page(offset=position, limit=1) if position >= 0 else []
+        if not rows:
+            raise IndexError(f"{self.name} has no row at position {position}")
+        return rows[0]
+
+    def page(self, *, offset: int = 0, limit: int) -> list[tuple[Any, ...]]:
+        """Some rows, from a position of the engine's order on."""
+        if offset < 0 or limit < 0:
+            raise ValueError("offset and limit are not negative")
+        found: list[tuple[Any, ...]] = []
+        if limit:
+            for i, row in enumerate(self):
+                if i >= offset:
+                    found.append(row)
+                if len(found) == limit:
+                    break
+        return found
+
+    def to_arrow(self) -> pa.Table:
+        """All rows, copies repeated."""
+        batches = []
+        for batch, counts in self._batches():
+            if any(c != 1 for c in counts):
+                positions = [i for i, c in enumerate(counts) for _ in range(c)]
+                batch = batch.take(pa.array(positions, pa.int64()))
+            batches.append(batch)
+        return pa.Table.from_batches(batches, schema=self.schema)
+
+    def to_pandas(self) -> Any:
+        """All rows as a pandas DataFrame."""
+        return self.to_arrow().to_pandas()
+
+    def _batches(self) -> Iterator[tuple[pa.RecordBatch, list[int]]]:
+        for rows in self._runtime.rows():
+            columns = zip(rows.columns, self._runtime.types, strict=True)
+            arrays = [from_words(c, t, self._runtime.dictionary) for c, t in columns]
+            counts = rows.weight.to_pylist()
+            if arrays:
+                yield pa.RecordBatch.from_arrays(arrays, schema=self.schema), counts
+            else:
+                yield pa.RecordBatch.from_struct_array(pa.array([{}] * len(counts), pa.struct([]))), counts
+
+    # --- changes ---------------------------------------------------------------------------------------------------
+
+    def changes(self, *, per_update: bool = False) -> ChangeFeed:
+        """Open a feed of changes from now on: net per batch, or every single update's own (``per_update``)."""
+        return self._database.open_feed(self._runtime, per_update, None)
+
+    def subscribe(self, callback: Callback, *, per_update: bool = False) -> ChangeFeed:
+        """Have each batch's changes handed to ``callback``; close what is returned to end that."""
+        return self._database.open_feed(self._runtime, per_update, callback)
+
+    # --- what it is ------------------------------------------------------------------------------------------------
+
+    def explain(self, *, analyze: bool = False, program: bool = False) -> Explanation:
+        """The verdict; with ``analyze`` what it costs so far, with ``program`` the programs that run it."""
+        explanation = Explanation(self._runtime.plan)
+        if analyze:
+            explanation = explanation.with_section("measured", _measured(self.stats()))
+        if program:
+            from everview.kernel.printer import show_program
+
+            listed = [show_program(c.crown.program) for c in self._runtime.cores]
+            explanation = explanation.with_section("programs", "\n\n".join(listed))
+        return explanation
+
+    def stats(self) -> dict[str, Any]:
+        """Rows, bytes, updates, deltas and their ratio, in all and for each node of each core."""
+        runtime = self._runtime
+        nodes = []
+        for core in runtime.cores:
+            for table, (rows, size) in core.machine.table_stats().items():
+                nodes.append({"core": core.plan.core.role, "table": table, "rows": rows, "bytes": size})
+        return {
+            "view": self.name,
+            "bytes": runtime.nbytes(),
+            "updates": runtime.updates,
+            "deltas": runtime.deltas,
+            "amplification": runtime.deltas / runtime.updates if runtime.updates else 0.0,
+            "steps": sum(c.machine.steps for c in runtime.cores),
+            "nodes": nodes,
+        }
+
+    def __repr__(self) -> str:
+        return f"<View {self.name}({', '.join(self.schema.names)})>"
+
+
+def _holds(rows: WordRows, words: list[int]) -> bool:
+    mask = pc.greater(rows.weight, 0)
+    for column, word in zip(rows.columns, words, strict=True):
+        mask = pc.and_(mask, pc.equal(column, word))
+    return bool(pc.any(mask).as_py())
+
+
+def _tuples(batch: pa.RecordBatch) -> list[tuple[Any, ...]]:
+    if batch.num_columns == 0:
+        return [()] * batch.num_rows
+    return list(zip(*(c.to_pylist() for c in batch.columns), strict=True))
+
+
+def _measured(stats: dict[str, Any]) -> str:
+    lines = [
+        f"{stats['updates']:,} updates, {stats['deltas']:,} changed rows "
+        f"({stats['amplification']:.2f} an update), {stats['bytes']:,} bytes"
+    ]
+    lines += [f"{n['table']}: {n['rows']:,} rows, {n['bytes']:,} bytes" for n in stats["nodes"]]
+    return "\n".join(lines)

@@ -1,0 +1,413 @@
+// From an encoded program (everview/kernel/encode.py) to one that runs, refusing whatever could not be run safely.
+#pragma once
+
+#include <string>
+
+#include "program.h"
+
+namespace everview {
+
+// Reads a flat run of words. Everything that the machine relies on is checked here and throws std::invalid_argument:
+// numbers of tables, columns, indexes, registers and procedures, widths, no recursion, depth, and that no scan's body
+// changes what the scan walks over. What registers hold is not: row numbers are checked when they are used.
+class Decoder {
+ public:
+  Decoder(const Word* words, std::size_t size) : at_(words), end_(words + size) {}
+
+  Program decode() {
+    Hasher fingerprint;
+    for (const Word* word = at_; word != end_; ++word) fingerprint.add(*word);
+    program_.fingerprint = fingerprint.value();
+    read_tables();
+    const std::size_t channels = count(kMaxItems, "channels");
+    for (std::size_t i = 0; i < channels; ++i) program_.channels.emplace_back(count(kMaxWidth, "words in a channel"));
+    program_.procedures.resize(count(kMaxItems, "procedures"));
+    changes_.resize(program_.procedures.size());
+    calls_.resize(program_.procedures.size());
+    for (current_ = 0; current_ < program_.procedures.size(); ++current_) read_procedure();
+    const std::size_t cursors = count(kMaxItems, "cursors");
+    for (std::size_t i = 0; i < cursors; ++i) read_cursor();
+    if (at_ != end_) refuse("there is more after the end");
+    check_calls();
+    check_scans();
+    return std::move(program_);
+  }
+
+ private:
+  static constexpr std::size_t kMaxWidth = 4096;
+  static constexpr std::size_t kMaxItems = 1 << 20;
+  static constexpr std::size_t kMaxRegisters = 1 << 16;
+  static constexpr std::size_t kMaxDepth = 2000;  // Of nested blocks, calls included: the C++ stack's depth.
+
+  using Tables = std::vector<std::uint32_t>;
+  struct ScanBody {
+    std::size_t table;
+    Tables changes;
+    std::vector<std::size_t> calls;
+  };
+
+  [[noreturn]] static void refuse(const std::string& what) { throw std::invalid_argument("bad program: " + what); }
+
+  Word word() {
+    if (at_ == end_) refuse("it ends early");
+    return *at_++;
+  }
+
+  // A number of things, each of which takes at least a word of what is left (so that no lie about it costs memory).
+  std::size_t count(std::size_t most, const char* what) {
+    const Word value = word();
+    if (value < 0 || static_cast<std::size_t>(value) > most) {
+      refuse(std::to_string(value) + " " + what + " are not possible");
+    }
+    return static_cast<std::size_t>(value);
+  }
+  std::size_t items(std::size_t most, const char* what) {
+    const std::size_t value = count(most, what);
+    if (value > static_cast<std::size_t>(end_ - at_)) refuse("it ends early");
+    return value;
+  }
+
+  std::uint32_t number(std::size_t below, const char* what) {
+    const Word value = word();
+    if (value < 0 || static_cast<std::size_t>(value) >= below) {
+      refuse("there is no " + std::string(what) + " " + std::to_string(value));
+    }
+    return static_cast<std::uint32_t>(value);
+  }
+
+  void read_tables() {
+    const std::size_t tables = items(kMaxItems, "tables");
+    program_.tables.reserve(tables);  // Operands point to tables, so they must not move.
+    for (std::size_t i = 0; i < tables; ++i) {
+      const std::size_t key_width = count(kMaxWidth, "key words");
+      const std::size_t value_width = count(kMaxWidth, "value words");
+      std::vector<std::vector<std::uint32_t>> indexes(items(kMaxWidth, "indexes"));
+      for (std::vector<std::uint32_t>& columns : indexes) {
+        const std::size_t width = items(key_width, "columns of an index");
+        std::vector<bool> seen(key_width);
+        for (std::size_t c = 0; c < width; ++c) {
+          columns.push_back(number(key_width, "key column"));
+          if (seen[columns.back()]) refuse("an index has a column twice");
+          seen[columns.back()] = true;
+        }
+      }
+      program_.tables.emplace_back(static_cast<std::uint32_t>(i), key_width, value_width, indexes);
+    }
+  }
+
+  void read_procedure() {
+    Procedure& procedure = program_.procedures[current_];
+    procedure.parameters = static_cast<std::uint32_t>(count(kMaxRegisters, "parameters"));
+    procedure.registers = static_cast<std::uint32_t>(count(kMaxRegisters, "registers"));
+    if (procedure.parameters > procedure.registers) refuse("a procedure has fewer registers than parameters");
+    registers_ = procedure.registers;
+    procedure.body = read_block(1);
+  }
+
+  void read_cursor() {
+    CursorPlan& cursor = program_.cursors.emplace_back();
+    cursor.parameters = static_cast<std::uint32_t>(count(kMaxRegisters, "parameters"));
+    cursor.registers = static_cast<std::uint32_t>(count(kMaxRegisters, "registers"));
+    if (cursor.parameters > cursor.registers) refuse("a cursor has fewer registers than parameters");
+    registers_ = cursor.registers;
+    const std::size_t steps = items(kMaxWidth, "steps");
+    for (std::size_t i = 0; i < steps; ++i) cursor.nest.loops.push_back(read_loop());
+    cursor.nest.outputs = read_outputs();
+    if (!finish(cursor.nest)) refuse("a cursor's outputs take one table's rows for another's");
+  }
+
+  std::uint32_t reg() { return number(registers_, "register"); }
+
+  Table* table() { return &program_.tables[number(program_.tables.size(), "table")]; }
+  std::size_t number_of(const Table* table) const { return static_cast<std::size_t>(table - program_.tables.data()); }
+
+  Operand read_operand() {
+    enum : std::uint32_t { kRegister, kLiteral, kKey, kValue, kUpdate };
+    Operand operand;
+    const std::uint32_t kind = number(kUpdate + 1, "kind of operand");
+    if (kind == kRegister) {
+      operand.source = Operand::Source::kRegister;
+      operand.reg = reg();
+    } else if (kind == kLiteral) {
+      operand.source = Operand::Source::kLiteral;
+      operand.literal = word();
+    } else if (kind == kUpdate) {
+      operand.source = Operand::Source::kUpdate;
+    } else {
+      operand.source = Operand::Source::kField;
+      operand.reg = reg();
+      const Table& rows = *table();
+      operand.table = &rows;
+      operand.column = kind == kKey ? number(rows.key_width(), "key column")
+                                    : static_cast<std::uint32_t>(rows.key_width()) + number(rows.value_width(), "value column");
+    }
+    return operand;
+  }
+
+  std::vector<Operand> read_operands(std::size_t most = kMaxWidth) {
+    std::vector<Operand> operands(items(most, "operands"));
+    for (Operand& operand : operands) operand = read_operand();
+    return operands;
+  }
+
+  std::vector<Operand> read_key(std::size_t width) {
+    std::vector<Operand> operands = read_operands();
+    if (operands.size() != width) {
+      refuse("a key has " + std::to_string(operands.size()) + " words instead of " + std::to_string(width));
+    }
+    return operands;
+  }
+
+  std::vector<Output> read_outputs() {
+    std::vector<Output> outputs(items(kMaxWidth, "outputs"));
+    for (Output& output : outputs) {
+      output.factors = read_operands();
+      if (output.factors.empty()) {
+        output.factors.emplace_back();
+        output.factors[0].literal = 1;
+      }
+    }
+    return outputs;
+  }
+
+  Loop read_loop() {
+    Loop loop;
+    loop.reg = reg();
+    loop.table = table();
+    loop.index = number(loop.table->indexes().size(), "index");
+    loop.key = read_key(loop.table->indexes()[loop.index].columns().size());
+    loop.level = static_cast<std::uint8_t>(number(kLevels, "level"));
+    return loop;
+  }
+
+  Block read_block(std::size_t depth) {
+    if (depth > kMaxDepth) refuse("its blocks are nested too deeply");
+    depths_.resize(program_.procedures.size());
+    depths_[current_] = std::max(depths_[current_], depth);
+    Block block(items(kMaxItems, "instructions"));
+    for (Instruction& instruction : block) instruction = read_instruction(depth);
+    return block;
+  }
+
+  void changes(const Table* table) {
+    const auto number = static_cast<std::uint32_t>(number_of(table));
+    changes_[current_].push_back(number);
+    for (ScanBody* body : open_scans_) body->changes.push_back(number);
+  }
+
+  Instruction read_instruction(std::size_t depth) {
+    using Op = Instruction::Op;
+    Instruction i;
+    i.op = static_cast<Op>(number(static_cast<std::size_t>(Op::kNest), "instruction"));
+    switch (i.op) {
+      case Op::kCompute:
+        i.reg = reg();
+        i.detail = static_cast<std::uint8_t>(number(3, "operation"));
+        i.operands = {read_operand(), read_operand()};
+        break;
+      case Op::kFind:
+        i.reg = reg();
+        i.table = table();
+        i.operands = read_key(i.table->key_width());
+        i.first = read_block(depth + 1);
+        i.second = read_block(depth + 1);
+        break;
+      case Op::kInsert:
+        i.reg = reg();
+        i.table = table();
+        i.operands = read_key(i.table->key_width());
+        changes(i.table);
+        break;
+      case Op::kRemove:
+        i.reg = reg();
+        i.table = table();
+        changes(i.table);
+        break;
+      case Op::kStore:
+        i.reg = reg();
+        i.table = table();
+        i.number = number(i.table->value_width(), "value column");
+        i.operands = {read_operand()};
+        changes(i.table);
+        break;
+      case Op::kSetLevel:
+        i.reg = reg();
+        i.table = table();
+        i.detail = static_cast<std::uint8_t>(number(kLevels, "level"));
+        changes(i.table);
+        break;
+      case Op::kGetLevel:
+        i.reg = reg();
+        i.row = reg();
+        i.table = table();
+        break;
+      case Op::kCount:
+        i.reg = reg();
+        i.table = table();
+        i.number = number(i.table->indexes().size(), "index");
+        i.operands = read_key(i.table->indexes()[i.number].columns().size());
+        i.detail = static_cast<std::uint8_t>(number(kLevels, "level"));
+        break;
+      case Op::kIf:
+        i.detail = static_cast<std::uint8_t>(number(4, "test"));
+        i.operands = {read_operand(), read_operand()};
+        i.first = read_block(depth + 1);
+        i.second = read_block(depth + 1);
+        break;
+      case Op::kEach:
+      case Op::kScan:
+        read_loop_instruction(i, depth);
+        break;
+      case Op::kEmit:
+        i.number = number(program_.channels.size(), "channel");
+        i.nest.outputs = read_outputs();
+        if (i.nest.outputs.size() != program_.channels[i.number].width()) refuse("a channel's width is another");
+        break;
+      case Op::kCall:
+        i.number = number(program_.procedures.size(), "procedure");
+        i.operands = read_operands(kMaxRegisters);
+        calls_[current_].push_back({i.number, i.operands.size(), depth});
+        for (ScanBody* body : open_scans_) body->calls.push_back(i.number);
+        break;
+      case Op::kNest:
+        break;
+    }
+    return i;
+  }
+
+  void read_loop_instruction(Instruction& i, std::size_t depth) {
+    i.nest.loops = {read_loop()};
+    if (i.op == Instruction::Op::kEach) {
+      i.first = read_block(depth + 1);
+      return;
+    }
+    scans_.push_back(std::make_unique<ScanBody>(ScanBody{number_of(i.nest.loops[0].table), {}, {}}));
+    open_scans_.push_back(scans_.back().get());
+    i.first = read_block(depth + 1);
+    open_scans_.pop_back();
+    if (i.first.size() != 1) return;
+    // Scans around nothing but scans or an emit become one nest.
+    Instruction& only = i.first[0];
+    if (only.op != Instruction::Op::kEmit && only.op != Instruction::Op::kNest) return;
+    Nest nest{{i.nest.loops[0]}, only.nest.outputs};
+    for (const Loop& loop : only.nest.loops) nest.loops.push_back(loop);
+    if (!finish(nest)) return;
+    i.op = Instruction::Op::kNest;
+    i.number = only.number;
+    i.nest = std::move(nest);
+    i.first.clear();
+  }
+
+  // Finds out which loops' groups depend on which outer loops. Registers used twice, or too many loops: on all.
+  // False if an output takes the innermost loop's rows for those of another table.
+  static bool finish(Nest& nest) {
+    const std::size_t depth = nest.loops.size();
+    for (Output& output : nest.outputs) {
+      output.constant = depth != 0;
+      for (const Operand& operand : output.factors) {
+        for (const Loop& loop : nest.loops) output.constant = output.constant && !operand.reads(loop.reg);
+        const bool is_word = operand.source == Operand::Source::kRegister;
+        if (depth == 0 || is_word || !operand.reads(nest.loops.back().reg)) continue;
+        if (operand.table != nest.loops.back().table) return false;
+      }
+    }
+    bool plain = depth <= 64;
+    for (std::size_t a = 0; a < depth; ++a) {
+      for (std::size_t b = 0; b < a; ++b) plain = plain && nest.loops[a].reg != nest.loops[b].reg;
+    }
+    for (std::size_t outer = 0; outer < depth; ++outer) {
+      nest.loops[outer].outdates = plain ? 0 : ~std::uint64_t{0};
+      for (std::size_t inner = outer + 1; plain && inner < depth; ++inner) {
+        for (const Operand& operand : nest.loops[inner].key) {
+          if (operand.reads(nest.loops[outer].reg)) nest.loops[outer].outdates |= std::uint64_t{1} << inner;
+        }
+      }
+    }
+    for (std::size_t inner = 1; plain && inner < depth; ++inner) {
+      const Loop& outer = nest.loops[inner - 1];
+      bool reads = false;
+      bool safe = nest.loops[inner].key.size() <= kMostAhead;
+      for (const Operand& operand : nest.loops[inner].key) {
+        if (!operand.reads(outer.reg)) continue;
+        reads = true;
+        safe = safe && operand.source == Operand::Source::kField && operand.table == outer.table;
+      }
+      nest.loops[inner].looks_ahead = reads && safe;
+    }
+    return true;
+  }
+
+  // Visits callees before callers, without recursion; sets how much stack each needs, and all that each changes.
+  void check_calls() {
+    const std::size_t n = program_.procedures.size();
+    enum : std::uint8_t { kNew, kOpen, kDone };
+    std::vector<std::uint8_t> state(n, kNew);
+    std::vector<std::pair<std::size_t, std::size_t>> path;  // Procedure, and which of its calls is next.
+    for (std::size_t start = 0; start < n; ++start) {
+      if (state[start] != kNew) continue;
+      state[start] = kOpen;
+      path.emplace_back(start, 0);
+      while (!path.empty()) {
+        const std::size_t p = path.back().first;
+        if (path.back().second < calls_[p].size()) {
+          const std::size_t callee = calls_[p][path.back().second++].procedure;
+          if (state[callee] == kOpen) refuse("procedure " + std::to_string(callee) + " calls itself");
+          if (state[callee] == kNew) {
+            state[callee] = kOpen;
+            path.emplace_back(callee, 0);
+          }
+        } else {
+          finish_procedure(p);
+          state[p] = kDone;
+          path.pop_back();
+        }
+      }
+    }
+  }
+
+  void finish_procedure(std::size_t p) {
+    Procedure& procedure = program_.procedures[p];
+    std::size_t below = 0;
+    for (const CallSite& call : calls_[p]) {
+      const Procedure& callee = program_.procedures[call.procedure];
+      if (call.arguments != callee.parameters) refuse("a call has the wrong number of arguments");
+      below = std::max(below, callee.stack);
+      depths_[p] = std::max(depths_[p], call.depth + depths_[call.procedure]);
+      changes_[p].insert(changes_[p].end(), changes_[call.procedure].begin(), changes_[call.procedure].end());
+    }
+    if (depths_[p] > kMaxDepth) refuse("its blocks and calls are nested too deeply");
+    procedure.stack = procedure.registers + below;
+    std::sort(changes_[p].begin(), changes_[p].end());
+    changes_[p].erase(std::unique(changes_[p].begin(), changes_[p].end()), changes_[p].end());
+  }
+
+  void check_scans() const {
+    for (const auto& scan : scans_) {
+      const auto has = [&](const Tables& tables) {
+        return std::find(tables.begin(), tables.end(), scan->table) != tables.end();
+      };
+      bool bad = has(scan->changes);
+      for (const std::size_t call : scan->calls) bad = bad || has(changes_[call]);
+      if (bad) refuse("a scan's body changes table " + std::to_string(scan->table) + ", which it walks over");
+    }
+  }
+
+  struct CallSite {
+    std::size_t procedure;
+    std::size_t arguments;
+    std::size_t depth;
+  };
+
+  const Word* at_;
+  const Word* end_;
+  Program program_;
+  std::size_t current_ = 0;
+  std::size_t registers_ = 0;
+  std::vector<std::size_t> depths_;
+  std::vector<Tables> changes_;  // Of each procedure; in the end with what it calls.
+  std::vector<std::vector<CallSite>> calls_;
+  std::vector<std::unique_ptr<ScanBody>> scans_;
+  std::vector<ScanBody*> open_scans_;
+};
+
+}  // namespace everview

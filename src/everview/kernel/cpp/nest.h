@@ -1,0 +1,292 @@
+// Runs loops within loops: where deltas and cursors spend their time.
+#pragma once
+
+#include "program.h"
+
+namespace everview {
+
+// Why an update could not be done.
+struct Fault {
+  enum class Kind : std::uint8_t { kOverflow, kProgram, kMemory };
+
+  Kind kind;
+  const char* message;
+};
+
+[[noreturn]] inline void fail_overflow() { throw Fault{Fault::Kind::kOverflow, "a word would leave 64 bits"}; }
+[[noreturn]] inline void fail_program(const char* message) { throw Fault{Fault::Kind::kProgram, message}; }
+
+// What operands are read from.
+struct Frame {
+  Word* registers;
+  Word update;
+};
+
+inline Row row_in(Word handle, const Table& table) {
+  if (static_cast<std::uint64_t>(handle) >= table.size()) fail_program("a register holds no row of the table");
+  return static_cast<Row>(handle);
+}
+
+inline Word read(const Operand& operand, const Frame& frame) {
+  switch (operand.source) {
+    case Operand::Source::kRegister:
+      return frame.registers[operand.reg];
+    case Operand::Source::kLiteral:
+      return operand.literal;
+    case Operand::Source::kField:
+      return operand.table->words(row_in(frame.registers[operand.reg], *operand.table))[operand.column];
+    case Operand::Source::kUpdate:
+      return frame.update;
+  }
+  __builtin_unreachable();
+}
+
+inline Word multiply(Word a, Word b) {
+  Word product = 0;
+  if (__builtin_mul_overflow(a, b, &product)) fail_overflow();
+  return product;
+}
+
+// From left to right, as the reference does: where a product overflows is part of the semantics.
+inline Word read(const Output& output, const Frame& frame) {
+  Word product = read(output.factors[0], frame);
+  for (std::size_t i = 1; i < output.factors.size(); ++i) product = multiply(product, read(output.factors[i], frame));
+  return product;
+}
+
+// A key's words: a few on the stack, or else on the heap.
+class KeyWords {
+ public:
+  KeyWords(const std::vector<Operand>& operands, const Frame& frame) {
+    if (operands.size() > std::size(few_)) {
+      many_ = std::make_unique<Word[]>(operands.size());
+      words_ = many_.get();
+    }
+    for (std::size_t i = 0; i < operands.size(); ++i) words_[i] = read(operands[i], frame);
+  }
+  KeyWords(const KeyWords&) = delete;
+  KeyWords& operator=(const KeyWords&) = delete;
+
+  const Word* data() const noexcept { return words_; }
+
+ private:
+  Word few_[8];
+  Word* words_ = few_;
+  std::unique_ptr<Word[]> many_;
+};
+
+inline std::span<const Row> rows_of(const Loop& loop, const Frame& frame, const UndoLog& log) {
+  const KeyWords key(loop.key, frame);
+  return loop.table->group(loop.index, key.data(), loop.level, log);
+}
+
+// One column of what the innermost loop gives: `words[rows[i] * stride]`.
+template <std::size_t kStride>
+inline void gather(const Row* __restrict rows, std::size_t count, const Word* __restrict words, std::size_t stride,
+                   Word* __restrict out) noexcept {
+  const std::size_t step = kStride == 0 ? stride : kStride;
+  for (std::size_t i = 0; i < count; ++i) out[i] = words[rows[i] * step];
+}
+
+inline void gather(const Row* rows, std::size_t count, const Word* words, std::size_t stride, Word* out) noexcept {
+  switch (stride) {
+    case 1:
+      return gather<1>(rows, count, words, stride, out);
+    case 2:
+      return gather<2>(rows, count, words, stride, out);
+    case 3:
+      return gather<3>(rows, count, words, stride, out);
+    case 4:
+      return gather<4>(rows, count, words, stride, out);
+    default:
+      return gather<0>(rows, count, words, stride, out);
+  }
+}
+
+// A nest on its way: each loop's rows and how far it has come. It can stop after any row and go on later, as long as
+// nothing changes.
+class Walk {
+ public:
+  // `frame` and `log` must stay where they are.
+  void begin(const Nest& nest, const Frame& frame, const UndoLog& log) {
+    nest_ = &nest;
+    frame_ = &frame;
+    log_ = &log;
+    fresh_ = 0;
+    depth_ = 0;
+    done_ = false;
+    if (levels_.size() < nest.loops.size()) levels_.resize(nest.loops.size());
+    for (std::size_t i = 0; i < nest.loops.size(); ++i) levels_[i].ahead_begin = levels_[i].ahead_end = 0;
+    if (!nest.loops.empty()) open(0);
+  }
+
+  bool done() const noexcept { return done_; }
+  std::uint64_t take_steps() noexcept { return std::exchange(steps_, 0); }
+
+  // Gives up to `limit` rows to `out` (skips them, if it is null) and returns how many.
+  std::size_t run(Channel* out, std::size_t limit) {
+    if (done_ || limit == 0) return 0;
+    const std::size_t given = run_loops(out, limit);
+    if (out != nullptr && given != 0) {
+      for (std::size_t i = 0; i < nest_->outputs.size(); ++i) {
+        const Output& output = nest_->outputs[i];
+        if (output.constant) std::fill_n(out->end(i) - given, given, read(output, *frame_));
+      }
+    }
+    return given;
+  }
+
+ private:
+  struct Level {
+    std::span<const Row> rows;
+    std::size_t at = 0;
+    // Groups looked up ahead, for these positions of the next outer loop.
+    std::size_t ahead_begin = 0;
+    std::size_t ahead_end = 0;
+    std::span<const Row> ahead[GroupIndex::kMany];
+  };
+
+  std::size_t run_loops(Channel* out, std::size_t limit) {
+    if (nest_->loops.empty()) {
+      done_ = true;
+      if (out != nullptr) write(*out, {}, 1);
+      return 1;
+    }
+    const Loop* const loops = nest_->loops.data();
+    const std::size_t innermost = nest_->loops.size() - 1;
+    std::size_t given = 0;
+    for (;;) {
+      Level& level = levels_[depth_];
+      if (depth_ == innermost) {
+        const std::size_t count = std::min<std::size_t>(level.rows.size() - level.at, limit - given);
+        if (count != 0) {
+          if (out != nullptr) write(*out, level.rows.data() + level.at, count);
+          level.at += count;
+          given += count;
+          steps_ += 2 * count;
+          frame_->registers[loops[depth_].reg] = level.rows[level.at - 1];
+        }
+        if (level.at < level.rows.size()) return given;
+      } else if (level.at < level.rows.size()) {
+        if (given == limit) return given;
+        frame_->registers[loops[depth_].reg] = level.rows[level.at++];
+        fresh_ &= ~loops[depth_].outdates;
+        ++steps_;
+        open(++depth_);
+        continue;
+      }
+      if (depth_ == 0) {
+        done_ = true;
+        return given;
+      }
+      --depth_;
+    }
+  }
+
+  void open(std::size_t depth) {
+    Level& level = levels_[depth];
+    level.at = 0;
+    if (depth + 1 < nest_->loops.size()) levels_[depth + 1].ahead_end = 0;  // It began with other rows.
+    const std::uint64_t bit = depth < 64 ? std::uint64_t{1} << depth : 0;
+    if ((fresh_ & bit) != 0) return;
+    fresh_ |= bit;
+    steps_ += 2;
+    if (depth == 0 || !nest_->loops[depth].looks_ahead) {
+      level.rows = rows_of(nest_->loops[depth], *frame_, *log_);
+    } else {
+      const std::size_t outer_at = levels_[depth - 1].at - 1;
+      if (outer_at < level.ahead_begin || outer_at >= level.ahead_end) look_ahead(depth, outer_at);
+      level.rows = level.ahead[outer_at - level.ahead_begin];
+    }
+  }
+
+  // Finds the groups for the next rows of the outer loop together.
+  void look_ahead(std::size_t depth, std::size_t from) {
+    const Loop& loop = nest_->loops[depth];
+    const std::uint32_t outer = nest_->loops[depth - 1].reg;
+    const Level& above = levels_[depth - 1];
+    Level& level = levels_[depth];
+    const std::size_t count = std::min(GroupIndex::kMany, above.rows.size() - from);
+    const std::size_t width = loop.key.size();
+    Word keys[GroupIndex::kMany * kMostAhead];
+    for (std::size_t c = 0; c < width; ++c) {
+      const Operand& operand = loop.key[c];
+      if (operand.reads(outer)) {
+        const RowsView rows = operand.table->view();
+        for (std::size_t i = 0; i < count; ++i) keys[i * width + c] = rows[above.rows[from + i]][operand.column];
+      } else {
+        const Word word = read(operand, *frame_);
+        for (std::size_t i = 0; i < count; ++i) keys[i * width + c] = word;
+      }
+    }
+    loop.table->indexes()[loop.index].find_many(keys, count, loop.level, loop.table->view(), *log_, level.ahead);
+    level.ahead_begin = from;
+    level.ahead_end = from + count;
+  }
+
+  // Appends the outputs for `count` rows of the innermost loop, a column at a time; constant ones come in the end.
+  void write(Channel& out, const Row* rows, std::size_t count) {
+    out.make_room(count);
+    const std::uint32_t reg = nest_->loops.empty() ? std::numeric_limits<std::uint32_t>::max() : nest_->loops.back().reg;
+    std::size_t column = 0;
+    for (const Output& output : nest_->outputs) {
+      Word* const words = out.end(column++);
+      if (output.constant) continue;
+      const std::vector<Operand>& factors = output.factors;
+      std::size_t constant = 0;  // The factors before the first that changes from row to row.
+      Word factor = 1;
+      while (constant < factors.size() && !factors[constant].reads(reg)) {
+        factor = multiply(factor, read(factors[constant++], *frame_));
+      }
+      if (constant == factors.size()) {
+        std::fill_n(words, count, factor);
+        continue;
+      }
+      load(factors[constant], rows, count, words);
+      if (factor != 1) scale(words, count, factor);
+      for (std::size_t i = constant + 1; i < factors.size(); ++i) multiply_by(factors[i], reg, rows, count, words);
+    }
+    out.add_rows(count);
+  }
+
+  static void load(const Operand& operand, const Row* rows, std::size_t count, Word* words) {
+    if (operand.source == Operand::Source::kRegister) {
+      std::copy_n(rows, count, words);
+      return;
+    }
+    const Table& table = *operand.table;
+    gather(rows, count, table.words() + operand.column, table.width(), words);
+  }
+
+  static void scale(Word* words, std::size_t count, Word factor) {
+    bool overflow = false;
+    for (std::size_t i = 0; i < count; ++i) overflow |= __builtin_mul_overflow(words[i], factor, &words[i]);
+    if (overflow) fail_overflow();
+  }
+
+  void multiply_by(const Operand& operand, std::uint32_t reg, const Row* rows, std::size_t count, Word* words) const {
+    if (!operand.reads(reg)) return scale(words, count, read(operand, *frame_));
+    constexpr std::size_t kChunk = 64;
+    Word more[kChunk];
+    bool overflow = false;
+    for (std::size_t from = 0; from < count; from += kChunk) {
+      const std::size_t size = std::min(kChunk, count - from);
+      load(operand, rows + from, size, more);
+      for (std::size_t i = 0; i < size; ++i) {
+        overflow |= __builtin_mul_overflow(words[from + i], more[i], &words[from + i]);
+      }
+    }
+    if (overflow) fail_overflow();
+  }
+
+  const Nest* nest_ = nullptr;
+  const Frame* frame_ = nullptr;
+  const UndoLog* log_ = nullptr;
+  std::vector<Level> levels_;
+  std::uint64_t fresh_ = 0;  // The loops (as bits) whose rows still belong to the outer loops' rows.
+  std::size_t depth_ = 0;
+  bool done_ = true;
+  std::uint64_t steps_ = 0;
+};
+
+}  // namespace everview

@@ -1,0 +1,92 @@
+// A program, decoded: what `everview/kernel/program.py` defines, with numbers for names.
+#pragma once
+
+#include <vector>
+
+#include "channel.h"
+#include "table.h"
+
+namespace everview {
+
+struct Operand {
+  enum class Source : std::uint8_t { kRegister, kLiteral, kField, kUpdate };
+
+  Source source = Source::kLiteral;
+  std::uint32_t reg = 0;     // The word, or the row whose word it is.
+  std::uint32_t column = 0;  // Of the row's words, the key first.
+  const Table* table = nullptr;
+  Word literal = 0;
+
+  // Whether the operand is read off the row, or is the word, in this register.
+  bool reads(std::uint32_t other) const noexcept {
+    return source != Source::kLiteral && source != Source::kUpdate && reg == other;
+  }
+};
+
+// The checked product of its factors; a single operand is one of one factor.
+struct Output {
+  std::vector<Operand> factors;
+  bool constant = false;  // In a nest: the same whatever the rows.
+};
+
+inline constexpr std::size_t kMostAhead = 4;  // The most words in a key that loops find ahead.
+
+// A loop over the rows of a group on a level or above.
+struct Loop {
+  std::uint32_t reg = 0;
+  const Table* table = nullptr;
+  std::uint32_t index = 0;
+  std::uint8_t level = 0;
+  std::vector<Operand> key;
+  bool looks_ahead = false;    // In a nest: its groups for the next rows of the outer loop can be found together.
+  std::uint64_t outdates = 0;  // In a nest: the inner loops (as bits) whose groups change when this one goes on.
+};
+
+// Loops within loops, with outputs in the innermost. What deltas and cursors are made of.
+struct Nest {
+  std::vector<Loop> loops;
+  std::vector<Output> outputs;
+};
+
+struct Instruction;
+using Block = std::vector<Instruction>;
+
+struct Instruction {
+  enum class Op : std::uint8_t {
+    kCompute, kFind, kInsert, kRemove, kStore, kSetLevel, kGetLevel, kCount, kIf, kEach, kScan, kEmit, kCall,
+    kNest,  // Not in the encoding: scans within scans around one emit.
+  };
+
+  Op op = Op::kCompute;
+  std::uint8_t detail = 0;     // The operation, test or level.
+  std::uint32_t reg = 0;       // The target, or the row.
+  std::uint32_t number = 0;    // The value column, index, channel or procedure.
+  std::uint32_t row = 0;       // kGetLevel: the row.
+  Table* table = nullptr;
+  std::vector<Operand> operands;
+  Block first, second;         // Found and missing, then and otherwise; a loop's body.
+  Nest nest;                   // kEmit, kNest: the outputs; kNest, kEach, kScan: the loops.
+};
+
+struct Procedure {
+  std::uint32_t parameters = 0;
+  std::uint32_t registers = 0;
+  std::size_t stack = 0;  // Registers of this procedure and of the deepest chain of those it calls.
+  Block body;
+};
+
+struct CursorPlan {
+  std::uint32_t parameters = 0;
+  std::uint32_t registers = 0;
+  Nest nest;
+};
+
+struct Program {
+  std::vector<Table> tables;
+  std::vector<Channel> channels;
+  std::vector<Procedure> procedures;
+  std::vector<CursorPlan> cursors;
+  std::uint64_t fingerprint = 0;  // Of the encoding: snapshots fit the program they were taken from.
+};
+
+}  // namespace everview

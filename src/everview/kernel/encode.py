@@ -1,0 +1,155 @@
+"""Programs as flat lists of words, the form in which the compiled kernel reads them (``cpp/decoder.h``).
+
+Names become numbers: tables, channels, procedures and cursors by their place in the program, registers by the order
+in which a procedure or cursor mentions them, its parameters first. Lists are preceded by their lengths.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+from everview.kernel.program import (
+    Call,
+    Compute,
+    Count,
+    Cursor,
+    Each,
+    Emit,
+    Find,
+    GetLevel,
+    If,
+    Insert,
+    Instruction,
+    KeyOf,
+    Lit,
+    Operand,
+    Output,
+    Procedure,
+    Product,
+    Program,
+    Reg,
+    Remove,
+    Scan,
+    SetLevel,
+    Step,
+    Store,
+    Table,
+    ValueOf,
+)
+
+T = TypeVar("T")
+
+
+def encode(program: Program) -> list[int]:
+    """A program as a flat list of words; ``ValueError`` for names that are not there."""
+    encoder = _Encoder(program)
+    return [
+        *_listed(program.tables, _table),
+        len(program.channels),
+        *(width for _, width in program.channels),
+        *_listed(program.procedures, encoder.procedure),
+        *_listed(program.cursors, encoder.cursor),
+    ]
+
+
+def _listed(items: Sequence[T], encoded: Callable[[T], Iterable[int]]) -> list[int]:
+    return [len(items), *(word for item in items for word in encoded(item))]
+
+
+def _table(table: Table) -> list[int]:
+    return [len(table.key), len(table.values), *_listed(table.indexes, lambda columns: [len(columns), *columns])]
+
+
+class _Encoder:
+    """Holds the numbers of names, and of the registers of the procedure or cursor at hand."""
+
+    def __init__(self, program: Program) -> None:
+        self._tables = {t.name: i for i, t in enumerate(program.tables)}
+        self._channels = {name: i for i, (name, _) in enumerate(program.channels)}
+        self._procedures = {p.name: i for i, p in enumerate(program.procedures)}
+        self._registers: dict[Reg, int] = {}
+
+    def procedure(self, procedure: Procedure) -> list[int]:
+        self._parameters(procedure)
+        body = self._block(procedure.body)
+        return [len(procedure.parameters), len(self._registers), *body]
+
+    def cursor(self, cursor: Cursor) -> list[int]:
+        self._parameters(cursor)
+        steps = _listed(cursor.steps, self._loop)
+        outputs = _listed(cursor.outputs, self._output)
+        return [len(cursor.parameters), len(self._registers), *steps, *outputs]
+
+    def _parameters(self, owner: Procedure | Cursor) -> None:
+        self._registers = {r: i for i, r in enumerate(owner.parameters)}
+        if len(self._registers) != len(owner.parameters):
+            raise ValueError(f"{owner.name} has two parameters of one name")
+
+    def _register(self, register: Reg) -> int:
+        return self._registers.setdefault(register, len(self._registers))
+
+    def _operand(self, operand: Operand) -> list[int]:
+        match operand:
+            case Reg():
+                return [0, self._register(operand)]
+            case Lit():
+                return [1, operand.value]
+            case KeyOf():
+                return [2, self._register(operand.row), _number(self._tables, operand.table), operand.column]
+            case ValueOf():
+                return [3, self._register(operand.row), _number(self._tables, operand.table), operand.column]
+            case _:
+                return [4]
+
+    def _operands(self, operands: Sequence[Operand]) -> list[int]:
+        return _listed(operands, self._operand)
+
+    def _output(self, output: Output) -> list[int]:
+        return self._operands(output.factors if isinstance(output, Product) else (output,))
+
+    def _block(self, body: Sequence[Instruction]) -> list[int]:
+        return _listed(body, self._instruction)
+
+    def _row(self, row: Reg, table: str) -> list[int]:
+        return [self._register(row), _number(self._tables, table)]
+
+    def _loop(self, loop: Each | Scan | Step) -> list[int]:
+        return [*self._row(loop.row, loop.table), loop.index, *self._operands(loop.key), loop.level]
+
+    def _instruction(self, i: Instruction) -> list[int]:
+        match i:
+            case Compute():
+                return [0, self._register(i.target), i.operation, *self._operand(i.left), *self._operand(i.right)]
+            case Find():
+                head = [1, *self._row(i.row, i.table), *self._operands(i.key)]
+                return [*head, *self._block(i.found), *self._block(i.missing)]
+            case Insert():
+                return [2, *self._row(i.row, i.table), *self._operands(i.key)]
+            case Remove():
+                return [3, *self._row(i.row, i.table)]
+            case Store():
+                return [4, *self._row(i.row, i.table), i.column, *self._operand(i.source)]
+            case SetLevel():
+                return [5, *self._row(i.row, i.table), i.level]
+            case GetLevel():
+                return [6, self._register(i.target), *self._row(i.row, i.table)]
+            case Count():
+                return [7, *self._row(i.target, i.table), i.index, *self._operands(i.key), i.level]
+            case If():
+                head = [8, i.test, *self._operand(i.left), *self._operand(i.right)]
+                return [*head, *self._block(i.then), *self._block(i.otherwise)]
+            case Each():
+                return [9, *self._loop(i), *self._block(i.body)]
+            case Scan():
+                return [10, *self._loop(i), *self._block(i.body)]
+            case Emit():
+                return [11, _number(self._channels, i.channel), *_listed(i.outputs, self._output)]
+            case Call():
+                return [12, _number(self._procedures, i.procedure), *self._operands(i.arguments)]
+
+
+def _number(numbers: dict[str, int], name: str) -> int:
+    if name not in numbers:
+        raise ValueError(f"there is no {name}")
+    return numbers[name]

@@ -1,0 +1,122 @@
+"""The machine: runs a program in the compiled kernel, with names for the kernel's numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from everview.kernel import _kernel
+from everview.kernel.encode import encode
+from everview.kernel.program import Program
+from everview.kernel.verifier import verify
+
+if TYPE_CHECKING:
+    from everview.kernel._kernel import Column, Cursor, InputColumn
+
+
+class UpdateFault(RuntimeError):
+    """An update that could not be done and has been undone; those before it in its batch stay applied.
+
+    ``update`` is its position in the batch, ``kind`` is "overflow", "program" or "memory".
+    """
+
+    def __init__(self, message: str, *, update: int, kind: str) -> None:
+        super().__init__(message)
+        self.update = update
+        self.kind = kind
+
+
+class Machine:
+    """A program and its state.
+
+    Batches and results are columns of 64-bit words. The GIL is released while the kernel works; threads take turns.
+    """
+
+    def __init__(self, program: Program) -> None:
+        verify(program)
+        self.program = program
+        self._machine = _kernel.Machine(encode(program))
+        self._tables = _numbered([t.name for t in program.tables])
+        self._channels = _numbered([name for name, _ in program.channels])
+        self._procedures = _numbered([p.name for p in program.procedures])
+        self._cursors = _numbered([c.name for c in program.cursors])
+
+    def apply(self, procedure: str, columns: Sequence[InputColumn], *, first_update: int = 0) -> None:
+        """Run a procedure once a row, in order.
+
+        A column is a buffer of 8-byte items or an Arrow array of int64 without nulls. Raises ``UpdateFault`` at the
+        first update that fails.
+        """
+        _check(self._machine.apply(self._procedures[procedure], columns, first_update))
+
+    def unapply(self, procedure: str, columns: Sequence[InputColumn], weight: int, count: int) -> None:
+        """Take the first ``count`` rows back: in reverse order, parameter ``weight`` negated, emitting nothing."""
+        _check(self._machine.unapply(self._procedures[procedure], columns, weight, count))
+
+    def take(self, channel: str) -> list[Column]:
+        """Empty a channel and give what it held, by columns, without copying."""
+        return self._machine.take(self._channels[channel])
+
+    def discard(self, channel: str) -> None:
+        """Empty a channel."""
+        self._machine.discard(self._channels[channel])
+
+    def pending(self, channel: str) -> int:
+        """How many rows a channel holds."""
+        return self._machine.pending(self._channels[channel])
+
+    def open(self, cursor: str, arguments: Sequence[int] = ()) -> Cursor:
+        """A cursor at its first row; it raises ``StaleCursor`` once the state has changed."""
+        return self._machine.open(self._cursors[cursor], list(arguments))
+
+    def clear(self) -> None:
+        """Remove all rows, and what the channels hold."""
+        self._machine.clear()
+
+    def nbytes(self) -> int:
+        """The memory that the state and the channels take."""
+        return self._machine.nbytes()
+
+    def table_stats(self) -> dict[str, tuple[int, int]]:
+        """Of each table, how many rows it has and how many bytes it takes."""
+        return dict(zip(self._tables, self._machine.table_stats(), strict=True))
+
+    @property
+    def steps(self) -> int:
+        """Elementary steps so far: instructions, rows that loops visited, and hash lookups."""
+        return self._machine.steps
+
+    @property
+    def memory_limit(self) -> int | None:
+        """An update that finds more bytes than this in use fails before it begins."""
+        return self._machine.memory_limit
+
+    @memory_limit.setter
+    def memory_limit(self, limit: int | None) -> None:
+        self._machine.memory_limit = limit
+
+    def dump(self, table: str) -> list[tuple[tuple[int, ...], tuple[int, ...], int]]:
+        """A table's rows in their order: key, values, level."""
+        return self._machine.dump(self._tables[table])
+
+    def group(self, table: str, index: int, key: Sequence[int]) -> list[int]:
+        """The numbers of a group's rows in their order."""
+        return self._machine.group(self._tables[table], index, list(key))
+
+    def snapshot(self) -> bytes:
+        """All tables, with the order of their rows and groups; not what the channels hold."""
+        return self._machine.snapshot()
+
+    def restore(self, data: bytes) -> None:
+        """Go back to a snapshot of the same program; ``ValueError``, and nothing changed, if it is damaged or foreign."""
+        self._machine.restore(data)
+
+
+def _numbered(names: Sequence[str]) -> Mapping[str, int]:
+    return {name: i for i, name in enumerate(names)}
+
+
+def _check(failure: tuple[int, str, str] | None) -> None:
+    if failure is not None:
+        update, kind, message = failure
+        raise UpdateFault(f"update {update}: {message}", update=update, kind=kind)

@@ -1,0 +1,397 @@
+"""Random programs and random batches, for comparing the machine with the reference interpreter."""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass, field
+from random import Random
+
+from everview.kernel import Column, Machine, UpdateFault
+from everview.kernel.program import (
+    Call,
+    Compute,
+    Count,
+    Cursor,
+    Each,
+    Emit,
+    Find,
+    GetLevel,
+    If,
+    Insert,
+    Instruction,
+    KeyOf,
+    Lit,
+    Math,
+    Operand,
+    Output,
+    Procedure,
+    Product,
+    Program,
+    Reg,
+    Remove,
+    Scan,
+    SetLevel,
+    Step,
+    Store,
+    Table,
+    Test,
+    Update,
+    ValueOf,
+)
+from everview.kernel.reference import Fault, Reference
+
+WORD = ""
+Frame = dict[Reg, str]
+
+
+@dataclass
+class _Effects:
+    """What a procedure does to tables, callees included."""
+
+    rows: set[str] = field(default_factory=set)
+    anything: set[str] = field(default_factory=set)
+    removes: set[str] = field(default_factory=set)
+
+
+class ProgramMaker:
+    """Writes programs that the verifier accepts; their updates may fault."""
+
+    def __init__(self, random: Random) -> None:
+        self.random = random
+        self.tables = tuple(self._table(i) for i in range(random.randint(1, 3)))
+        self.channels = tuple((f"c{i}", random.randint(0, 4)) for i in range(random.randint(1, 2)))
+        self.done: list[Procedure] = []
+        self.effects: dict[str, _Effects] = {}
+        self.here = _Effects()
+        self.fresh = 0
+        self.in_procedure = True
+        self.extreme = random.choice([0, 0.02, 0.2])  # How often a literal is one that overflows.
+
+    def program(self) -> Program:
+        for i in range(self.random.randint(1, 3)):
+            self._procedure(f"p{i}")
+        self.in_procedure = False
+        cursors = tuple(self._cursor(i) for i in range(2))
+        return Program(self.tables, self.channels, tuple(self.done), cursors)
+
+    def _table(self, i: int) -> Table:
+        key = tuple(f"k{c}" for c in range(self.random.choice([0, 1, 1, 2, 2, 3])))
+        values = tuple(f"v{c}" for c in range(self.random.randint(0, 2)))
+        columns = range(len(key))
+        indexes = tuple(
+            tuple(self.random.sample(columns, self.random.randint(0, len(key))))
+            for _ in range(self.random.randint(0, 3))
+        )
+        return Table(f"t{i}", key, values, indexes)
+
+    def _procedure(self, name: str) -> None:
+        self.here = self.effects[name] = _Effects()
+        parameters = tuple(Reg(f"a{i}") for i in range(self.random.randint(1, 3)))
+        frame = dict.fromkeys(parameters, WORD)
+        first = [self._upsert(frame, set(), set(), 3) for _ in range(self.random.randint(0, 2))]
+        body = self._block(frame, set(), set(), 0)
+        self.done.append(Procedure(name, parameters, (*(i for i in first if i is not None), *body)))
+
+    def _cursor(self, i: int) -> Cursor:
+        parameters = tuple(Reg(f"a{j}") for j in range(self.random.randint(0, 1)))
+        frame: Frame = dict.fromkeys(parameters, WORD)
+        steps = []
+        indexed = [t for t in self.tables if t.indexes]
+        for _ in range(self.random.randint(0, 3) if indexed else 0):
+            table = self.random.choice(indexed)
+            index = self.random.randrange(len(table.indexes))
+            row = self._new("r")
+            key = self._operands(len(table.indexes[index]), frame)
+            steps.append(Step(row, table.name, index, key, self.random.randint(0, 2)))
+            frame[row] = table.name
+        outputs = tuple(self._output(frame) for _ in range(self.random.randint(1, 3)))
+        return Cursor(f"q{i}", parameters, tuple(steps), outputs)
+
+    def _new(self, prefix: str) -> Reg:
+        self.fresh += 1
+        return Reg(f"{prefix}{self.fresh}")
+
+    def _block(self, frame: Frame, walked: set[str], scanned: set[str], depth: int) -> tuple[Instruction, ...]:
+        frame_here = dict(frame)
+        size = self.random.randint(1, 5 if depth == 0 else 3)
+        found = [self._instruction(frame_here, walked, scanned, depth) for _ in range(size)]
+        frame.clear()
+        frame.update(frame_here)
+        return tuple(i for i in found if i is not None)
+
+    def _operand(self, frame: Frame) -> Operand:
+        choices: list[Operand] = [r for r, kind in frame.items() if kind == WORD]
+        for row, kind in frame.items():
+            if kind != WORD:
+                table = next(t for t in self.tables if t.name == kind)
+                choices += [KeyOf(row, kind, c) for c in range(len(table.key))]
+                choices += [ValueOf(row, kind, c) for c in range(len(table.values))]
+        chance = self.random.random()
+        if not choices or chance < 0.15:
+            return Lit(self.random.choice([-1, 0, 1, 2, 3]))
+        if chance < 0.15 + self.extreme:
+            return Lit(self.random.choice([2**62, -(2**63), 2**63 - 1]))
+        if chance > 0.95 and self.in_procedure:
+            return Update()
+        return self.random.choice(choices)
+
+    def _operands(self, count: int, frame: Frame) -> tuple[Operand, ...]:
+        return tuple(self._operand(frame) for _ in range(count))
+
+    def _output(self, frame: Frame) -> Output:
+        if self.random.random() < 0.5:
+            return self._operand(frame)
+        return Product(self._operands(self.random.randint(0, 3), frame))
+
+    def _row(self, frame: Frame, forbidden: set[str]) -> tuple[Reg, Table] | None:
+        rows = [(r, kind) for r, kind in frame.items() if kind != WORD and kind not in forbidden]
+        if not rows:
+            return None
+        row, kind = self.random.choice(rows)
+        return row, next(t for t in self.tables if t.name == kind)
+
+    def _instruction(self, frame: Frame, walked: set[str], scanned: set[str], depth: int) -> Instruction | None:
+        kinds = ["compute", "store", "level", "level", "level?", "count", "emit", "remove", "call"]
+        if depth < 4:
+            kinds += ["upsert", "upsert", "upsert", "find", "if", "each", "scan", "nest", "nest"]
+        maker = getattr(self, "_" + {"level?": "get_level"}.get(kind := self.random.choice(kinds), kind))
+        result = maker(frame, walked, scanned, depth)
+        assert result is None or not isinstance(result, tuple)
+        return result
+
+    def _compute(self, frame: Frame, *_: object) -> Instruction:
+        left, right = self._operands(2, frame)
+        target = self.random.choice([self._new("x"), *(r for r, kind in frame.items() if kind == WORD)])
+        frame[target] = WORD
+        return Compute(target, self.random.choice(list(Math)), left, right)
+
+    def _store(self, frame: Frame, _walked: set[str], scanned: set[str], _depth: int) -> Instruction | None:
+        found = self._row(frame, scanned)
+        if found is None or not found[1].values:
+            return None
+        row, table = found
+        self.here.anything.add(table.name)
+        return Store(row, table.name, self.random.randrange(len(table.values)), self._operand(frame))
+
+    def _level(self, frame: Frame, _walked: set[str], scanned: set[str], _depth: int) -> Instruction | None:
+        found = self._row(frame, scanned)
+        if found is None:
+            return None
+        self.here.anything.add(found[1].name)
+        return SetLevel(found[0], found[1].name, self.random.randint(0, 2))
+
+    def _get_level(self, frame: Frame, *_: object) -> Instruction | None:
+        found = self._row(frame, set())
+        if found is None:
+            return None
+        target = self._new("x")
+        frame[target] = WORD
+        return GetLevel(target, found[0], found[1].name)
+
+    def _count(self, frame: Frame, *_: object) -> Instruction | None:
+        loop = self._loop(frame)
+        if loop is None:
+            return None
+        target = self._new("x")
+        frame[target] = WORD
+        return Count(target, *loop)
+
+    def _emit(self, frame: Frame, *_: object) -> Instruction:
+        name, width = self.random.choice(self.channels)
+        return Emit(name, tuple(self._output(frame) for _ in range(width)))
+
+    def _remove(self, frame: Frame, walked: set[str], scanned: set[str], _depth: int) -> Instruction | None:
+        found = self._row(frame, walked | scanned)
+        if found is None:
+            return None
+        row, table = found
+        for effects in (self.here.rows, self.here.anything, self.here.removes):
+            effects.add(table.name)
+        self._void(frame, {table.name})
+        return Remove(row, table.name)
+
+    def _void(self, frame: Frame, tables: set[str]) -> None:
+        for register in [r for r, kind in frame.items() if kind in tables]:
+            del frame[register]
+
+    def _call(self, frame: Frame, walked: set[str], scanned: set[str], _depth: int) -> Instruction | None:
+        allowed = [
+            p
+            for p in self.done
+            if not (self.effects[p.name].rows & walked) and not (self.effects[p.name].anything & scanned)
+        ]
+        if not allowed:
+            return None
+        callee = self.random.choice(allowed)
+        effects = self.effects[callee.name]
+        arguments = self._operands(len(callee.parameters), frame)
+        self._void(frame, effects.removes)
+        self.here.rows |= effects.rows
+        self.here.anything |= effects.anything
+        self.here.removes |= effects.removes
+        return Call(callee.name, arguments)
+
+    def _upsert(self, frame: Frame, walked: set[str], scanned: set[str], depth: int) -> Instruction | None:
+        tables = [t for t in self.tables if t.name not in walked | scanned]
+        if not tables:
+            return None
+        table = self.random.choice(tables)
+        key = self._operands(len(table.key), frame)
+        row = self._new("r")
+        self.here.rows.add(table.name)
+        self.here.anything.add(table.name)
+        if self.random.random() < 0.05:
+            frame[row] = table.name
+            return Insert(row, table.name, key)
+        one, other = {**frame, row: table.name}, {**frame, row: table.name}
+        found = self._block(one, walked, scanned, depth + 1) if self.random.random() < 0.5 else ()
+        missing = self._block(other, walked, scanned, depth + 1) if self.random.random() < 0.5 else ()
+        self._merge(frame, one, other)
+        return Find(row, table.name, key, found, (Insert(row, table.name, key), *missing))
+
+    def _find(self, frame: Frame, walked: set[str], scanned: set[str], depth: int) -> Instruction:
+        table = self.random.choice(self.tables)
+        key = self._operands(len(table.key), frame)
+        row = self._new("r")
+        one, other = {**frame, row: table.name}, dict(frame)
+        found = self._block(one, walked, scanned, depth + 1)
+        missing = self._block(other, walked, scanned, depth + 1)
+        self._merge(frame, one, other)
+        return Find(row, table.name, key, found, missing)
+
+    def _if(self, frame: Frame, walked: set[str], scanned: set[str], depth: int) -> Instruction:
+        left, right = self._operands(2, frame)
+        one, other = dict(frame), dict(frame)
+        then = self._block(one, walked, scanned, depth + 1)
+        otherwise = self._block(other, walked, scanned, depth + 1) if self.random.random() < 0.5 else ()
+        self._merge(frame, one, other)
+        return If(self.random.choice(list(Test)), left, right, then, otherwise)
+
+    def _merge(self, frame: Frame, one: Frame, other: Frame) -> None:
+        both = {r: kind for r, kind in one.items() if other.get(r) == kind}
+        frame.clear()
+        frame.update(both)
+
+    def _loop(self, frame: Frame) -> tuple[str, int, tuple[Operand, ...], int] | None:
+        indexed = [t for t in self.tables if t.indexes]
+        if not indexed:
+            return None
+        table = self.random.choice(indexed)
+        index = self.random.randrange(len(table.indexes))
+        key = self._operands(len(table.indexes[index]), frame)
+        return table.name, index, key, self.random.choice([0, 0, 1, 2])
+
+    def _each(self, frame: Frame, walked: set[str], scanned: set[str], depth: int) -> Instruction | None:
+        loop = self._loop(frame)
+        if loop is None:
+            return None
+        row = self._new("r")
+        return Each(row, *loop, self._body(frame, row, loop[0], walked, scanned, depth))
+
+    def _scan(self, frame: Frame, walked: set[str], scanned: set[str], depth: int) -> Instruction | None:
+        loop = self._loop(frame)
+        if loop is None:
+            return None
+        row = self._new("r")
+        return Scan(row, *loop, self._body(frame, row, loop[0], walked, scanned | {loop[0]}, depth))
+
+    def _body(
+        self, frame: Frame, row: Reg, table: str, walked: set[str], scanned: set[str], depth: int
+    ) -> tuple[Instruction, ...]:
+        """A loop's body; what it removes is void from the second time round, so from the start, and after it."""
+        outer = self.here
+        removed: set[str] = set()
+        while True:
+            self.here = _Effects()
+            self._void(frame, removed)
+            body = self._block({**frame, row: table}, walked | {table}, scanned, depth + 1)
+            if self.here.removes <= removed:
+                break
+            removed |= self.here.removes
+        outer.rows |= self.here.rows
+        outer.anything |= self.here.anything
+        outer.removes |= self.here.removes
+        self.here = outer
+        return body
+
+    def _nest(self, frame: Frame, *_: object) -> Instruction | None:
+        inside = dict(frame)
+        loops = []
+        for _ in range(self.random.randint(1, 3)):
+            loop = self._loop(inside)
+            if loop is None:
+                return None
+            row = self._new("r")
+            inside[row] = loop[0]
+            loops.append((row, loop))
+        body: tuple[Instruction, ...] = (self._emit(inside),)
+        for row, loop in reversed(loops):
+            body = (Scan(row, *loop, body),)
+        return body[0]
+
+
+def words(values: list[int]) -> array[int]:
+    return array("q", values)
+
+
+class Pair:
+    """The machine and the reference side by side: every call is made on both, and both must agree on everything."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.machine = Machine(program)
+        self.reference = Reference(program)
+
+    def apply(self, procedure: str, columns: list[list[int]], first_update: int = 0) -> str | None:
+        """Run a batch on both; gives the kind of fault, if there was one, and how the tables stand."""
+        fault = None
+        try:
+            self.reference.apply(procedure, columns, first_update=first_update)
+        except Fault as raised:
+            fault = (raised.kind, raised.update)
+        seen = None
+        try:
+            self.machine.apply(procedure, [words(c) for c in columns], first_update=first_update)
+        except UpdateFault as raised:
+            seen = (raised.kind, raised.update)
+        assert seen == fault
+        self.check()
+        return fault[0] if fault else None
+
+    def check(self, machine: Machine | None = None) -> None:
+        machine = machine or self.machine
+        for table in self.program.tables:
+            rows = self.reference.dump(table.name)
+            assert machine.dump(table.name) == rows
+            for number, columns in enumerate(table.indexes):
+                keys = {tuple(key[c] for c in columns) for key, _, _ in rows}
+                for key in keys | {(77,) * len(columns)}:
+                    assert machine.group(table.name, number, key) == self.reference.group(table.name, number, key)
+
+    def check_channels(self) -> None:
+        for name, _ in self.program.channels:
+            rows = len(self.reference._channels[name])
+            assert self.machine.pending(name) == rows
+            assert [list(memoryview(c)) for c in self.machine.take(name)] == self.reference.take(name)
+
+    def check_cursors(self, random: Random) -> None:
+        for cursor in self.program.cursors:
+            arguments = [random.randint(0, 3) for _ in cursor.parameters]
+            try:
+                expected = self.reference.rows(cursor.name, arguments)
+            except Fault:
+                continue
+            opened = self.machine.open(cursor.name, arguments)
+            rows: list[tuple[int, ...]] = []
+            while batch := _rows(opened.fetch(4)):
+                assert len(batch) <= 4
+                rows += batch
+            assert rows == expected
+            skipping = self.machine.open(cursor.name, arguments)
+            first = random.randint(0, len(expected) + 1)
+            assert skipping.skip(first) == min(first, len(expected))
+            assert _rows(skipping.fetch(10**6)) == expected[first:]
+
+
+def _rows(columns: list[Column]) -> list[tuple[int, ...]]:
+    return list(zip(*(memoryview(c) for c in columns), strict=True))

@@ -1,0 +1,52 @@
+"""Random programs: the machine does to the letter what the reference interpreter does."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from everview.kernel import Machine
+from everview.kernel.verifier import verify
+from tests.kernel.programs import Pair, ProgramMaker
+
+
+def run(seed: int) -> Counter[str]:
+    random = Random(seed)
+    program = ProgramMaker(random).program()
+    verify(program)
+    pair = Pair(program)
+    seen: Counter[str] = Counter()
+    for _ in range(random.randint(1, 12)):
+        procedure = random.choice(program.procedures)
+        size = random.randint(0, 12)
+        spread = random.choice([1, 3, 6])
+        columns = [[random.randint(0, spread) for _ in range(size)] for _ in procedure.parameters]
+        seen[str(pair.apply(procedure.name, columns, random.randint(0, 3)))] += 1
+        if random.random() < 0.5:
+            pair.check_channels()
+        pair.check_cursors(random)
+        if random.random() < 0.2:
+            data = pair.machine.snapshot()
+            pair.machine = Machine(program)
+            pair.machine.restore(data)
+            pair.check()
+            assert pair.machine.snapshot() == data
+            for name, _ in program.channels:
+                pair.reference.take(name)
+    pair.check_channels()
+    seen["rows"] += sum(len(pair.reference.dump(t.name)) for t in program.tables)
+    return seen
+
+
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.integers(0, 2**40))
+def test_machine_and_reference_agree(seed: int) -> None:
+    run(seed)
+
+
+def test_the_random_programs_do_something() -> None:
+    seen = sum((run(seed) for seed in range(60)), Counter())
+    assert min(seen["None"], seen["overflow"], seen["program"], seen["rows"]) > 10, seen

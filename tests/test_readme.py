@@ -1,0 +1,93 @@
+"""The README's examples are run, and print what it says; docs/sql.md refuses what it says."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import everview as ev
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+SQL_PAGE = (ROOT / "docs" / "sql.md").read_text(encoding="utf-8")
+REFUSED = re.findall(r"(?m)^\| `([^`]+)` \| `([^`]+)` \|", SQL_PAGE.partition("## Refused")[2].partition("\n## ")[0])
+TABLES = "CREATE TABLE r (a INT, b INT, s STRING, d DATE); CREATE TABLE t (b INT, c INT)"
+
+
+def fenced(language: str) -> list[str]:
+    return re.findall(rf"(?ms)^```{language}\n(.*?)^```$", README)
+
+
+def run(command: list[str]) -> str:
+    done = subprocess.run(
+        command,
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        encoding="utf-8",
+        check=False,
+    )
+    return done.stdout
+
+
+def sessions() -> list[tuple[str, str]]:
+    """Every command of a console block with the output that follows it."""
+    found: list[tuple[str, str]] = []
+    for block in fenced("console"):
+        for session in re.split(r"(?m)^\$ ", block)[1:]:
+            lines = session.splitlines(keepends=True)
+            size = 1 + next((i for i, line in enumerate(lines[1:]) if not line.startswith("> ")), len(lines) - 1)
+            command = lines[0] + "".join(line[2:] for line in lines[1:size])
+            found.append((command.replace("\\\n", ""), "".join(lines[size:])))
+    return found
+
+
+@pytest.mark.parametrize(("command", "output"), sessions())
+def test_console(command: str, output: str) -> None:
+    program, *arguments = shlex.split(command)
+    assert program == "everview"
+    assert run([sys.executable, "-m", "everview", *arguments]) == output
+
+
+@pytest.mark.parametrize(("code", "output"), re.findall(r"(?ms)^```python\n(.*?)^```\n+```text\n(.*?)^```$", README))
+def test_python(code: str, output: str) -> None:
+    assert run([sys.executable, "-c", code]) == output
+
+
+def test_every_python_block_says_what_it_prints() -> None:
+    assert len(fenced("python")) == len(fenced("text")) >= 1
+    assert len(sessions()) >= 2
+
+
+def test_make_targets_exist() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    named = re.findall(r"(?m)^make (\w+)", "\n".join(fenced("sh")))
+    assert {"demo", "test"} <= set(named)
+    for target in named:
+        assert f"\n{target}:" in makefile
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))], ids=lambda p: p.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
+        if "://" not in target:
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+@pytest.mark.parametrize(("sql", "construct"), REFUSED)
+def test_refused_sql(sql: str, construct: str) -> None:
+    with pytest.raises(ev.errors.UnsupportedError) as refused:
+        ev.explain(sql, TABLES)
+    assert refused.value.construct == construct
+    assert refused.value.position is not None
+    assert refused.value.hint
+
+
+def test_the_refused_table_is_read() -> None:
+    assert len(REFUSED) >= 30
