@@ -207,7 +207,7 @@ def _planned(name: str, verdict: Explanation) -> list[str]:
 def _cost(bound: Bound) -> str:
     """The bound with the short words of its caveat."""
     known = ("amortised", "per derivation", "per candidate", "per group")
-    return " ".join([bound.short, *(word for word in known if word in bound.caveat)])
+    return " ".join([bound.short, *(word for word in known if any(word in c for c in bound.caveats))])
 
 
 def _refused(name: str, error: ev.errors.UnsupportedError) -> list[str]:

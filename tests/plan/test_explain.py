@@ -467,68 +467,54 @@ def test_trees_are_counted_up_to_a_limit() -> None:
 # --- verdicts that say too much, each with why it cannot be true ------------------------------------------------------
 
 
-@pytest.mark.xfail(reason="MIN and MAX take O(|Δ| log N) an update, which is not constant")
 def test_min_and_max_are_not_constant() -> None:
     assert verdict("SELECT b, MAX(x) AS hi FROM r GROUP BY b")["constant_update_for"] == []
 
 
-@pytest.mark.xfail(reason="one row of s brings or takes every x of its b: each must be counted")
 def test_count_distinct_pays_for_its_values() -> None:
     assert "Δ" in verdict(f"SELECT s.b, COUNT(DISTINCT r.x) AS n {TWO_PATH} GROUP BY s.b")["bounds"]["update"]
 
 
-@pytest.mark.xfail(reason="one row of r meets every y of its b, and each product is summed up by an operator")
 def test_a_sum_over_several_tables_pays_for_its_rows() -> None:
     assert "Δ" in verdict(f"SELECT r.b, SUM(r.x * s.y) AS n {TWO_PATH} GROUP BY r.b")["bounds"]["update"]
 
 
-@pytest.mark.xfail(reason="the values are listed, and one row of s brings or takes every x of its b")
 def test_a_sum_of_doubles_pays_for_its_values() -> None:
     assert "Δ" in verdict(f"SELECT s.b, SUM(CAST(r.x AS DOUBLE)) AS n {TWO_PATH} GROUP BY s.b")["bounds"]["update"]
 
 
-@pytest.mark.xfail(reason="groups that fail HAVING are passed over one by one when the result is listed")
 def test_having_is_checked_on_each_group() -> None:
     assert verdict("SELECT b, COUNT(*) AS n FROM r GROUP BY b HAVING COUNT(*) > 9")["bounds"]["delay"] != "O(1)"
 
 
-@pytest.mark.xfail(reason="constant delay after a linear build is what the hardness line says cannot be")
 def test_a_folded_projection_is_not_built_in_linear_time() -> None:
     assert verdict(QUERIES["projected_distinct"])["bounds"]["preprocessing"] != "O(N)"
 
 
-@pytest.mark.xfail(reason="both sides can be large and equal: the result is then empty, their counts are not")
 def test_except_keeps_both_sides() -> None:
     sql = "SELECT r.a, t.d FROM r, t EXCEPT SELECT s.b, u.e FROM s, u"
     assert verdict(sql)["bounds"]["space"] != "O(N + |Q|)"
 
 
-@pytest.mark.xfail(reason="update O(1) and delay O(1) a copy are reached: the theorem is about distinct rows")
 def test_a_bag_is_not_said_to_be_impossible() -> None:
     said = verdict(QUERIES["projected_bag"])["lower_bound"]
     assert said is not None
     assert "distinct" in said
 
 
-@pytest.mark.xfail(reason="b is a key of the stage, and the theorem takes any relation")
 def test_no_lower_bound_over_a_grouped_stage() -> None:
     assert verdict(QUERIES["stage"])["lower_bound"].startswith("none known")
 
 
-@pytest.mark.xfail(reason="the stage reads r as well, so this is a self-join")
 def test_no_lower_bound_over_a_stage_on_the_same_table() -> None:
     assert verdict("SELECT a FROM r WHERE b IN (SELECT a FROM r)")["lower_bound"].startswith("none known")
 
 
-@pytest.mark.xfail(
-    reason="every change of hop is an update of loop, and one change of follows changes hop in many rows"
-)
 def test_a_view_over_a_view_pays_for_its_changes() -> None:
     loop = ev.explain_all("hop(a, c) :- follows(a, b), follows(b, c).\nloop(a) :- hop(a, a).")[1]
     assert "hop" in loop.to_dict()["bounds"]["update"]
 
 
-@pytest.mark.xfail(reason="with one output variable the delay at ε = 1/2 is N, and only weakly optimal")
 def test_a_projected_triangle_has_its_delay() -> None:
     reasons = {s["strategy"]: s["reason"] for s in verdict("q(a) :- r(a, b), s(b, c), t(c, a).")["strategies"]}
     assert "delay" in reasons["ivm-eps-triangle"]

@@ -87,7 +87,9 @@ class Database:
     def _filled(self, view: ViewDefinition) -> ViewRuntime:
         """A new view, with everything that its tables and views hold already."""
         schema = Schema(tuple(t.schema for t in self._tables.values()))
-        runtime = ViewRuntime(plan_view(view, schema), self._relations(), self._dictionary)
+        runtime = ViewRuntime(
+            plan_view(view, schema, views=frozenset(self._views)), self._relations(), self._dictionary
+        )
         for name in sorted(runtime.reads):
             for rows in self._rows_of(name):
                 runtime.process(self._changes(name, rows), Journal())

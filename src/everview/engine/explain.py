@@ -55,11 +55,12 @@ def explain_all(
         tables, views = parse_script(text, tables or Schema())
     if not views:
         raise QueryError("there is no view to explain", hint="give a SELECT, a CREATE MATERIALIZED VIEW or a rule")
-    return [_explained(view, tables, updates) for view in views]
+    names = frozenset(v.name for v in views)
+    return [_explained(view, tables, updates, names - {view.name}) for view in views]
 
 
-def _explained(view: View, schema: Schema, updates: Mapping[str, float] | None) -> Explanation:
-    return Explanation(plan_view(view, schema, updates))
+def _explained(view: View, schema: Schema, updates: Mapping[str, float] | None, views: frozenset[str]) -> Explanation:
+    return Explanation(plan_view(view, schema, updates, views))
 
 
 def is_rules(text: str) -> bool:

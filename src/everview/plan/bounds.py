@@ -13,17 +13,17 @@ from functools import reduce
 
 @dataclass(frozen=True)
 class Bound:
-    """A sum of terms and, ``caveat``, what it does not say by itself (amortised, per candidate, …).
+    """A sum of terms and, ``caveats``, what it does not say by itself (amortised, per candidate, …).
 
     ``exponent`` is the worst power of N, by which bounds are compared; ``terms`` is how it is written.
     """
 
     terms: tuple[str, ...]
     exponent: Fraction = Fraction(0)
-    caveat: str = ""
+    caveats: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return self.short + (f", {self.caveat}" if self.caveat else "")
+        return ", ".join((self.short, *self.caveats))
 
     @property
     def short(self) -> str:
@@ -41,20 +41,18 @@ class Bound:
         if len(terms) > 1 and self.exponent != other.exponent and max(self, other, key=lambda b: b.exponent).is_power:
             smaller = min(self, other, key=lambda b: b.exponent)
             terms = tuple(t for t in terms if t not in smaller.terms or not smaller.is_power)
-        caveats = dict.fromkeys(c for c in (self.caveat, other.caveat) if c)
-        return Bound(terms, max(self.exponent, other.exponent), ", ".join(caveats))
+        caveats = tuple(dict.fromkeys((*self.caveats, *other.caveats)))
+        return Bound(terms, max(self.exponent, other.exponent), caveats)
 
 
 CONSTANT = Bound(())
 LINEAR = Bound(("N",), Fraction(1))
-ENCLOSURE = Bound(("λ",), Fraction(1), "amortised, at most O(N)")
+ENCLOSURE = Bound(("λ",), Fraction(1), ("amortised", "at most O(N)"))
 
 
-def power(exponent: Fraction, caveat: str = "") -> Bound:
+def power(exponent: Fraction) -> Bound:
     """N to some power; to the power 0 it is constant."""
-    if exponent == 0:
-        return Bound((), Fraction(0), caveat)
-    return Bound((power_of_n(exponent),), exponent, caveat)
+    return CONSTANT if exponent == 0 else Bound((power_of_n(exponent),), exponent)
 
 
 def power_of_n(exponent: Fraction) -> str:

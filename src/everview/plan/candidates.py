@@ -102,7 +102,12 @@ def _triangle(plan: CorePlan) -> Candidate:
     if shape is None:
         return Candidate(name, False, False, "the query is no triangle and no Loomis-Whitney query")
     what = "a triangle" if shape == 3 else f"a Loomis-Whitney query of degree {shape}"
-    return _not_built(name, f"{what}: update {power_of_n(Fraction(1, 2))} at ε = 1/2, which is optimal under OMv")
+    half = power_of_n(Fraction(1, 2))
+    shown = len(plan.query.free & frozenset(v for v, atoms in plan.query.atoms_of.items() if len(atoms) > 1))
+    if shown in (0, shape):
+        return _not_built(name, f"{what}: update {half} and delay O(1) at ε = 1/2, which is optimal under OMv")
+    delay = power_of_n(min(Fraction(1), Fraction(shape - shown, 2)))
+    return _not_built(name, f"{what}: update {half} and delay {delay} at ε = 1/2, which cannot both be less under OMv")
 
 
 def loomis_whitney_degree(query: ConjunctiveQuery) -> int | None:

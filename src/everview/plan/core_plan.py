@@ -89,8 +89,14 @@ class CorePlan:
 
     @property
     def folds_rows(self) -> bool:
-        """True if those must be folded into one when they change: the result is a set, or groups."""
-        return self.merges_rows and (self.is_distinct or self.core.grouped)
+        """True if its changes are folded into rows that are kept: groups, or distinct rows with several derivations."""
+        return self.core.grouped or (self.merges_rows and self.is_distinct)
+
+    @cached_property
+    def changes_one_row(self) -> bool:
+        """True if an update changes at most one row of what is maintained: every node shown has all of the output."""
+        free = self.tree.free
+        return not self.weights_travel and all(n.attributes & free == free for n in self.tree.connex)
 
     @property
     def reduction(self) -> str:
@@ -124,7 +130,9 @@ class CorePlan:
     @property
     def constant_update_for(self) -> tuple[str, ...]:
         """The kinds of update sequences on which an update takes constant (amortised) time (crown.md 1)."""
-        if self.decomposition or self.folds_rows or self.weights_travel:
+        if self.decomposition or self.weights_travel or self.core.keeps_values:
+            return ()
+        if self.folds_rows and not self.changes_one_row:
             return ()
         if self.height <= 1:
             return ("any", "fifo", "insert_only")
@@ -134,26 +142,36 @@ class CorePlan:
     def bounds(self) -> Bounds:
         """What maintaining this core costs."""
         size = max(_size(self.query, r) for r in self.relations)
-        update, delay = self._update(), CONSTANT
-        space = LINEAR if size == 1 else power(size)
+        build = LINEAR if size == 1 else power(size)
+        update, delay, space = self._update(), CONSTANT, build
         if self.weights_travel:
-            update = update.plus(Bound(("|Δw|",), Fraction(1), "Δw the stored rows whose weight changes"))
+            update = update.plus(Bound(("|Δw|",), Fraction(1), ("Δw the stored rows whose weight changes",)))
         if self.folds_rows:
-            update = update.plus(Bound(("|Δ⁺|",), Fraction(1), f"Δ⁺ the change before {names(self.added)} goes"))
+            update = update.plus(self._fold_cost())
+            build = build.plus(self._kept_rows("|Q⁺|" if self.merges_rows else "|Q|", self.tree.free))
+            space = space.plus(self._kept_rows("|Q|", self.tree.free if self.core.keeps_values else self.query.free))
         elif self.merges_rows:
-            delay = Bound((), Fraction(1), f"per derivation ({names(self.added)} projected away)")
+            delay = Bound((), Fraction(1), (f"per derivation ({names(self.added)} projected away)",))
         if self.residual:
-            delay = delay.plus(Bound((), Fraction(1), f"per candidate ({_all(self.residual)} checked on each)"))
-        if self.core.keeps_values:
-            values = self._result_size()
-            update = update.plus(Bound(("|Δ| log N",), Fraction(0)))
-            space = space.plus(power(values)) if values > 1 else space
-        elif self.folds_rows:
-            space = space.plus(Bound(("|Q|",), self._result_size()))
-        return Bounds(LINEAR if size == 1 else power(size), update, delay, space)
+            delay = delay.plus(Bound((), Fraction(1), (f"per candidate ({_all(self.residual)} checked on each)",)))
+        if self.core.filtered:
+            delay = delay.plus(Bound((), Fraction(1), ("per group (HAVING checked on each)",)))
+        return Bounds(build, update, delay, space)
 
-    def _result_size(self) -> Fraction:
-        return max(Fraction(1), fractional_cover_number(self.query.edges, self.query.free))
+    def _fold_cost(self) -> Bound:
+        """Each changed row is folded in: MIN and MAX keep values in order."""
+        if self.merges_rows:
+            changed = Bound(("|Δ⁺|",), Fraction(1), (f"Δ⁺ the change before {names(self.added)} goes",))
+        else:
+            changed = CONSTANT if self.changes_one_row else Bound(("|Δ|",), Fraction(1))
+        if not self.core.keeps_values:
+            return changed
+        return Bound(tuple(f"{t} log N" for t in changed.terms) or ("log N",), changed.exponent, changed.caveats)
+
+    def _kept_rows(self, name: str, free: Edge) -> Bound:
+        """The rows that a fold keeps; no more than are stored where one relation has all their columns."""
+        size = fractional_cover_number(self.query.edges, free & self.query.variables)
+        return CONSTANT if size <= 1 else Bound((name,), size)
 
     def _update(self) -> Bound:
         """Bags change by their delta join, and every relation above one is touched once a change at most."""
@@ -220,17 +238,23 @@ def plan_core(core: Core, statistics: Mapping[str, float] | None = None) -> Core
         remarks.append("the search for the best tree was cut: the best found so far is used")
     cut = extra.cut or choice.cut or bool(decomposition and not decomposition.exact)
     return CorePlan(
-        core, classification, relations, choice.tree, filters, residual, free - query.free, wanted - query.free, decomposition,
-        updates, cut, tuple(remarks),
+        core, classification, relations, choice.tree, filters, residual, free - query.free, wanted - query.free, 
+        decomposition, updates, cut, tuple(remarks),
     )  # fmt: skip
 
 
 def _decomposition(query: ConjunctiveQuery) -> Decomposition:
-    """Bags that keep the output together where that costs no width, else bags of least width."""
-    least = decompose(query.edges)
+    """Bags that keep the output together where that costs no width, else bags of least width.
+
+    Columns that nothing else mentions play no part: with them, an atom inside a bag would look like one beside it.
+    """
+    joined = frozenset(v for v, atoms in query.atoms_of.items() if len(atoms) > 1)
+    relevant = joined | query.free | frozenset(v for p in query.predicates for v in p.variables)
+    edges = [e & relevant for e in query.edges]
+    least = decompose(edges)
     if is_free_connex([b.variables for b in least.bags], query.free):
         return least
-    together = decompose(query.edges, query.free)
+    together = decompose(edges, query.free)
     same = (together.width, together.fractional_width) <= (least.width, least.fractional_width)
     return together if same else least
 

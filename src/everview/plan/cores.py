@@ -29,7 +29,9 @@ class Core:
     keeps_values: bool = False
     """True if an operator keeps every (group, value) pair: MIN and MAX."""
     grouped: bool = False
-    """True if its rows are groups: several maintained rows of one group must be folded before they are shown."""
+    """True if its rows are folded into groups, which are kept."""
+    filtered: bool = False
+    """True if groups are dropped when they are listed: HAVING."""
 
 
 def cores_of(block: Block, name: str) -> tuple[Core, ...]:
@@ -73,7 +75,7 @@ def _grouped(block: Block, name: str) -> tuple[Core, ...]:
     extra = _variables([a.argument for a in spread if a.argument], apart_from=keys)
     own = [f"sum up {a} over several tables' columns" for a in spread]
     result = _query(block, (*keys, *extra), Semantics.BAG, name)
-    cores = [Core("result", result, (*own, *after), summed, grouped=True)]
+    cores = [Core("result", result, (*own, *after), summed, grouped=True, filtered=grouping.having is not None)]
     for aggregate in grouping.aggregates:
         if aggregate not in summed:
             cores.append(_listing_core(block, aggregate, keys, name))

@@ -44,7 +44,7 @@ class Explanation:
     @cached_property
     def lower_bound(self) -> str | None:
         """Why nothing better is possible, for the core that gives the rows; None where constant time is reached."""
-        said = lower_bound(self.plan.main.classification, self.plan.constraints)
+        said = lower_bound(self.plan.main, self.plan.constraints, self.plan.derived)
         if said is None and "any" not in self.plan.constant_update_for:
             return "none known: the rows come from a q-hierarchical query, the cost from what is done with them"
         return said
@@ -57,7 +57,7 @@ class Explanation:
             found += part.remarks
         for core in self.plan.cores:
             found += core.remarks
-        if len(self.plan.cores) == 1:
+        if len(self.plan.cores) == 1 and "any" not in self.plan.constant_update_for:
             found += repairs(self.plan.main.classification, self.plan.constraints)
         return tuple(dict.fromkeys(found))
 
@@ -130,7 +130,7 @@ class Explanation:
             "search_cut": core.cut,
             "bounds": core.bounds.to_dict(),
             "constant_update_for": list(core.constant_update_for),
-            "lower_bound": lower_bound(verdict, self.plan.constraints),
+            "lower_bound": lower_bound(core, self.plan.constraints, self.plan.derived),
             "tasks": {name: t.to_dict() for name, t in self.tasks(core).items()},
             "strategies": [c.to_dict() for c in self.candidates(core)],
         }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from everview.plan.core_plan import CorePlan
 from everview.query.classify import Classification
 from everview.query.conjunctive import ConjunctiveQuery, Semantics
 from everview.query.constraints import Constraints
@@ -72,18 +73,28 @@ def _crosses(query: ConjunctiveQuery) -> bool:
     return any(not any(p.variables <= e for e in query.edges) for p in query.predicates)
 
 
-def lower_bound(verdict: Classification, constraints: Constraints) -> str | None:
-    """The strongest statement on update time and delay that is known, or None where constant time is reached."""
-    if verdict.q_hierarchical and not _crosses(verdict.core):
-        return None
+def lower_bound(plan: CorePlan, constraints: Constraints, derived: frozenset[str]) -> str | None:
+    """The strongest statement on update time and delay that is known, or None where constant time is reached.
+
+    ``derived`` names the relations that are views or stages: they have keys, or read the same tables again.
+    """
+    verdict = plan.classification
     query = verdict.core
+    if "any" in plan.constant_update_for and not plan.merges_rows and not _crosses(query):
+        return None
+    if any(a.relation in derived for a in query.atoms):
+        return "none known: the theorems do not cover queries over other views"
     if not constraints.about(query).only_small_domains:
         return "none known: the theorems do not cover queries over keys and foreign keys"
     if _crosses(query):
         return "none known: the theorems do not cover conditions across relations"
+    if verdict.q_hierarchical:
+        return "none known: the query is q-hierarchical, what costs more is what follows it"
     if not query.is_self_join_free:
         return "none known for listing: the theorem needs a query without self-joins"
     said = f"update time and delay cannot both be O(N^(1/2−γ)) for any γ > 0, unless {OMV} fails"
+    if query.semantics is Semantics.BAG and plan.merges_rows and not plan.folds_rows:
+        said = f"to list distinct rows, {said}"
     if _is_double_ended_path(query):
         said += "; not even over FIFO updates (Theorem 6.2)"
     if verdict.acyclic and not verdict.free_connex:

@@ -21,10 +21,11 @@ def repairs(verdict: Classification, constraints: Constraints) -> tuple[str, ...
         return ()
     query = verdict.core
     found = list(_by_constraints(query, constraints.about(query)))
-    outputs = _smallest(query.bound, lambda vs: query.with_head((*query.head, *vs)))
+    joined = frozenset(v for v, atoms in query.atoms_of.items() if len(atoms) > 1)  # only these can be in the way
+    outputs = _smallest(query.bound & joined, lambda vs: query.with_head((*query.head, *vs)))
     if outputs:
         found.append(f"output {names(outputs)} as well, and every update takes constant time")
-    fixed = _smallest(query.variables, lambda vs: query.substitute({v: Const(0) for v in vs}))
+    fixed = _smallest(query.free | joined, lambda vs: query.substitute({v: Const(0) for v in vs}))
     if fixed:
         columns = " and ".join(_column(query, v) for v in sorted(fixed))
         found.append(f"a small domain (CHECK … IN) for {columns} would make it a union of constant-time queries")

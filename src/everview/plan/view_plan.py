@@ -109,6 +109,11 @@ class PartPlan:
         return isinstance(self.body, Block) and all(len(c.query.atoms) == 1 for c in self.cores)
 
     @property
+    def operator_words(self) -> frozenset[str]:
+        """The set operators among its operators."""
+        return frozenset(o.operator.name for o in _operations(self.body))
+
+    @property
     def keeps_result(self) -> bool:
         """True if a set operation keeps a count for every row of its result."""
         return any("count" in o for o in self.operators)
@@ -121,6 +126,13 @@ class ViewPlan:
     view: View
     parts: tuple[PartPlan, ...]
     constraints: Constraints
+    views: frozenset[str] = frozenset()
+    """The names of other views, which this one may read like tables."""
+
+    @property
+    def derived(self) -> frozenset[str]:
+        """The relations that are no base tables: stages, and other views."""
+        return self.views | {p.name for p in self.parts[:-1]}
 
     @property
     def result(self) -> PartPlan:
@@ -143,20 +155,30 @@ class ViewPlan:
         found = total_of(c.bounds for c in self.cores)
         for part in self.parts:
             if part.keeps_result:
-                row = Bound(("|Δ|",), Fraction(1), "")
-                kept = Bound(("|Q|",), Fraction(1), "")
-                found = replace(found, update=found.update.plus(row), space=found.space.plus(kept))
-        for part in self.parts[:-1]:
-            if not part.changes_one_row:
-                each = Bound((f"|Δ {part.name}|",), Fraction(1), f"for each changed row of {part.name}")
-                found = replace(found, update=found.update.plus(each))
+                both = "EXCEPT" in part.operator_words or "INTERSECT" in part.operator_words
+                kept = Bound(("|Q1| + |Q2|",) if both else ("|Q|",), Fraction(1))
+                found = Bounds(
+                    found.preprocessing.plus(kept),
+                    found.update.plus(Bound(("|Δ|",), Fraction(1))),
+                    found.delay,
+                    found.space.plus(kept),
+                )
+        for name in self._changing:
+            each = Bound((f"|Δ {name}|",), Fraction(1), (f"for each changed row of {name}",))
+            found = replace(found, update=found.update.plus(each))
         return found
+
+    @property
+    def _changing(self) -> list[str]:
+        """The stages and views of which one update may change many rows."""
+        read = {a.relation for c in self.cores for a in c.query.atoms}
+        return [p.name for p in self.parts[:-1] if not p.changes_one_row] + sorted(read & self.views)
 
     @property
     def constant_update_for(self) -> tuple[str, ...]:
         """The kinds of update sequences that are constant time in every core."""
         stages = self.parts[:-1]
-        if not all(p.changes_one_row for p in stages) or any(p.keeps_result for p in self.parts):
+        if self._changing or any(p.keeps_result for p in self.parts):
             return ()
         kinds = [c.constant_update_for for c in self.cores]
         shared = tuple(k for k in ("any", "fifo", "insert_only") if all(k in c for c in kinds))
@@ -168,11 +190,16 @@ class ViewPlan:
         return ("insert_only",) if "insert_only" in shared and grows else ()
 
 
-def plan_view(view: View, schema: Schema, statistics: Mapping[str, float] | None = None) -> ViewPlan:
-    """Plan every part of a view."""
+def plan_view(
+    view: View,
+    schema: Schema,
+    statistics: Mapping[str, float] | None = None,
+    views: frozenset[str] = frozenset(),
+) -> ViewPlan:
+    """Plan every part of a view; ``views`` are the names of other views that it may read."""
     parts = [_plan_part(s.name, s.purpose, s.body, statistics) for s in view.stages]
     parts.append(_plan_part(view.name, "", view.body, statistics))
-    return ViewPlan(view, tuple(parts), constraints_of(schema))
+    return ViewPlan(view, tuple(parts), constraints_of(schema), views)
 
 
 def _plan_part(name: str, purpose: str, body: Body, statistics: Mapping[str, float] | None) -> PartPlan:
@@ -235,3 +262,7 @@ def _set_operators(body: Body) -> list[str]:
     else:
         own = f"{body.operator.value}{' all' if body.all else ''}: count each side's copies of a row"
     return [*below, own]
+
+
+def _operations(body: Body) -> list[SetOperation]:
+    return [] if isinstance(body, Block) else [body, *_operations(body.left), *_operations(body.right)]

@@ -7,6 +7,7 @@ variables are eliminated last, which makes the tree of bags free-connex.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -128,9 +129,12 @@ class _Elimination:
         return order, gone
 
     def _exact(self, start: int) -> list[int]:
-        """Least (ρ, ρ*) of the worst bag: first the least ρ, then the least ρ* among the bags that keep to it."""
-        width = _bottleneck(self, start, self.cost, lambda _: True)[0]
-        return _bottleneck(self, start, self.fraction, lambda bag: self.cost(bag) <= width)[1]
+        """Least ρ of the worst bag, then least ρ*, then the least ρ* of all bags together."""
+        width = _cheapest(self, start, self.cost, max, lambda _: True)[0]
+        thin = _cheapest(self, start, self.fraction, max, lambda bag: self.cost(bag) <= width)[0]
+        return _cheapest(
+            self, start, self.fraction, operator.add, lambda bag: self.cost(bag) <= width and self.fraction(bag) <= thin
+        )[1]
 
     def _greedy(self, gone: int) -> list[int]:
         order = []
@@ -144,10 +148,17 @@ class _Elimination:
         return order
 
 
-def _bottleneck(
-    search: _Elimination, start: int, cost: Callable[[int], Weight], admits: Callable[[int], bool]
+def _cheapest(
+    search: _Elimination,
+    start: int,
+    cost: Callable[[int], Weight],
+    together: Callable[[Weight, Weight], Weight],
+    admits: Callable[[int], bool],
 ) -> tuple[Weight, list[int]]:
-    """The order whose most expensive bag is cheapest, by a best-first search over sets of eliminated variables."""
+    """The cheapest order, by a best-first search over sets of eliminated variables (Dijkstra's algorithm).
+
+    ``together`` says what two bags cost: the larger of the two, or the sum.
+    """
     queue: list[tuple[Weight, int, int]] = [(cost(0), 0, start)]
     came: dict[int, tuple[int, int]] = {}
     best_known: dict[int, Weight] = {}
@@ -167,7 +178,7 @@ def _bottleneck(
             following = gone | 1 << v
             bag = search.bag(gone, v)
             if following not in done and admits(bag):
-                weight = max(worst, cost(bag))
+                weight = together(worst, cost(bag))
                 if following not in best_known or weight < best_known[following]:
                     best_known[following] = weight
                     came[following] = (gone, v)
@@ -185,7 +196,7 @@ def _bits(mask: int) -> list[int]:
 
 
 def _bags_of(search: _Elimination, order: Sequence[int], edges: Sequence[Edge]) -> list[Bag]:
-    """The maximal bags of an elimination order, each edge in the first that holds it."""
+    """The maximal bags of an elimination order, each edge in the one whose variables it bounds best."""
     gone = 0
     masks: list[int] = []
     for v in order:
@@ -194,19 +205,27 @@ def _bags_of(search: _Elimination, order: Sequence[int], edges: Sequence[Edge]) 
     maximal = [m for i, m in enumerate(masks) if not any(m | o == o and (m != o or j < i) for j, o in enumerate(masks))]
     sets = [search.unmask(m) for m in maximal] or [frozenset()]
     bags = [Bag(variables, ()) for variables in sets]
-    for i, edge in enumerate(edges):
-        home = next(k for k, b in enumerate(bags) if edge <= b.variables)
-        bags[home] = replace(bags[home], edges=(*bags[home].edges, i))
+    for i in sorted(range(len(edges)), key=lambda i: sum(edges[i] <= b.variables for b in bags)):
+        fitting = [k for k, b in enumerate(bags) if edges[i] <= b.variables]
+        home = max(fitting, key=lambda k: len(edges[i] - _covered(bags[k], edges)))
+        bags[home] = replace(bags[home], edges=tuple(sorted((*bags[home].edges, i))))
     return [_guarded(b, edges) for b in bags]
+
+
+def _covered(bag: Bag, edges: Sequence[Edge]) -> Edge:
+    """The variables that a bag's own edges bound."""
+    return frozenset().union(*(edges[i] for i in bag.edges)) if bag.edges else frozenset()
 
 
 def _guarded(bag: Bag, edges: Sequence[Edge]) -> Bag:
     """The bag with the fewest edges more that bound the variables its own edges leave open."""
-    own = frozenset().union(*(edges[i] for i in bag.edges)) if bag.edges else frozenset()
-    open_variables = bag.variables - own
-    parts = edge_cover(edges, open_variables)
-    guards = tuple(next(i for i, e in enumerate(edges) if part <= e) for part in parts)
-    return replace(bag, guards=guards)
+    parts = edge_cover(edges, bag.variables - _covered(bag, edges))
+
+    def best(part: Edge) -> int:
+        """The edge that shares most with the bag: a guard that joins with nothing would be a product."""
+        return max((i for i, e in enumerate(edges) if part <= e), key=lambda i: (len(edges[i] & bag.variables), -i))
+
+    return replace(bag, guards=tuple(dict.fromkeys(best(part) for part in parts)))
 
 
 def _merge_guarded(bags: list[Bag], edges: Sequence[Edge], free: Edge | None) -> list[Bag]:

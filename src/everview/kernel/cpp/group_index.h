@@ -340,7 +340,11 @@ class GroupIndex {
 
   void make_room(Group& group) {
     const Row capacity = std::max<Row>(group.capacity, 1);
-    if (group.above[0] == capacity) move_to_block(group, block_size(capacity + 1));
+    if (group.above[0] != capacity) return;
+    const Row larger = block_size(capacity + 1);
+    if (group.capacity == 0 || std::size_t{group.first} + capacity != arena_.size()) return move_to_block(group, larger);
+    extend_arena(larger - capacity);  // The last block grows where it is.
+    group.capacity = larger;
   }
 
   void move_to_block(Group& group, Row capacity) {
@@ -358,11 +362,15 @@ class GroupIndex {
       free_entries_ -= capacity;
       return std::exchange(head, arena_[head]);
     }
-    if (arena_.size() + capacity > kNoBlock) throw std::length_error("an index has grown beyond 2^32 entries");
-    arena_.make_room(capacity);
     const Row block = static_cast<Row>(arena_.size());
-    arena_.resize(arena_.size() + capacity);
+    extend_arena(capacity);
     return block;
+  }
+
+  void extend_arena(Row entries) {
+    if (arena_.size() + entries > kNoBlock) throw std::length_error("an index has grown beyond 2^32 entries");
+    arena_.make_room(entries);
+    arena_.resize(arena_.size() + entries);
   }
 
   void release(Row block, Row capacity) noexcept {
