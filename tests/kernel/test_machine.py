@@ -39,9 +39,11 @@ from everview.kernel.program import (
     Step,
     Store,
     Table,
-    Test as Comparison,
     Update,
     ValueOf,
+)
+from everview.kernel.program import (
+    Test as Comparison,
 )
 from tests.kernel.programs import Pair, ProgramMaker, words
 
@@ -113,11 +115,19 @@ class TestInstructions:
 
     def test_levels_and_counts(self) -> None:
         levels = [SetLevel(R, "pairs", level) for level in (2, 0, 1)]
-        counts = [Count(Reg(f"n{i}{lv}"), "pairs", i, key, lv) for i, key in enumerate(((A,), (B,), ())) for lv in range(3)]
+        counts = [
+            Count(Reg(f"n{i}{lv}"), "pairs", i, key, lv) for i, key in enumerate(((A,), (B,), ())) for lv in range(3)
+        ]
         outputs = tuple(c.target for c in counts)
         pair = one(
             Find(R, "pairs", (A, B), (), (Insert(R, "pairs", (A, B)),)),
-            If(Comparison.EQUAL, C, Lit(0), (levels[0],), (If(Comparison.EQUAL, C, Lit(1), (levels[1],), (levels[2],)),)),
+            If(
+                Comparison.EQUAL,
+                C,
+                Lit(0),
+                (levels[0],),
+                (If(Comparison.EQUAL, C, Lit(1), (levels[1],), (levels[2],)),),
+            ),
             GetLevel(S, R, "pairs"),
             *counts,
             Emit("out", (S, *outputs)),
@@ -152,7 +162,9 @@ class TestInstructions:
 
     def test_a_key_of_many_words(self) -> None:
         width = 20
-        table = Table("wide", tuple(f"k{i}" for i in range(width)), (), (tuple(range(width)), tuple(range(0, width, 2))))
+        table = Table(
+            "wide", tuple(f"k{i}" for i in range(width)), (), (tuple(range(width)), tuple(range(0, width, 2)))
+        )
         key: tuple[Operand, ...] = (A, *(Lit(i) for i in range(width - 1)))
         count = Count(S, "wide", 1, key[::2], 0)
         body = (Find(R, "wide", key, (), (Insert(R, "wide", key),)), count, Emit("out", (S,)))
@@ -390,7 +402,7 @@ class TestCursors:
         while len((piece := cursor.fetch(10))[0]):
             pieces.append(lists(piece)[0])
         assert [len(p) for p in pieces] == [10, 10, 10, 3]
-        assert sum(pieces, []) == list(range(1, 100, 3))
+        assert [x for piece in pieces for x in piece] == list(range(1, 100, 3))
         assert lists(cursor.fetch(10)) == [[], []]
 
     def test_skip(self) -> None:
@@ -547,7 +559,9 @@ class TestSnapshots:
             lie = data[:]
             for _ in range(random.randint(1, 2)):
                 at = random.randrange(5, len(lie))
-                lie[at] = random.choice([0, 1, -1, 2, 40, 2**31, 2**62, lie[at] + 1, lie[random.randrange(5, len(lie))]])
+                lie[at] = random.choice(
+                    [0, 1, -1, 2, 40, 2**31, 2**62, lie[at] + 1, lie[random.randrange(5, len(lie))]]
+                )
             lie[4] = checksum(lie[5:])
             try:
                 other.restore(lie.tobytes())

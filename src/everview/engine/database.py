@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from os import PathLike
 from typing import Any
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ import pyarrow as pa
 from everview.engine.dictionary import Dictionary
 from everview.engine.feed import Callback, ChangeFeed, feed_batch, feed_schema
 from everview.engine.ingest import read_changes, read_rows
+from everview.engine.progress import Progress
 from everview.engine.rows import Changes, Journal, WordRows
 from everview.engine.runtime import ViewRuntime
 from everview.engine.table import BaseTable
@@ -21,6 +23,9 @@ from everview.plan.view_plan import plan_view
 from everview.query.schema import Schema, Table
 from everview.query.types import DataType
 from everview.query.view import View as ViewDefinition
+
+MOST_AT_ONCE = 262_144
+"""So many updates of a batch go through the views together: enough to be quick, and progress can be told."""
 
 Operation = tuple[str, pa.Table, pa.Array]
 """Rows of one table and the change of copies of each."""
@@ -33,7 +38,7 @@ class Database:
         self._dictionary = Dictionary()
         self._tables: dict[str, BaseTable] = {}
         self._views: dict[str, ViewRuntime] = {}
-        self._definitions: list[str] = []
+        self._definitions: list[tuple[str, str]] = []  # language (sql or rules) and text
         self._feeds: dict[str, list[ChangeFeed]] = {}
         self.memory_limit = memory_limit
         self.version = 0
@@ -46,13 +51,13 @@ class Database:
 
         known = self._schema()
         schema, views = parse_script(text, known)
-        self._define([t for t in schema if t.name not in known], views, text)
+        self._define([t for t in schema if t.name not in known], views, ("sql", text))
 
     def rules(self, text: str) -> None:
         """Define views by rules, as ``hop(a, c) :- follows(a, b), follows(b, c).``; set semantics."""
         from everview.sql import parse_rules
 
-        self._define([], parse_rules(text, self._schema()), text)
+        self._define([], parse_rules(text, self._schema()), ("rules", text))
 
     def _schema(self) -> Schema:
         """The tables, and the views as if they were tables: what a new definition may read."""
@@ -64,7 +69,7 @@ class Database:
             tables.append(Table(runtime.view.name, columns))
         return Schema(tuple(tables))
 
-    def _define(self, tables: list[Table], views: tuple[ViewDefinition, ...], text: str) -> None:
+    def _define(self, tables: list[Table], views: tuple[ViewDefinition, ...], source: tuple[str, str]) -> None:
         names = [t.name for t in tables] + [v.name for v in views]
         for name in names:
             if _find(self._tables, name) or _find(self._views, name) or names.count(name) > 1:
@@ -82,7 +87,7 @@ class Database:
         for reader in self._views.values():
             for name in reader.reads & self._views.keys():
                 self._views[name].listen(True)
-        self._definitions.append(text)
+        self._definitions.append(source)
 
     def _filled(self, view: ViewDefinition) -> ViewRuntime:
         """A new view, with everything that its tables and views hold already."""
@@ -90,9 +95,11 @@ class Database:
         runtime = ViewRuntime(
             plan_view(view, schema, views=frozenset(self._views)), self._relations(), self._dictionary
         )
-        for name in sorted(runtime.reads):
-            for rows in self._rows_of(name):
-                runtime.process(self._changes(name, rows), Journal())
+        with Progress(f"filling {view.name}") as progress:
+            for name in sorted(runtime.reads):
+                for rows in self._rows_of(name):
+                    runtime.process(self._changes(name, rows), Journal())
+                    progress.add(len(rows))
         runtime.updates = runtime.deltas = 0
         return runtime
 
@@ -198,6 +205,7 @@ class Database:
         journal = Journal()
         deltas: dict[str, list[WordRows]] = {name: [] for name in self._views}
         limits = self._limit()
+        progress = Progress("updating views", sum(len(weight) for _, _, weight in operations), "changes")
         try:
             position = 0
             for name, data, weight in operations:
@@ -206,11 +214,13 @@ class Database:
                 self._tables[name].apply(changes, journal)
                 for part in self._sliced(changes):
                     self._propagate(part, deltas, journal)
+                    progress.add(len(part))
         except BaseException:
             journal.rollback()
             self._dictionary.collect()
             raise
         finally:
+            progress.close()
             for machine in limits:
                 machine.memory_limit = None
         self.version += 1
@@ -236,17 +246,18 @@ class Database:
         return self._changes(name, WordRows(words, weight, update))
 
     def _sliced(self, changes: Changes) -> Iterator[Changes]:
-        """The batch at once; one by one where a feed wants single updates' deltas and only that gives them."""
+        """In large pieces; one by one where a feed wants single updates' deltas and only that gives them."""
         single = any(
             feed.per_update and not self._views[name].is_positional
             for name, feeds in self._feeds.items()
             for feed in feeds
         )
-        if not single:
+        step = 1 if single else MOST_AT_ONCE
+        if len(changes) <= step:
             yield changes
             return
-        for i in range(len(changes)):
-            yield changes.slice(i)
+        for first in range(0, len(changes), step):
+            yield changes.slice(first, step)
 
     def _propagate(self, changes: Changes, deltas: dict[str, list[WordRows]], journal: Journal) -> None:
         waiting = {changes.relation: changes}
@@ -270,6 +281,21 @@ class Database:
                 if rows is not None and len(rows):
                     keys, outputs = runtime.group_columns, runtime.view.columns
                     feed.push(feed_batch(rows, outputs, keys, self.version, feed.per_update, self._dictionary))
+
+    # --- saving ----------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write everything but the feeds to a file. One that is there is replaced at the end, or not at all."""
+        from everview.engine.snapshot import save
+
+        save(self, path)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str], *, memory_limit: int | None = None) -> Database:
+        """The database that was saved to a file, as it was, at the same version; SnapshotError if it is damaged."""
+        from everview.engine.snapshot import load
+
+        return load(lambda: cls(memory_limit=memory_limit), path)
 
     # --- feeds -----------------------------------------------------------------------------------------------------
 

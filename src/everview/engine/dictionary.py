@@ -14,6 +14,9 @@ import pyarrow.compute as pc
 NULL: Final = -(2**63)
 """The word that stands for NULL, in every type; no value is ever given it."""
 
+MOST_IDS: Final = 2**32
+"""No saved dictionary has an id as high as this, which would take more memory than there is."""
+
 UNKNOWN: Final = -1
 """What ``lookup`` answers for a value that nobody has stored; never an id."""
 
@@ -187,8 +190,9 @@ class Dictionary:
 
     @classmethod
     def from_state(cls, state: Mapping[str, pa.Table]) -> Dictionary:
-        """The dictionary that ``to_state`` described, every value with its old id."""
+        """The dictionary that ``to_state`` described, every value with its old id; ValueError if it cannot be one."""
         made = cls()
+        _check(state)
         size = 1 + max((max(t["id"].to_pylist(), default=-1) for t in state.values()), default=-1)
         made._values = [None] * size
         made._counts = [0] * size
@@ -202,6 +206,31 @@ class Dictionary:
                     made._idle.add(id_)
         made._free = [i for i in range(size - 1, -1, -1) if made._values[i] is None]
         return made
+
+    def become(self, other: Dictionary) -> None:
+        """Take over all that another dictionary holds, which is not to be used any more."""
+        self.__dict__.update(other.__dict__)
+
+    def has_all(self, ids: pa.Array, arrow: pa.DataType) -> bool:
+        """True if each of the ids is NULL or stands for a value that a column of the given Arrow type can have."""
+        python, size = _KINDS[_kind(arrow)][0], len(self._values)
+        return all(
+            i == NULL or (0 <= i < size and isinstance(self._values[i], python)) for i in pc.unique(ids).to_pylist()
+        )
+
+
+def _check(state: Mapping[str, pa.Table]) -> None:
+    """Refuse what ``to_state`` cannot have given: ids are used once and none is far beyond the others."""
+    ids: list[int] = []
+    for kind, table in state.items():
+        schema = pa.schema([("id", pa.int64()), ("value", _KINDS[kind][1]), ("count", pa.int64())])
+        if table.schema != schema or len(table["value"].unique()) < len(table):
+            raise ValueError(f"the dictionary of {kind} values is not well formed")
+        if any(count < 0 for count in table["count"].to_pylist()):
+            raise ValueError("a dictionary counts fewer than no uses")
+        ids += table["id"].to_pylist()
+    if len(set(ids)) < len(ids) or min(ids, default=0) < 0 or max(ids, default=0) >= MOST_IDS:
+        raise ValueError("the ids of a dictionary are wrong")
 
 
 def _kind_of(value: Wide) -> str:

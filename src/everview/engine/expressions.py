@@ -23,8 +23,10 @@ class Evaluator:
 
         self._expressions = tuple(expressions)
         self.variables = tuple(sorted(frozenset().union(*(e.variables for e in expressions))))
-        names = {v: f"v{i}" for i, v in enumerate(self.variables)}
-        texts = [f"({duckdb_expression(e, names)}) AS e{i}" for i, e in enumerate(expressions)]
+        self._computed = [e for e in self._expressions if not isinstance(e.term, Var)]
+        self._inputs = tuple(sorted(frozenset().union(*(e.variables for e in self._computed))))
+        names = {v: f"v{i}" for i, v in enumerate(self._inputs)}
+        texts = [f"({duckdb_expression(e, names)}) AS e{i}" for i, e in enumerate(self._computed)]
         self._query = f"SELECT {', '.join(texts)} FROM batch"
 
     @classmethod
@@ -38,19 +40,24 @@ class Evaluator:
         return cls._connection.cursor()
 
     def __call__(self, columns: Mapping[Var, pa.Array], length: int) -> list[pa.Array]:
-        """The value of each expression for each row, in the type that the expression has."""
-        names = [f"v{i}" for i in range(len(self.variables))] or ["nothing"]
-        arrays = [columns[v] for v in self.variables] or [pa.nulls(length, pa.int8())]
+        """The value of each expression for each row, in the type that the expression has; DuckDB only computes."""
+        computed = iter(self._compute(columns, length) if self._computed else ())
+        found = [columns[e.term] if isinstance(e.term, Var) else next(computed) for e in self._expressions]
+        return [_in_type(array, e) for array, e in zip(found, self._expressions, strict=True)]
+
+    def _compute(self, columns: Mapping[Var, pa.Array], length: int) -> list[Any]:
+        names = [f"v{i}" for i in range(len(self._inputs))] or ["nothing"]
+        arrays = [columns[v] for v in self._inputs] or [pa.nulls(length, pa.int8())]
         batch = pa.table(arrays, names=names)
         import duckdb
 
         try:
             cursor = self._database()
             cursor.register("batch", batch)
-            found = cursor.execute(self._query).to_arrow_table()
+            found = cursor.sql(self._query).to_arrow_table()
         except duckdb.Error as error:
             raise DataError(f"an expression of the view failed on the data: {error}") from error
-        return [_in_type(found.column(i).combine_chunks(), e) for i, e in enumerate(self._expressions)]
+        return [found.column(i).combine_chunks() for i in range(len(self._computed))]
 
 
 def _in_type(array: Any, expression: Expression) -> pa.Array:

@@ -57,7 +57,29 @@ class GroupedBlock:
         self.finish = _Finish(block, self.slots, dictionary)
         self.fold = Fold([o.type for o in block.outputs], 1, dictionary) if block.distinct else None
 
-    needs_deltas = True
+    @property
+    def needs_deltas(self) -> bool:
+        """True unless the core's own rows are the groups, with all that is asked of them."""
+        return self.core.plan.folds_rows
+
+    def listen(self, loud: bool) -> None:
+        """Give what changes from now on, or stop; a changed group's old values must be known for that."""
+        for core in self.cores:
+            if loud:
+                core.wake()
+            else:
+                core.sleep()
+        if not self.needs_deltas:
+            self.groups.clear()
+            for words, measures in self._core_groups() if loud else ():
+                self.groups.add(words, measures, Journal())
+            self.groups.settle()
+
+    def _core_groups(self) -> Iterator[tuple[Columns, Columns]]:
+        """The groups as the core lists them."""
+        for columns, measures in self.core.scan():
+            keyed = self.projection(WordRows(columns, measures[0], zeros(len(measures[0]))))
+            yield self._split(keyed, measures)
 
     @property
     def cores(self) -> tuple[CoreRuntime, ...]:
@@ -74,8 +96,14 @@ class GroupedBlock:
         """Take in updates; changed groups come out as the old row taken away and the new one added."""
         for core in self.cores:
             core.apply(changes, journal)
+        if not self.core.awake:
+            return WordRows.empty(self.width)
         columns, measures, update = self.core.take(changes)
-        keyed = self.projection(WordRows(columns, measures[0], update))
+        rows = WordRows(columns, measures[0], update)
+        mask = self.projection.passing(rows)
+        if mask is not None:
+            rows, measures = rows.filter(mask), tuple(m.filter(mask) for m in measures)
+        keyed = self.projection(rows)
         self.groups.add(*self._split(keyed, measures), journal)
         before: list[dict[Group, Any]] = [a.process(changes, journal) for a in self.listed]
         words, old, new = self.groups.touched()
@@ -110,7 +138,7 @@ class GroupedBlock:
                 yield WordRows(columns, pc.cast(pc.greater(measures[0], 0), pa.int64()), zeros(len(measures[0])))
             return
         empty = True
-        for words, measures in self.groups.rows():
+        for words, measures in self.groups.rows() if self.needs_deltas else self._core_groups():
             empty = False
             yield self._finished(words, measures)
         if empty and not self.grouping.keys:
@@ -149,7 +177,7 @@ class _Listed:
     def process(self, changes: Changes, journal: Journal) -> dict[Group, Any]:
         """Bring the accumulators up to date; gives the results that the touched groups had before."""
         columns, measures, update = self.core.take(changes)
-        delta = self.projection(WordRows(columns, measures[0], update))
+        delta = self.projection.passed(WordRows(columns, measures[0], update))
         if self.values is not None:
             delta = flips(self.values, delta, journal)
         return self._add(delta, journal)
@@ -189,7 +217,7 @@ class _Listed:
         """Fill the accumulators from the core, after a load."""
         self.states.clear()
         for columns, measures in self.core.scan():
-            rows = self.projection(WordRows(columns, measures[0], zeros(len(measures[0]))))
+            rows = self.projection.passed(WordRows(columns, measures[0], zeros(len(measures[0]))))
             if self.values is None:
                 self._add(rows, Journal())
         if self.values is not None:
@@ -197,6 +225,7 @@ class _Listed:
                 self._add(
                     WordRows(columns, pa.repeat(pa.scalar(1), len(measures[0])), zeros(len(measures[0]))), Journal()
                 )
+        self.forget_empty(list(self.states))
 
 
 @dataclass

@@ -47,13 +47,20 @@ class PlainBlock:
         """True if state outside the core depends on its deltas."""
         return self.fold is not None
 
+    def listen(self, loud: bool) -> None:
+        """Give what changes from now on, or stop."""
+        if loud:
+            self.core.wake()
+        else:
+            self.core.sleep()
+
     def process(self, changes: Changes, journal: Journal) -> WordRows:
         """Take in updates and give what changed."""
         self.core.apply(changes, journal)
         if not self.core.awake:
             return WordRows.empty(self.width)
         columns, measures, update = self.core.take(changes)
-        delta = self.projection(WordRows(columns, measures[0], update))
+        delta = self.projection.passed(WordRows(columns, measures[0], update))
         return delta if self.fold is None else flips(self.fold, delta, journal)
 
     def rows(self) -> Iterator[WordRows]:
@@ -63,7 +70,7 @@ class PlainBlock:
                 yield WordRows(columns, pc.cast(pc.greater(measures[0], 0), pa.int64()), zeros(len(measures[0])))
             return
         for columns, measures in self.core.scan():
-            yield self.projection(WordRows(columns, measures[0], zeros(len(measures[0]))))
+            yield self.projection.passed(WordRows(columns, measures[0], zeros(len(measures[0]))))
 
 
 def flips(fold: Fold, delta: WordRows, journal: Journal) -> WordRows:
@@ -93,15 +100,25 @@ class Projection:
         """True if some column is computed, so that different rows may become one."""
         return self.evaluator is not None
 
+    def passing(self, rows: WordRows) -> pa.Array | None:
+        """The rows that conditions across relations hold for; None if there are no such conditions."""
+        if self.residual is None:
+            return None
+        return self.residual(self._values(rows, self.residual.variables), len(rows))
+
     def __call__(self, rows: WordRows) -> WordRows:
-        if self.residual is not None and len(rows):
-            rows = rows.filter(self.residual(self._values(rows, self.residual.variables), len(rows)))
+        """The output columns of rows that pass."""
         computed: dict[Expression, pa.Array] = {}
         if self.evaluator is not None:
             arrays = self.evaluator(self._values(rows, self.evaluator.variables), len(rows))
             wanted = [e for e in self.outputs if e.term is None]
             computed = dict(zip(wanted, arrays, strict=True))
         return rows.with_columns([self._column(e, rows, computed) for e in self.outputs])
+
+    def passed(self, rows: WordRows) -> WordRows:
+        """The output columns of those rows that pass."""
+        mask = self.passing(rows)
+        return self(rows if mask is None else rows.filter(mask))
 
     def _values(self, rows: WordRows, variables: Sequence[Var]) -> dict[Var, pa.Array]:
         places = self.core.crown.outputs

@@ -77,13 +77,15 @@ class Changes:
             self._values[column] = from_words(self.words(column), self.types[column], self.dictionary)
         return self._values[column]
 
-    def slice(self, row: int) -> Changes:
-        """One update alone."""
+    def slice(self, first: int, length: int = 1) -> Changes:
+        """Some updates alone."""
         rows = self.rows
-        one = WordRows(
-            tuple(c.slice(row, 1) for c in rows.columns), rows.weight.slice(row, 1), rows.update.slice(row, 1)
+        part = WordRows(
+            tuple(c.slice(first, length) for c in rows.columns),
+            rows.weight.slice(first, length),
+            rows.update.slice(first, length),
         )
-        return Changes(self.relation, self.types, one, self.dictionary, self.is_base)
+        return Changes(self.relation, self.types, part, self.dictionary, self.is_base)
 
 
 class Journal:

@@ -29,8 +29,8 @@ class ViewRuntime:
         known = dict(relations)
         for part in plan.parts:
             source = build_part(part, known, dictionary, Journal())
-            for core in source.cores if source.needs_deltas or part is not plan.result else ():
-                core.wake()
+            if source.needs_deltas or part is not plan.result:
+                source.listen(True)
             for name, earlier in self.stages:
                 for rows in earlier.rows():
                     source.process(self._of_stage(name, rows), Journal())
@@ -39,6 +39,7 @@ class ViewRuntime:
         self.net = Fold(self.types, 1, dictionary)
         self.updates = 0
         self.deltas = 0
+        self.restored: str | None = None
 
     @property
     def result(self) -> Source:
@@ -79,11 +80,7 @@ class ViewRuntime:
     def listen(self, loud: bool) -> None:
         """Tell what changes, or stop telling, where that is not needed inside anyway."""
         if not self.result.needs_deltas:
-            for core in self.result.cores:
-                if loud:
-                    core.wake()
-                else:
-                    core.sleep()
+            self.result.listen(loud)
 
     def process(self, changes: Changes, journal: Journal) -> WordRows:
         """Take in changes of one relation; gives the view's own, not netted."""

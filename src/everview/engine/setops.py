@@ -34,6 +34,9 @@ class Source(Protocol):
     def needs_deltas(self) -> bool:
         """True if state outside the cores depends on their deltas."""
 
+    def listen(self, loud: bool) -> None:
+        """Give what changes from now on, or stop; for sources that do not need their deltas themselves."""
+
     def process(self, changes: Changes, journal: Journal) -> WordRows:
         """Take in updates and give what changed."""
 
@@ -62,6 +65,11 @@ class Concatenation:
     def needs_deltas(self) -> bool:
         """True if a side's state depends on its core's deltas."""
         return any(s.needs_deltas for s in self.sides)
+
+    def listen(self, loud: bool) -> None:
+        """Every side does."""
+        for side in self.sides:
+            side.listen(loud)
 
     def process(self, changes: Changes, journal: Journal) -> WordRows:
         """What changed on any side."""
@@ -103,6 +111,11 @@ class Counted:
     def folds(self) -> tuple[Fold, ...]:
         """The counts, and the folds of all sides."""
         return (self.counts, *(f for s in self.sides for f in s.folds))
+
+    def listen(self, loud: bool) -> None:
+        """Every side does: the counts need it."""
+        for side in self.sides:
+            side.listen(loud)
 
     def process(self, changes: Changes, journal: Journal) -> WordRows:
         """What changed: the copies after less the copies before."""

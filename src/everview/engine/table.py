@@ -48,6 +48,11 @@ class BaseTable:
                 count_uses(self.dictionary, changes.words(i), changes.rows.weight, journal)
         self.updates += len(changes)
 
+    def load(self, changes: Changes) -> None:
+        """Take in rows that were saved, whose wide values the dictionary counts already."""
+        self.machine.apply("change", [*changes.rows.columns, changes.rows.weight])
+        self._check(changes)
+
     def _check(self, changes: Changes) -> None:
         missing = _first(self.machine, OVER_DELETED)
         double = _first(self.machine, DUPLICATE_KEY)

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from everview.engine.feed import Callback, ChangeFeed
+from everview.engine.progress import Progress
 from everview.engine.rows import WordRows
 from everview.engine.runtime import ViewRuntime
 from everview.engine.words import arrow_type, from_words, is_wide, to_words
@@ -101,11 +102,13 @@ class View:
     def to_arrow(self) -> pa.Table:
         """All rows, copies repeated."""
         batches = []
-        for batch, counts in self._batches():
-            if any(c != 1 for c in counts):
-                positions = [i for i, c in enumerate(counts) for _ in range(c)]
-                batch = batch.take(pa.array(positions, pa.int64()))
-            batches.append(batch)
+        with Progress(f"reading {self.name}") as progress:
+            for batch, counts in self._batches():
+                if any(c != 1 for c in counts):
+                    positions = [i for i, c in enumerate(counts) for _ in range(c)]
+                    batch = batch.take(pa.array(positions, pa.int64()))
+                batches.append(batch)
+                progress.add(batch.num_rows)
         return pa.Table.from_batches(batches, schema=self.schema)
 
     def to_pandas(self) -> Any:
@@ -147,7 +150,10 @@ class View:
         return explanation
 
     def stats(self) -> dict[str, Any]:
-        """Rows, bytes, updates, deltas and their ratio, in all and for each node of each core."""
+        """Rows, bytes, updates, deltas and their ratio, in all and for each node of each core.
+
+        ``restored`` says how ``Database.load`` filled it: from a "snapshot" of its state, or "rebuilt" from the rows.
+        """
         runtime = self._runtime
         nodes = []
         for core in runtime.cores:
@@ -161,6 +167,7 @@ class View:
             "amplification": runtime.deltas / runtime.updates if runtime.updates else 0.0,
             "steps": sum(c.machine.steps for c in runtime.cores),
             "nodes": nodes,
+            "restored": runtime.restored,
         }
 
     def __repr__(self) -> str:

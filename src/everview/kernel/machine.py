@@ -108,7 +108,7 @@ class Machine:
         return self._machine.snapshot()
 
     def restore(self, data: bytes) -> None:
-        """Go back to a snapshot of the same program; ``ValueError``, and nothing changed, if it is damaged or foreign."""
+        """Go back to a snapshot of this program; ``ValueError``, and nothing changed, if it is damaged or foreign."""
         self._machine.restore(data)
 
 

@@ -89,8 +89,8 @@ class CorePlan:
 
     @property
     def folds_rows(self) -> bool:
-        """True if its changes are folded into rows that are kept: groups, or distinct rows with several derivations."""
-        return self.core.grouped or (self.merges_rows and self.is_distinct)
+        """True if its changes are folded into rows that are kept: for an operator, or where derivations merge."""
+        return self.core.folded or (self.merges_rows and (self.is_distinct or self.core.grouped))
 
     @cached_property
     def changes_one_row(self) -> bool:

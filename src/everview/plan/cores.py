@@ -29,7 +29,9 @@ class Core:
     keeps_values: bool = False
     """True if an operator keeps every (group, value) pair: MIN and MAX."""
     grouped: bool = False
-    """True if its rows are folded into groups, which are kept."""
+    """True if its rows are groups."""
+    folded: bool = False
+    """True if an operator after the core needs all its changes and keeps what it makes of them."""
     filtered: bool = False
     """True if groups are dropped when they are listed: HAVING."""
 
@@ -75,11 +77,12 @@ def _grouped(block: Block, name: str) -> tuple[Core, ...]:
     extra = _variables([a.argument for a in spread if a.argument], apart_from=keys)
     own = [f"sum up {a} over several tables' columns" for a in spread]
     result = _query(block, (*keys, *extra), Semantics.BAG, name)
-    cores = [Core("result", result, (*own, *after), summed, grouped=True, filtered=grouping.having is not None)]
-    for aggregate in grouping.aggregates:
-        if aggregate not in summed:
-            cores.append(_listing_core(block, aggregate, keys, name))
-    return tuple(cores)
+    listed = [a for a in grouping.aggregates if a not in summed]
+    plain = all(isinstance(k.term, Var) for k in grouping.keys)
+    folded = bool(listed or spread or block.distinct or not plain)
+    filtered = grouping.having is not None
+    main = Core("result", result, (*own, *after), summed, grouped=True, folded=folded, filtered=filtered)
+    return (main, *(_listing_core(block, a, keys, name) for a in listed))
 
 
 def is_summed(aggregate: Aggregate) -> bool:
@@ -106,7 +109,7 @@ def _listing_core(block: Block, aggregate: Aggregate, keys: tuple[Var, ...], nam
         kind = "sum up exactly, without rounding on the way,"
     query = _query(block, (*keys, *extra), semantics, name)
     keeps = not aggregate.function.has_inverse
-    return Core(str(aggregate), query, (f"{kind} for {aggregate}",), (aggregate,), keeps, grouped=True)
+    return Core(str(aggregate), query, (f"{kind} for {aggregate}",), (aggregate,), keeps, grouped=True, folded=True)
 
 
 def _query(block: Block, head: Iterable[Term], semantics: Semantics, name: str) -> ConjunctiveQuery:

@@ -37,7 +37,6 @@ from everview.strategies.crown.layout import (
     CHANGE,
     DELTA,
     ROW,
-    SATISFIED,
     Layout,
     Node,
     Words,
@@ -45,6 +44,12 @@ from everview.strategies.crown.layout import (
     changes_of,
     regs,
 )
+
+Loop = tuple[Reg, Node, Words, int]
+"""A loop of a nest: its row, the node, the key by which its rows are found, and their level."""
+MOST_MOVABLE = 4
+SHORT = 4
+"""A loop of fewer rows is not worth standing inside one that has to look its group up for every row around it."""
 
 
 class FullJoin:
@@ -88,11 +93,14 @@ class FullJoin:
         known: tuple[Instruction, ...] = ()
         if self._keeps_live(n):
             live = If(Test.NOT_EQUAL, above, Lit(0), (Call(f"{n.label}.live", (ROW,)),))
-            known = (self._count_live(n.parent, n, key, above), live)
+            known = (*self._count_live(n.parent, n, key, above), live)
+        gained = Call(self._upward(n, "gain", "gained"), key)
+        if set(n.key) == set(n.handed):
+            return [SetLevel(ROW, n.out_table, 1), gained]
         return [
             Count(others, n.out_table, self.layout.index(n.out_table, n.key), key, 1),
             SetLevel(ROW, n.out_table, 1),
-            If(Test.EQUAL, others, Lit(0), (Call(self._upward(n, "gain", "gained"), key),), known),
+            If(Test.EQUAL, others, Lit(0), (gained,), known),
         ]
 
     def _leave(self, n: Node) -> list[Instruction]:
@@ -106,8 +114,11 @@ class FullJoin:
             body.append(SetLevel(ROW, n.out_table, 0))
         if n.parent is not None:
             key = self.layout.words(ROW, n.out_table, n.key)
+            lost = Call(self._upward(n, "lose", "lost"), key)
+            if set(n.key) == set(n.handed):
+                return [*body, lost]
             body.append(Count(left, n.out_table, self.layout.index(n.out_table, n.key), key, 1))
-            body.append(If(Test.EQUAL, left, Lit(0), (Call(self._upward(n, "lose", "lost"), key),)))
+            body.append(If(Test.EQUAL, left, Lit(0), (lost,)))
         return body
 
     def _upward(self, n: Node, pure: str, other: str) -> str:
@@ -131,24 +142,33 @@ class FullJoin:
 
     def _lose_pure(self, n: Node) -> list[Instruction]:
         """… until its last."""
-        gone = If(Test.EQUAL, ValueOf(ROW, n.out_table, SATISFIED), Lit(0), (Remove(ROW, n.out_table),))
+        gone: Instruction = Remove(ROW, n.out_table)
+        if n.counts_children:
+            gone = If(Test.EQUAL, self.layout.satisfied(ROW, n.out_table), Lit(0), (gone,))
         return [Find(ROW, n.out_table, regs(n.handed), (*self._one_less(n), gone))]
 
     def _one_more(self, n: Node) -> tuple[Instruction, ...]:
         count = Reg("count")
+        enter = Call(self.name(n, "enter"), (ROW,))
+        if not n.counts_children:
+            return (enter,)
+        satisfied = self.layout.satisfied(ROW, n.out_table)
         return (
-            Compute(count, Math.ADD, ValueOf(ROW, n.out_table, SATISFIED), Lit(1)),
-            Store(ROW, n.out_table, SATISFIED, count),
-            If(Test.EQUAL, count, Lit(len(n.shown)), (Call(self.name(n, "enter"), (ROW,)),)),
+            Compute(count, Math.ADD, satisfied, Lit(1)),
+            Store(ROW, n.out_table, satisfied.column, count),
+            If(Test.EQUAL, count, Lit(len(n.shown)), (enter,)),
         )
 
     def _one_less(self, n: Node) -> tuple[Instruction, ...]:
         count = Reg("count")
-        satisfied = ValueOf(ROW, n.out_table, SATISFIED)
+        leave = Call(self.name(n, "leave"), (ROW,))
+        if not n.counts_children:
+            return (leave,)
+        satisfied = self.layout.satisfied(ROW, n.out_table)
         return (
-            If(Test.EQUAL, satisfied, Lit(len(n.shown)), (Call(self.name(n, "leave"), (ROW,)),)),
+            If(Test.EQUAL, satisfied, Lit(len(n.shown)), (leave,)),
             Compute(count, Math.SUBTRACT, satisfied, Lit(1)),
-            Store(ROW, n.out_table, SATISFIED, count),
+            Store(ROW, n.out_table, satisfied.column, count),
         )
 
     # --- R-updates -------------------------------------------------------------------------------------------------
@@ -158,19 +178,11 @@ class FullJoin:
         table = n.out_table
         key = regs(n.handed)
         sums = self.layout.carried_sums(n)
-        after, count, level = Reg("after"), Reg("count"), Reg("level")
+        after, level = Reg("after"), Reg("level")
         appears = (
             Insert(ROW, table, key),
             *(self._store(n, j, change_of(j)) for j in (0, *sums)),
-            Compute(count, Math.ADD, Lit(0), Lit(0)),
-            *self._count_satisfied(n, count),
-            Store(ROW, table, SATISFIED, count),
-            If(
-                Test.EQUAL,
-                count,
-                Lit(len(n.shown)),
-                (Call(self.name(n, "enter"), (ROW,)), *self._delta(n, Lit(1))),
-            ),
+            *self._if_satisfied(n, (Call(self.name(n, "enter"), (ROW,)), *self._delta(n, Lit(1)))),
         )
         matching = (*self._delta(n, Lit(-1)), Call(self.name(n, "leave"), (ROW,)))
         vanishes = (
@@ -204,24 +216,41 @@ class FullJoin:
             self._store(n, j, total),
         )
 
-    def _count_satisfied(self, n: Node, count: Reg) -> list[Instruction]:
-        body: list[Instruction] = []
+    def _if_satisfied(self, n: Node, then: tuple[Instruction, ...]) -> tuple[Instruction, ...]:
+        """Count for a new row the children that match it, and go on if all do."""
+        count, group = Reg("count"), Reg("group")
+        counted = []
         for child in n.shown:
-            group = Reg("group")
             index = self.layout.index(child.out_table, child.key)
             key = self.layout.words(ROW, n.out_table, child.key)
-            body.append(Count(group, child.out_table, index, key, 1))
-            body.append(If(Test.NOT_EQUAL, group, Lit(0), (Compute(count, Math.ADD, count, Lit(1)),)))
-        return body
+            counted.append(Count(group, child.out_table, index, key, 1))
+        if not n.shown:
+            return then
+        if not n.counts_children:
+            return (*counted, If(Test.NOT_EQUAL, group, Lit(0), then))
+        one_more = If(Test.NOT_EQUAL, group, Lit(0), (Compute(count, Math.ADD, count, Lit(1)),))
+        return (
+            Compute(count, Math.ADD, Lit(0), Lit(0)),
+            *(i for c in counted for i in (c, one_more)),
+            Store(ROW, n.out_table, self.layout.satisfied(ROW, n.out_table).column, count),
+            If(Test.EQUAL, count, Lit(len(n.shown)), then),
+        )
 
     # --- liveness --------------------------------------------------------------------------------------------------
 
     def _keeps_live(self, n: Node) -> bool:
         return self.loud and n.is_inner
 
-    def _count_live(self, n: Node, child: Node, key: tuple[Operand, ...], target: Reg) -> Count:
-        """How many live rows of a node have a child's key."""
-        return Count(target, n.out_table, self.layout.index(n.out_table, child.key), key, 2)
+    def _count_live(self, n: Node, child: Node, key: tuple[Operand, ...], target: Reg) -> list[Instruction]:
+        """How many live rows of a node have a child's key; where the key is the row's own, no index is needed."""
+        if n.handed != child.key:
+            return [Count(target, n.out_table, self.layout.index(n.out_table, child.key), key, 2)]
+        row, level = self.layout.fresh("keyed"), self.layout.fresh("level")
+        is_live = If(Test.EQUAL, level, Lit(2), (Compute(target, Math.ADD, Lit(1), Lit(0)),))
+        return [
+            Compute(target, Math.ADD, Lit(0), Lit(0)),
+            Find(row, n.out_table, key, (GetLevel(level, row, n.out_table), is_live)),
+        ]
 
     def _live(self, n: Node) -> list[Instruction]:
         """A row has become part of a result, and so have the rows below it, unless another live row has them."""
@@ -242,9 +271,12 @@ class FullJoin:
         body: list[Instruction] = []
         rest = Reg("rest")
         for child in (c for c in n.shown if c.is_inner):
-            key = self.layout.words(ROW, n.out_table, child.key)
-            body.append(self._count_live(n, child, key, rest))
-            body.append(If(Test.EQUAL, rest, Lit(0), (self._each_below(n, child, 2, "dead"),)))
+            below = self._each_below(n, child, 2, "dead")
+            if n.is_keyed_by(child):
+                body.append(below)
+                continue
+            body += self._count_live(n, child, self.layout.words(ROW, n.out_table, child.key), rest)
+            body.append(If(Test.EQUAL, rest, Lit(0), (below,)))
         return body
 
     def _each_below(self, n: Node, child: Node, level: int, verb: str) -> Each:
@@ -259,7 +291,7 @@ class FullJoin:
         """Emit every result that holds ROW of ``n``. Sets emit a coming or going (``flip``), bags the change."""
         if not self.loud:
             return []
-        loops: list[tuple[Reg, Node, Words, int]] = []
+        loops: list[Loop] = []
         here = n
         while here.parent is not None:
             parent = here.parent
@@ -271,19 +303,52 @@ class FullJoin:
             here = parent
         for child in n.shown:
             self._loops_from(child, loops)
-        emitted = self._nest(n, loops, flip)
+        emitted = self._ordered(n, loops, flip)
         if n.parent is None:
-            return [emitted]
+            return emitted
         above = Reg("above")
         key = self.layout.words(ROW, n.out_table, n.key)
-        return [self._count_live(n.parent, n, key, above), If(Test.NOT_EQUAL, above, Lit(0), (emitted,))]
+        return [*self._count_live(n.parent, n, key, above), If(Test.NOT_EQUAL, above, Lit(0), tuple(emitted))]
 
-    def _loops_from(self, n: Node, loops: list[tuple[Reg, Node, Words, int]]) -> None:
+    def _ordered(self, n: Node, loops: list[Loop], flip: Lit | None) -> list[Instruction]:
+        """Put the longest loop inside: the kernel fills columns in runs of its rows, and looks up its group once.
+
+        Loops that depend on nothing but ROW, and on which nothing depends, can stand anywhere; which is the longest is
+        seen when it comes to it. If all of these are short, the others go inside.
+        """
+        own = set(n.handed)
+        used = {v for _, _, key, _ in loops for v in key} - own
+        movable = [loop for loop in loops if own.issuperset(loop[2]) and used.isdisjoint(loop[1].handed)][:MOST_MOVABLE]
+        fixed = [loop for loop in loops if loop not in movable]
+        if len(movable) + bool(fixed) < 2:
+            return [self._nest(n, loops, flip)]
+        body: list[Instruction] = []
+        most, longest = self.layout.fresh("most"), self.layout.fresh("longest")
+        for i, (_, other, key, level) in enumerate(movable):
+            size = self.layout.fresh("size") if i else most
+            index = self.layout.index(other.out_table, key)
+            body.append(Count(size, other.out_table, index, self.layout.words(ROW, n.out_table, key), level))
+            if i:
+                taken = (Compute(most, Math.ADD, size, Lit(0)), Compute(longest, Math.ADD, Lit(i), Lit(0)))
+                body.append(If(Test.LESS, most, size, taken))
+        chosen: tuple[Instruction, ...] = ()
+        for i, loop in reversed(list(enumerate(movable))):
+            order = [*fixed, *(other for other in movable if other is not loop), loop]
+            nest = self._nest(n, order, flip)
+            chosen = (If(Test.EQUAL, longest, Lit(i), (nest,), chosen),) if chosen else (nest,)
+        if len(movable) > 1:
+            body.insert(0, Compute(longest, Math.ADD, Lit(0), Lit(0)))
+        if fixed:
+            short = self._nest(n, [*movable, *fixed], flip)
+            chosen = (If(Test.LESS, most, Lit(SHORT), (short,), chosen),)
+        return [*body, *chosen]
+
+    def _loops_from(self, n: Node, loops: list[Loop]) -> None:
         loops.append((Reg(f"at{n.number}"), n, n.key, 1))
         for child in n.shown:
             self._loops_from(child, loops)
 
-    def _nest(self, n: Node, loops: list[tuple[Reg, Node, Words, int]], flip: Lit | None) -> Instruction:
+    def _nest(self, n: Node, loops: list[Loop], flip: Lit | None) -> Instruction:
         places: dict[Var, Operand] = {v: self.layout.word(ROW, n.out_table, v) for v in n.handed}
         rows: dict[Node, Reg] = {}
         scans: list[tuple[Reg, str, int, tuple[Operand, ...], int]] = []

@@ -20,7 +20,8 @@ from everview.query.terms import Var, names
 Words = tuple[Var, ...]
 DELTA = "delta"
 RESULT = "result"
-WEIGHT, SATISFIED = 0, 1
+WEIGHT = 0
+SATISFIED = "satisfied"
 ROW = Reg("row")
 CHANGE = Reg("change")
 
@@ -63,6 +64,15 @@ class Node:
     def is_pure(self) -> bool:
         """A generalized node that is shown and sums nothing: its rows come and go with its children's keys."""
         return self.is_generalized and self.output is not None and not self.hidden
+
+    @property
+    def counts_children(self) -> bool:
+        """True if a row must count which of its children match; with one child, its level says so."""
+        return len(self.shown) > 1
+
+    def is_keyed_by(self, child: Node) -> bool:
+        """True if no two rows shown here have the same key of this child."""
+        return set(child.key) == set(self.handed)
 
     @property
     def handed(self) -> Words:
@@ -155,10 +165,8 @@ class Layout:
     def _declare(self, n: Node) -> None:
         sums = tuple(f"sum{j}" for j in self.carried_sums(n))
         if n.output is not None:
-            table = self.table(n.out_table, n.output, ("weight", "satisfied", *sums))
-            self.index(table, n.key)
-            for child in n.shown:
-                self.index(table, child.key)
+            weight = () if n.is_pure else ("weight",)
+            self.table(n.out_table, n.output, (*weight, *((SATISFIED,) if n.counts_children else ()), *sums))
         else:
             self.table(n.sum_table, n.key, ("weight", *sums))
         if n.hidden and not n.is_generalized:
@@ -200,6 +208,10 @@ class Layout:
         """A measure in a row."""
         name = "weight" if j == 0 else f"sum{j}"
         return ValueOf(row, table, self._tables[table][1].index(name))
+
+    def satisfied(self, row: Reg, table: str) -> ValueOf:
+        """How many children match a row."""
+        return ValueOf(row, table, self._tables[table][1].index(SATISFIED))
 
     def fresh(self, stem: str) -> Reg:
         """A register that nothing else uses."""

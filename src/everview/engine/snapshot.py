@@ -1,0 +1,235 @@
+"""Saving a database to one file, and loading it again.
+
+The file holds what the user wrote (definitions, in order), the base tables' rows, and as a shortcut the state of every
+view. Loading runs the definitions again and then puts the views' state back, if they are kept by the very same programs
+now; a file of another version of Everview, or of DuckDB, which evaluates expressions, has its views rebuilt from the
+rows. Feeds are not saved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from hashlib import blake2b
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from everview.engine.container import Path, Reader, SectionWriter, Writer, reading, replacing
+from everview.engine.dictionary import Dictionary
+from everview.engine.grouped import GroupedBlock
+from everview.engine.progress import Progress
+from everview.engine.rows import Journal, WordRows, zeros
+from everview.engine.runtime import ViewRuntime
+from everview.engine.setops import Source
+from everview.engine.table import BaseTable
+from everview.engine.words import arrow_type, is_wide
+from everview.errors import EverviewError, SnapshotError
+from everview.kernel.encode import encode
+from everview.kernel.machine import Machine
+
+if TYPE_CHECKING:
+    from everview.engine.database import Database
+
+FROM_SNAPSHOT, REBUILT = "snapshot", "rebuilt"
+"""How a loaded view got its state (``View.stats()["restored"]``)."""
+
+_COPIES: Final = "copies"
+_State = Mapping[str, pa.Table]
+
+
+def _makers() -> dict[str, str]:
+    """What the state of views depends on beside the programs: our version, and that of who evaluates expressions."""
+    found = {}
+    for package in ("everview", "duckdb"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:  # run from a folder, without being installed
+            found[package] = "unknown"
+    return found
+
+
+# --- saving ----------------------------------------------------------------------------------------------------------
+
+
+def save(database: Database, path: Path) -> None:
+    """Write a database to a file, in the place of one that may be there."""
+    tables, views = database._tables, database._views
+    with replacing(path) as file:
+        writer = Writer(file)
+        for kind, values in database._dictionary.to_state().items():
+            _write_arrow(writer.section(f"dictionary/{kind}"), values.schema, values.to_batches())
+        for i, table in enumerate(tables.values()):
+            _write_arrow(writer.section(f"table/{i}"), _word_schema(table), _word_batches(table))
+        for i, view in enumerate(views.values()):
+            for j, machine in enumerate(_machines(view)):
+                writer.section(f"view/{i}/{j}").write(machine.snapshot())
+        writer.finish(
+            {
+                "made_by": _makers(),
+                "version": database.version,
+                "definitions": [{"language": d[0], "text": d[1]} for d in database._definitions],
+                "tables": [{"name": n, "updates": t.updates} for n, t in tables.items()],
+                "views": [_described(n, v) for n, v in views.items()],
+            }
+        )
+
+
+def _described(name: str, view: ViewRuntime) -> dict[str, Any]:
+    return {
+        "name": name,
+        "updates": view.updates,
+        "deltas": view.deltas,
+        "programs": _fingerprints(view),
+        "awake": [core.awake for core in view.cores],
+    }
+
+
+def _machines(view: ViewRuntime) -> list[Machine]:
+    return [*(c.machine for c in view.cores), *(f.machine for f in view.folds)]
+
+
+def _fingerprints(view: ViewRuntime) -> list[str]:
+    """Each program's, in the order of the machines."""
+    return [blake2b(repr(encode(m.program)).encode(), digest_size=16).hexdigest() for m in _machines(view)]
+
+
+def _word_schema(table: BaseTable) -> pa.Schema:
+    return pa.schema([*((f"w{i}", pa.int64()) for i in range(len(table.types))), (_COPIES, pa.int64())])
+
+
+def _word_batches(table: BaseTable) -> Iterator[pa.RecordBatch]:
+    schema = _word_schema(table)
+    for rows in table.rows():
+        yield pa.RecordBatch.from_arrays([*rows.columns, rows.weight], schema=schema)
+
+
+def _write_arrow(section: SectionWriter, schema: pa.Schema, batches: Any) -> None:
+    with pa.ipc.new_stream(section, schema) as stream:
+        for batch in batches:
+            stream.write_batch(batch)
+
+
+# --- loading ---------------------------------------------------------------------------------------------------------
+
+
+def load(make: Callable[[], Database], path: Path) -> Database:
+    """The database that a file holds, in one that ``make`` gives, new and empty."""
+    with reading(path) as file, Progress("loading", file.size, "bytes") as progress:
+        manifest = file.manifest
+        state = {kind: _read_arrow(file, f"dictionary/{kind}", progress) for kind in Dictionary().to_state()}
+        database = make()
+        _replay(database, manifest, file)
+        if _fits(database, manifest):
+            _restore(database, state, file, progress)
+        else:
+            database = make()
+            _rebuild(database, state, file, progress)
+        database.version = int(manifest["version"])
+        for table, entry in zip(database._tables.values(), manifest["tables"], strict=True):
+            table.updates = int(entry["updates"])
+        for view, entry in zip(database._views.values(), manifest["views"], strict=True):
+            view.updates, view.deltas = int(entry["updates"]), int(entry["deltas"])
+    return database
+
+
+def _replay(database: Database, manifest: dict[str, Any], file: Reader) -> None:
+    """Run the definitions again, which must give the tables and views that were saved."""
+    for number, definition in enumerate(manifest["definitions"]):
+        define = {"sql": database.sql, "rules": database.rules}[definition["language"]]
+        try:
+            define(definition["text"])
+        except EverviewError as error:
+            raise SnapshotError(
+                f"definition {number + 1} of the saved database is refused: {error.message}",
+                hint="load it with the version of Everview that saved it",
+            ) from error
+    for what, names in (("tables", database.tables), ("views", database.views)):
+        if [entry["name"] for entry in manifest[what]] != list(names):
+            raise file.damaged(f"its definitions do not give the {what} that it lists")
+
+
+def _fits(database: Database, manifest: dict[str, Any]) -> bool:
+    """True if every view is kept by the same programs as when it was saved.
+
+    All or none: the dictionary counts the uses of all views together, and one cannot be taken out.
+    """
+    views = zip(database._views.values(), manifest["views"], strict=True)
+    return bool(manifest["made_by"] == _makers() and all(_fingerprints(v) == entry["programs"] for v, entry in views))
+
+
+def _restore(database: Database, state: _State, file: Reader, progress: Progress) -> None:
+    """Put everything back as it was."""
+    database._dictionary.become(Dictionary.from_state(state))
+    for i, (name, table) in enumerate(database._tables.items()):
+        for rows in _word_rows(file, i, table, progress):
+            table.load(database._changes(name, rows))
+    for i, (view, entry) in enumerate(zip(database._views.values(), file.manifest["views"], strict=True)):
+        for j, machine in enumerate(_machines(view)):
+            data = file.section(f"view/{i}/{j}")
+            machine.restore(data)
+            progress.add(len(data))
+        for core, awake in zip(view.cores, entry["awake"], strict=True):
+            core.awake = bool(awake)
+        for _, source in view.stages:
+            for grouped in _grouped(source):
+                for listed in grouped.listed:
+                    listed.rebuild()
+        view.restored = FROM_SNAPSHOT
+
+
+def _rebuild(database: Database, state: _State, file: Reader, progress: Progress) -> None:
+    """Fill the tables, and from them the views.
+
+    The saved values keep their ids, which the saved rows hold; until that is done each is counted as used once.
+    """
+    dictionary = database._dictionary
+    dictionary.become(Dictionary.from_state({kind: _used_once(values) for kind, values in state.items()}))
+    _replay(database, file.manifest, file)
+    for i, (name, table) in enumerate(database._tables.items()):
+        for rows in _word_rows(file, i, table, progress):
+            changes = database._changes(name, rows)
+            table.apply(changes, Journal())
+            database._propagate(changes, {view: [] for view in database._views}, Journal())
+    for values in state.values():
+        dictionary.release(values["id"].combine_chunks())
+    dictionary.collect()
+    for view in database._views.values():
+        view.restored = REBUILT
+
+
+def _used_once(values: pa.Table) -> pa.Table:
+    return values.set_column(2, "count", pa.repeat(pa.scalar(1, pa.int64()), len(values)))
+
+
+def _grouped(source: Source) -> Iterator[GroupedBlock]:
+    if isinstance(source, GroupedBlock):
+        yield source
+    for side in getattr(source, "sides", ()):
+        yield from _grouped(side)
+
+
+def _word_rows(file: Reader, number: int, table: BaseTable, progress: Progress) -> Iterator[WordRows]:
+    """A table's saved rows, checked."""
+    name = f"table/{number}"
+    found = _read_arrow(file, name, progress, _word_schema(table))
+    for batch in found.to_batches():
+        *words, copies = batch.columns
+        if pc.any(pc.less(copies, 1)).as_py():
+            raise file.damaged(f"section {name} has a row without copies")
+        for column, type_ in zip(words, table.types, strict=True):
+            if is_wide(type_) and not table.dictionary.has_all(column, arrow_type(type_)):
+                raise file.damaged(f"section {name} has a value that the dictionary does not have")
+        yield WordRows(tuple(words), copies, zeros(len(copies)))
+
+
+def _read_arrow(file: Reader, name: str, progress: Progress, schema: pa.Schema | None = None) -> pa.Table:
+    data = file.section(name)
+    with pa.ipc.open_stream(pa.py_buffer(data)) as stream:
+        table = stream.read_all()
+    table.validate(full=True)
+    if (schema is not None and table.schema != schema) or any(c.null_count for c in table.columns):
+        raise file.damaged(f"section {name} does not hold what it should")
+    progress.add(len(data))
+    return table

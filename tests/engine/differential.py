@@ -1,0 +1,644 @@
+"""Runs a case on Everview and on DuckDB side by side and compares all that can be read after every batch."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from functools import cache
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+import everview as ev
+from everview.errors import DataError, EverviewError
+from tests.engine.generator import HUGE, Case, Row, Step, TableDef
+from tests.sql.evaluate import to_duckdb
+
+Bag = Counter[Row]
+Update = tuple[str, Row, int]
+
+_ARROW = {
+    "INT": pa.int32(),
+    "BIGINT": pa.int64(),
+    "SMALLINT": pa.int16(),
+    "STRING": pa.string(),
+    "DOUBLE": pa.float64(),
+    "DECIMAL(6,2)": pa.decimal128(6, 2),
+    "DECIMAL(22,3)": pa.decimal128(22, 3),
+    "DATE": pa.date32(),
+    "TIMESTAMP_NTZ": pa.timestamp("us"),
+    "BOOLEAN": pa.bool_(),
+}
+
+
+class Difference(AssertionError):
+    """Everview and DuckDB, or two ways to read one view, disagree."""
+
+
+def expect(holds: bool, message: Callable[[], str] | str) -> None:
+    if not holds:
+        raise Difference(message if isinstance(message, str) else message())
+
+
+# --- bags ------------------------------------------------------------------------------------------------------------
+
+
+def plain(value: Any) -> Any:
+    """One Python value for all that SQL calls equal."""
+    if isinstance(value, float):
+        return "nan" if math.isnan(value) else value + 0.0
+    return value
+
+
+def bag(rows: Iterable[Sequence[Any]]) -> Bag:
+    return Counter(tuple(plain(v) for v in row) for row in rows)
+
+
+def close(a: Any, b: Any) -> bool:
+    """Exact, but for floating point (1e-12) and for averages of decimals, which DuckDB gives as doubles."""
+    if a == b:
+        return True
+    if isinstance(a, float) and isinstance(b, float):
+        return math.isclose(a, b, rel_tol=1e-12, abs_tol=1e-9)
+    if isinstance(a, Decimal) and isinstance(b, float):
+        return math.isclose(a, b, rel_tol=1e-12, abs_tol=1e-5)
+    return False
+
+
+def differences(found: Bag, wanted: Bag) -> tuple[Bag, Bag]:
+    """What is superfluous and what is missing, after rows that differ by rounding only have been paired."""
+    more, fewer = found - wanted, wanted - found
+    if more and fewer:
+        for row in list(more):
+            for other in list(fewer):
+                if more[row] and fewer[other] and all(map(close, row, other)):
+                    both = min(more[row], fewer[other])
+                    more[row] -= both
+                    fewer[other] -= both
+    return +more, +fewer
+
+
+@cache
+def _connection() -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect()
+    connection.execute("SET threads = 1")
+    connection.execute("SET TimeZone = 'UTC'")
+    return connection
+
+
+# --- running ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Follower:
+    """A feed and what it adds up to."""
+
+    view: str
+    per_update: bool
+    feed: Any
+    total: Bag
+    pushed: list[pa.RecordBatch] | None
+    closed: bool = False
+
+    def take(self) -> list[pa.RecordBatch]:
+        if self.pushed is None:
+            return self.feed.read()
+        found, self.pushed[:] = list(self.pushed), []
+        return found
+
+
+@dataclass
+class Outcome:
+    """What happened in a run, for statistics."""
+
+    views: int = 0
+    refused: list[str] = field(default_factory=list)
+    unchecked: list[str] = field(default_factory=list)
+    commits: int = 0
+    failures: int = 0
+    rows: int = 0
+
+
+class Run:
+    """One case at work."""
+
+    def __init__(self, case: Case) -> None:
+        self.case = case
+        self.r = random.Random(case.seed + 1)
+        self.db = ev.Database()
+        self.duck = _connection()
+        self.tables: dict[str, TableDef] = {t.name: t for t in case.tables}
+        self.model: dict[str, list[Row]] = {t.name: [] for t in case.tables}
+        self.made: list[Step] = []
+        self.followers: list[Follower] = []
+        self.outcome = Outcome()
+        self.broken: set[str] = set()
+        self.grouped: set[str] = set()
+        for table in case.tables:
+            self.db.sql(table.ddl())
+            self._show(table.name)
+
+    def _show(self, name: str, rows: Sequence[Row] | None = None) -> None:
+        """Give DuckDB the rows of a table."""
+        columns = self.tables[name].columns
+        rows = self.model[name] if rows is None else rows
+        arrays = [pa.array([row[i] for row in rows], _ARROW[c.type]) for i, c in enumerate(columns)]
+        self.duck.register(name, pa.table(arrays, names=[c.name for c in columns]))
+
+    def go(self) -> Outcome:
+        try:
+            for step in self.case.steps:
+                self._step(step)
+            self._empty()
+        finally:
+            for step in reversed(self.case.steps):
+                if step.kind in ("view", "rules"):
+                    self.duck.execute(f"DROP VIEW IF EXISTS {step.name}")
+            for name in self.tables:
+                self.duck.unregister(name)
+        return self.outcome
+
+    def _step(self, step: Step) -> None:
+        match step.kind:
+            case "view" | "rules":
+                self._define(step)
+            case "batch":
+                self._batch(step)
+            case "bad":
+                self._bad(step)
+            case "feed":
+                self._open(step)
+            case "close":
+                if int(step.option) < len(self.followers):
+                    follower = self.followers[int(step.option)]
+                    follower.feed.close()
+                    follower.closed = True
+
+    # --- views and feeds -------------------------------------------------------------------------------------------
+
+    def _define(self, step: Step) -> None:
+        sql = step.option if step.kind == "rules" else step.text
+        try:
+            self.duck.execute(f"CREATE VIEW {step.name} AS {to_duckdb(sql)}")
+        except duckdb.Error as error:
+            self.outcome.unchecked.append(str(error))
+            return
+        before = self.fingerprint()
+        try:
+            if step.kind == "rules":
+                self.db.rules(step.text)
+            else:
+                self.db.sql(f"CREATE MATERIALIZED VIEW {step.name} AS {step.text}")
+        except EverviewError as error:
+            self.duck.execute(f"DROP VIEW {step.name}")
+            self.outcome.refused.append(f"{type(error).__name__}: {error.message}: {step.text}")
+            self._unchanged(before, step.name)
+            return
+        self.made.append(step)
+        self.outcome.views += 1
+        self._check_views([step.name])
+
+    def _open(self, step: Step) -> None:
+        if step.name not in self.db.views:
+            return
+        view = self.db.view(step.name)
+        per_update = "per_update" in step.option
+        pushed: list[pa.RecordBatch] | None = None
+        if "subscribe" in step.option:
+            pushed = []
+            feed = view.subscribe(pushed.append, per_update=per_update)
+        else:
+            feed = view.changes(per_update=per_update)
+        self.followers.append(Follower(step.name, per_update, feed, bag(view), pushed))
+
+    # --- batches ---------------------------------------------------------------------------------------------------
+
+    def _valid(self, operations: Iterable[tuple[str, str, tuple[Row, ...]]]) -> list[tuple[str, str, list[Row]]]:
+        """What can be done of some operations, given what is there."""
+        model = {name: list(rows) for name, rows in self.model.items()}
+        found = []
+        for op, name, rows in operations:
+            kept: list[Row] = []
+            key = self.tables[name].key
+            for row in rows:
+                if op == "delete":
+                    if row not in model[name]:
+                        continue
+                    model[name].remove(row)
+                elif op == "upsert":
+                    model[name] = [o for o in model[name] if any(o[i] != row[i] for i in key)] + [row]
+                else:
+                    if key and any(all(o[i] == row[i] for i in key) for o in model[name]):
+                        continue
+                    model[name].append(row)
+                kept.append(row)
+            if kept:
+                found.append((op, name, kept))
+        return found
+
+    def _batch(self, step: Step) -> None:
+        pending: list[tuple[str, str, list[Row]]] = []
+        for op, name, rows in step.operations:
+            if op == "upsert":
+                self._commit(pending, step.option)
+                pending = []
+                self._upsert(name, list(rows))
+            else:
+                pending.append((op, name, list(rows)))
+        self._commit(pending, step.option)
+
+    def _upsert(self, name: str, rows: list[Row]) -> None:
+        key = self.tables[name].key
+        if not key:
+            return
+        updates: list[Update] = []
+        last = {tuple(row[i] for i in key): row for row in rows}
+        for row in last.values():
+            updates += [(name, old, -1) for old in self.model[name] if all(old[i] == row[i] for i in key)]
+        updates += [(name, row, 1) for row in last.values()]
+        self._run(updates, lambda: self.db.upsert(name, rows), ordered=False)
+
+    def _commit(self, operations: Sequence[tuple[str, str, Sequence[Row]]], style: str) -> None:
+        valid = self._valid([(op, name, tuple(rows)) for op, name, rows in operations])
+        if not valid:
+            return
+        updates = [(name, row, 1 if op == "insert" else -1) for op, name, rows in valid for row in rows]
+
+        def act() -> None:
+            if len(valid) == 1 and style == "plain":
+                ((op, name, rows),) = valid
+                (self.db.insert if op == "insert" else self.db.delete)(name, rows)
+            elif style == "apply" and len({name for _, name, _ in valid}) == 1:
+                self.db.apply(valid[0][1], [self._changed(u) for u in updates])
+            else:
+                with self.db.batch() as batch:
+                    for op, name, rows in valid:
+                        if style == "apply":
+                            batch.apply(name, [self._changed((name, r, 1 if op == "insert" else -1)) for r in rows])
+                        else:
+                            (batch.insert if op == "insert" else batch.delete)(name, rows)
+
+        self._run(updates, act)
+
+    def _changed(self, update: Update) -> dict[str, Any]:
+        name, row, sign = update
+        named = {c.name: v for c, v in zip(self.tables[name].columns, row, strict=True)}
+        return named | {"_change_type": "insert" if sign > 0 else "delete"}
+
+    def _run(self, updates: list[Update], act: Callable[[], None], ordered: bool = True) -> None:
+        single = self._singles(updates) if ordered and self.case.check_updates else {}
+        act()
+        for name, row, sign in updates:
+            if sign > 0:
+                self.model[name].append(row)
+            else:
+                self.model[name].remove(row)
+        self.outcome.commits += 1
+        for name in {name for name, _, _ in updates}:
+            self._show(name)
+        self._check_views([s.name for s in self.made])
+        self._check_feeds(single)
+
+    def _singles(self, updates: list[Update]) -> dict[str, list[Bag]]:
+        """For each view with a per-update feed, its bag after each update alone."""
+        wanted = {f.view for f in self.followers if f.per_update and not f.closed}
+        model = {name: list(rows) for name, rows in self.model.items()}
+        found: dict[str, list[Bag]] = {name: [self._wanted(name) or Counter()] for name in wanted}
+        if not wanted or len(updates) > 12:
+            return {}
+        for name, row, sign in updates:
+            if sign > 0:
+                model[name].append(row)
+            else:
+                model[name].remove(row)
+            self._show(name, model[name])
+            for view in wanted:
+                found[view].append(self._wanted(view) or Counter())
+        return found
+
+    # --- checks ----------------------------------------------------------------------------------------------------
+
+    def _wanted(self, name: str) -> Bag | None:
+        try:
+            return bag(self.duck.execute(f"SELECT * FROM {name}").fetchall())
+        except duckdb.Error as error:
+            self.outcome.unchecked.append(str(error))
+            return None
+
+    def _check_views(self, names: Sequence[str]) -> None:
+        for name in names:
+            wanted = self._wanted(name)
+            view = self.db.view(name)
+            rows = list(view)
+            found = bag(rows)
+            self.outcome.rows += len(rows)
+            if wanted is not None:
+                more, fewer = differences(found, wanted)
+                expect(not more and not fewer, lambda: f"{name}: superfluous {dict(more)}, missing {dict(fewer)}")  # noqa: B023
+            expect(len(view) == len(rows), f"{name}: len {len(view)}, rows {len(rows)}")
+            expect(bool(view) == bool(rows), f"{name}: bool")
+            self._check_reads(name, view, rows, found)
+
+    def _check_reads(self, name: str, view: Any, rows: list[Row], found: Bag) -> None:
+        r = self.r
+        if r.random() < 0.3:
+            table = view.to_arrow()
+            expect(table.num_rows == len(rows), f"{name}: to_arrow has {table.num_rows} rows, not {len(rows)}")
+            listed = bag(zip(*(c.to_pylist() for c in table.columns), strict=True))
+            expect(listed == found, f"{name}: to_arrow differs")
+            offset, limit = r.randint(0, len(rows)), r.randint(0, 5)
+            page = view.page(offset=offset, limit=limit)
+            expect(bag(page) == bag(rows[offset : offset + limit]), f"{name}: page({offset}, {limit})")
+            if rows:
+                at = r.randrange(-len(rows), len(rows))
+                expect(bag([view[at]]) == bag([rows[at]]), f"{name}: [{at}]")
+        for row in r.sample(rows, min(2, len(rows))):
+            expect(row in view, f"{name}: {row} is not in it")
+        if rows:
+            mixed = tuple(r.choice(rows)[i] for i in range(len(rows[0])))
+            there = tuple(map(plain, mixed)) in found
+            expect((mixed in view) == there, f"{name}: {mixed} in it is {not there}")
+
+    def _check_feeds(self, singles: dict[str, list[Bag]]) -> None:
+        for follower in self.followers:
+            if not follower.closed:
+                self._check_feed(follower, singles.get(follower.view))
+
+    def _check_feed(self, follower: Follower, single: list[Bag] | None) -> None:
+        name = follower.view
+        view = self.db.view(name)
+        body = self.db._views[name].view.body
+        once = bool(getattr(body, "distinct", False) or getattr(body, "grouping", None))
+        by_update: dict[int, Bag] = {}
+        batches = follower.take()
+        expect(len(batches) <= 1, f"{name}: {len(batches)} batches in the feed after one commit")
+        for batch in batches:
+            expect(batch.num_rows > 0, f"{name}: an empty batch in the feed")
+            self._check_pairs(name, batch)
+            for row in batch.to_pylist():
+                kind, version, count = row.pop("_change_type"), row.pop("_commit_version"), row.pop("_count")
+                update = row.pop("_update") if follower.per_update else 0
+                expect(version == self.db.version, f"{name}: version {version}, not {self.db.version}")
+                expect(count >= 1 and (not once or count == 1), f"{name}: count {count} of {row}")
+                values = tuple(map(plain, row.values()))
+                delta = by_update.setdefault(update, Counter())
+                sign = 1 if kind in ("insert", "update_postimage") else -1
+                expect(not (once or self._nets(name)) or values not in delta, f"{name}: {values} twice in update {update}")
+                delta[values] += sign * count
+        for delta in by_update.values():
+            for values, count in delta.items():
+                expect(count != 0, f"{name}: {values} comes and goes in one delta")
+                follower.total[values] += count
+        expect(
+            +follower.total == bag(view) and all(c >= 0 for c in follower.total.values()),
+            lambda: f"{name}: feed ({'per update' if follower.per_update else 'net'}) gives {+follower.total}, view {bag(view)}",
+        )
+        follower.total = +follower.total
+        if single is not None and follower.per_update:
+            for i, (before, after) in enumerate(zip(single, single[1:], strict=False)):
+                change = Counter(after)
+                change.subtract(before)
+                mine = by_update.pop(i, Counter())
+                for sign in (1, -1):
+                    found: Bag = Counter({v: sign * c for v, c in mine.items() if sign * c > 0})
+                    wanted: Bag = Counter({v: sign * c for v, c in change.items() if sign * c > 0})
+                    more, fewer = differences(found, wanted)
+                    if any(isinstance(v, float) for row in (*more, *fewer) for v in row):
+                        continue  # changes by rounding only are no changes to Everview
+                    expect(
+                        not more and not fewer,
+                        f"{name}: update {i} gives {dict(found)} instead of {dict(wanted)} ({sign})",
+                    )
+            expect(not by_update, f"{name}: deltas of updates {list(by_update)}, which there were not")
+
+    def _nets(self, name: str) -> bool:
+        return False
+
+    def _check_pairs(self, name: str, batch: pa.RecordBatch) -> None:
+        kinds = batch.column(batch.schema.get_field_index("_change_type")).to_pylist()
+        for i, kind in enumerate(kinds):
+            if kind == "update_preimage":
+                expect(kinds[i + 1 : i + 2] == ["update_postimage"], f"{name}: a preimage without postimage")
+            if kind == "update_postimage":
+                expect(i > 0 and kinds[i - 1] == "update_preimage", f"{name}: a postimage without preimage")
+
+    # --- failures --------------------------------------------------------------------------------------------------
+
+    def fingerprint(self) -> dict[str, Any]:
+        """All that is stored, whatever its order."""
+        found: dict[str, Any] = {"version": self.db.version}
+        machines = {n: t.machine for n, t in self.db._tables.items()}
+        for name, runtime in self.db._views.items():
+            machines |= {f"{name} core {i}": c.machine for i, c in enumerate(runtime.cores)}
+            machines |= {f"{name} fold {i}": f.machine for i, f in enumerate(runtime.folds)}
+            machines[f"{name} net"] = runtime.net.machine
+            for i, source in enumerate(s for _, s in runtime.stages):
+                for j, listed in enumerate(_listed(source)):
+                    found[f"{name} listed {i} {j}"] = {g: plain(s.result()) for g, s in listed.states.items()}
+        for name, machine in machines.items():
+            fold = " fold" in name or " net" in name
+            for table in machine.program.tables:
+                rows = machine.dump(table.name)
+                if fold:  # the second half are old measures, which mean nothing once settled
+                    rows = [(k, v[: len(v) // 2], lv) for k, v, lv in rows if any(v[: len(v) // 2])]
+                found[f"{name} {table.name}"] = sorted(rows)
+            for channel, _ in machine.program.channels:
+                found[f"{name} {channel}"] = machine.pending(channel)
+        state = self.db._dictionary.to_state()
+        found["dictionary"] = {
+            kind: dict(zip(t["value"].to_pylist(), t["count"].to_pylist(), strict=True)) for kind, t in state.items()
+        }
+        return found
+
+    def _unchanged(self, before: dict[str, Any], what: str) -> None:
+        after = self.fingerprint()
+        for kind in ("string", "binary", "decimal"):  # values without uses go with the next batch
+            for state in (before, after):
+                state["dictionary"][kind] = {v: c for v, c in state["dictionary"][kind].items() if c}
+        changed = {k: (before.get(k), after.get(k)) for k in {*before, *after} if before.get(k) != after.get(k)}
+        expect(not changed, f"{what} failed, and changed {changed}")
+
+    def _bad(self, step: Step) -> None:
+        *_, = step.operations
+        before = self.fingerprint()
+        kinds = {"over_delete", "duplicate_key", "type", "null", "overflow", "arity", "expression"}
+        prepared: list[tuple[str, str, list[Row]]] = []
+        poison = ""
+        good: list[tuple[str, str, tuple[Row, ...]]] = []
+        for op, name, rows in step.operations:
+            if op not in kinds:
+                good.append((op, name, rows))
+        valid = {id(o): o for o in self._valid(good)}
+        queue = list(valid.values())
+        for op, name, rows in step.operations:
+            if op in kinds:
+                poison = op
+                made = self._poison(op, name, rows)
+                if made is None:
+                    return
+                prepared.append(made)
+            elif queue:
+                prepared.append(queue.pop(0))
+        error = None
+        try:
+            with self.db.batch() as batch:
+                for op, name, rows in prepared:
+                    (batch.delete if op == "delete" else batch.insert)(name, rows)
+        except DataError as caught:
+            error = caught
+        if error is None:
+            expect(poison == "overflow", f"a batch with {poison} was accepted")
+            updates = [(name, row, 1 if op == "insert" else -1) for op, name, rows in prepared for row in rows]
+            self._follow(updates)
+            huge = [(name, row, -1) for op, name, rows in prepared for row in rows if HUGE in row and op == "insert"]
+            self._run(huge, lambda: self._delete_all(huge))
+            return
+        self.outcome.failures += 1
+        if poison != "overflow":
+            expect(error.table is not None and error.row is not None, f"{error!r} does not say where")
+        self._unchanged(before, poison)
+        for follower in self.followers:
+            if not follower.closed:
+                expect(not follower.take(), f"the feed of {follower.view} tells of a failed batch")
+        self._check_views([s.name for s in self.made])
+
+    def _follow(self, updates: list[Update]) -> None:
+        def nothing() -> None:
+            pass
+
+        self._run(updates, nothing)
+
+    def _poison(self, kind: str, name: str, rows: tuple[Row, ...]) -> tuple[str, str, list[Row]] | None:
+        table = self.tables[name]
+        first = rows[0]
+        if kind == "duplicate_key" and table.key:
+            return "insert", name, [first, first]
+        if kind == "type":
+            wrong = (object(), *first[1:])
+            return "insert", name, [wrong]
+        if kind == "arity":
+            return "insert", name, [(*first, 1)]
+        if kind == "null":
+            at = next((i for i, c in enumerate(table.columns) if not c.nullable), None)
+            if at is not None:
+                return "insert", name, [(*first[:at], None, *first[at + 1 :])]
+        if kind == "overflow":
+            at = next((i for i, c in enumerate(table.columns) if c.type == "BIGINT"), None)
+            if at is None or table.key:
+                return None
+            huge = (*first[:at], HUGE, *first[at + 1 :])
+            return "insert", name, [huge] * 3
+        return "delete", name, [first] * (30 + self.model[name].count(first))
+
+    def _delete_all(self, updates: list[Update]) -> None:
+        with self.db.batch() as batch:
+            for name, row, _ in updates:
+                batch.delete(name, [row])
+
+    # --- the end ---------------------------------------------------------------------------------------------------
+
+    def _empty(self) -> None:
+        """Everything goes again; nothing may be left."""
+        updates = [(name, row, -1) for name, rows in self.model.items() for row in rows]
+        self.r.shuffle(updates)
+        if updates:
+            self._run(updates, lambda: self._delete_all(updates))
+        for follower in self.followers:
+            follower.feed.close()
+        for step in self.made:
+            list(self.db.view(step.name))
+        with self.db.batch():
+            pass
+        fresh = Run.__new__(Run)
+        fresh.db = ev.Database()
+        for table in self.case.tables:
+            fresh.db.sql(table.ddl())
+        for step in self.made:
+            if step.kind == "rules":
+                fresh.db.rules(step.text)
+            else:
+                fresh.db.sql(f"CREATE MATERIALIZED VIEW {step.name} AS {step.text}")
+        with fresh.db.batch():
+            pass
+        fresh.db.version = self.db.version
+        mine, new = self.fingerprint(), fresh.fingerprint()
+        if not mine["dictionary"] == new["dictionary"]:
+            expect(False, f"left in the dictionary: {mine['dictionary']}, {new['dictionary']}")
+        if not any(new["dictionary"].values()):  # else words of the two databases differ
+            left = {k: (mine[k], new[k]) for k in new if mine.get(k) != new[k]}
+            expect(not left, f"left behind: {left}")
+        have, empty = self.db.nbytes(), fresh.db.nbytes()
+        allowed = 1.05 * empty + 512 * sum(1 for k in mine if isinstance(mine[k], list))  # first blocks of arrays
+        expect(have <= allowed, f"{have} bytes are left of an empty database of {empty}, {allowed} allowed")
+
+
+def _listed(source: Any) -> list[Any]:
+    found = list(getattr(source, "listed", ()))
+    for side in getattr(source, "sides", ()):
+        found += _listed(side)
+    return found
+
+
+def run_case(case: Case) -> Outcome:
+    """Run a case; raises where anything differs."""
+    return Run(case).go()
+
+
+def smaller(case: Case, patience: int = 400) -> Case:
+    """A smaller case that fails in the same way, found by leaving out steps, operations and rows."""
+
+    def fails(candidate: Case) -> str | None:
+        try:
+            run_case(candidate)
+        except Exception as error:
+            return type(error).__name__
+        return None
+
+    kind = fails(case)
+    tries = 0
+    progress = True
+    while progress and tries < patience:
+        progress = False
+        for candidate in _candidates(case):
+            tries += 1
+            if tries > patience:
+                break
+            if fails(candidate) == kind:
+                case, progress = candidate, True
+                break
+    return case
+
+
+def _candidates(case: Case) -> Iterable[Case]:
+    size = len(case.steps)
+    for length in (4, 2, 1):
+        for start in range(size - length, -1, -1):
+            yield case.without(start, start + length)
+    for i, step in enumerate(case.steps):
+        for j, (op, name, rows) in enumerate(step.operations):
+            others = step.operations[:j], step.operations[j + 1 :]
+            if len(step.operations) > 1:
+                yield _with(case, i, (*others[0], *others[1]))
+            for k in range(len(rows) if len(rows) > 1 else 0):
+                yield _with(case, i, (*others[0], (op, name, rows[:k] + rows[k + 1 :]), *others[1]))
+
+
+def _with(case: Case, i: int, operations: tuple[tuple[str, str, tuple[Row, ...]], ...]) -> Case:
+    steps = list(case.steps)
+    steps[i] = replace(steps[i], operations=operations)
+    return replace(case, steps=tuple(steps))
+
+
+def fail_with(case: Case) -> None:
+    """Report a failing case, made smaller."""
+    small = smaller(case)
+    try:
+        run_case(small)
+    except Exception as error:
+        pytest.fail(f"{small.show()}\n\n{type(error).__name__}: {error}")

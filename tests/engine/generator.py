@@ -1,0 +1,599 @@
+"""Random cases for the engine: a schema, views of every shape, and a script of updates, feeds and failures.
+
+A case is plain data made from a seed, so that it can be printed, run again and made smaller. Steps are lenient: whoever
+runs them drops deletes of rows that are not there and second rows of a key, so that any sublist of a script is a script.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+Row = tuple[Any, ...]
+
+TYPES = {
+    "n": ("INT", "BIGINT", "SMALLINT"),
+    "s": ("STRING",),
+    "f": ("DOUBLE",),
+    "d": ("DECIMAL(6,2)",),
+    "w": ("DECIMAL(22,3)",),
+    "t": ("DATE",),
+    "z": ("TIMESTAMP_NTZ",),
+    "b": ("BOOLEAN",),
+}
+STRINGS = ["a", "b", "A", "ab", "it's", "", "ü", "b"]
+HUGE = 2**62
+
+
+@dataclass(frozen=True)
+class ColumnDef:
+    """A column: its class is the first letter of ``kind``."""
+
+    name: str
+    kind: str
+    type: str
+    nullable: bool
+
+
+@dataclass(frozen=True)
+class TableDef:
+    """A table and its primary key, by position."""
+
+    name: str
+    columns: tuple[ColumnDef, ...]
+    key: tuple[int, ...] = ()
+
+    def ddl(self) -> str:
+        inner = [f"{c.name} {c.type}{'' if c.nullable else ' NOT NULL'}" for c in self.columns]
+        if self.key:
+            inner.append(f"PRIMARY KEY ({', '.join(self.columns[i].name for i in self.key)})")
+        return f"CREATE TABLE {self.name} ({', '.join(inner)})"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step. ``kind``: view, rules, batch, feed, close, read, bad."""
+
+    kind: str
+    name: str = ""
+    text: str = ""
+    operations: tuple[tuple[str, str, tuple[Row, ...]], ...] = ()
+    option: str = ""
+
+
+@dataclass(frozen=True)
+class Case:
+    """Everything that is needed to run it again."""
+
+    seed: int
+    tables: tuple[TableDef, ...]
+    steps: tuple[Step, ...]
+    check_updates: bool = False
+
+    def show(self) -> str:
+        lines = [f"-- seed {self.seed}", *(f"{t.ddl()};" for t in self.tables)]
+        for i, s in enumerate(self.steps):
+            if s.kind in ("view", "rules"):
+                lines.append(f"{i}: {s.text}")
+            elif s.operations:
+                lines.append(f"{i}: {s.kind} {s.option}")
+                lines += [f"     {op} {table} {list(rows)!r}" for op, table, rows in s.operations]
+            else:
+                lines.append(f"{i}: {s.kind} {s.name} {s.option}")
+        return "\n".join(lines)
+
+    def without(self, start: int, stop: int) -> Case:
+        return replace(self, steps=self.steps[:start] + self.steps[stop:])
+
+
+# --- schemas and rows ------------------------------------------------------------------------------------------------
+
+
+def _columns(r: random.Random, size: int) -> tuple[ColumnDef, ...]:
+    found = []
+    for i in range(size):
+        kind = r.choices("nsfdwtzb", (12, 4, 2, 2, 1, 1, 1, 1))[0]
+        type_ = r.choices(TYPES[kind], (5, 4, 1))[0] if kind == "n" else r.choice(TYPES[kind])
+        found.append(ColumnDef("abcdefg"[i], kind, type_, r.random() < 0.7))
+    return tuple(found)
+
+
+def tables(r: random.Random) -> tuple[TableDef, ...]:
+    found = []
+    for i in range(r.choices((1, 2, 3, 4), (2, 4, 3, 1))[0]):
+        if r.random() < 0.35:  # edges, for cycles
+            columns = tuple(ColumnDef(n, "n", r.choice(("INT", "BIGINT")), r.random() < 0.5) for n in "ab")
+        else:
+            columns = _columns(r, r.choices((1, 2, 3, 4), (1, 3, 3, 2))[0])
+        key: tuple[int, ...] = ()
+        if r.random() < 0.2:
+            key = tuple(sorted(r.sample(range(len(columns)), r.choice((1, min(2, len(columns)))))))
+            key = tuple(k for k in key if columns[k].kind in "nsdt")
+        found.append(TableDef(f"t{i}", columns, key))
+    return tuple(found)
+
+
+def value(r: random.Random, column: ColumnDef, key: bool, domain: int) -> Any:
+    if column.nullable and not key and r.random() < 0.12:
+        return None
+    number = min(r.randint(0, domain), r.randint(0, domain))  # skewed to the small ones
+    if r.random() < 0.1:
+        number = -number
+    match column.kind:
+        case "n":
+            return number
+        case "s":
+            return r.choice(STRINGS)
+        case "f":
+            return number / 4 if r.random() < 0.95 else r.choice([-0.0, 0.0, 1e10])
+        case "d":
+            return Decimal(number * 25).scaleb(-2)
+        case "w":
+            return Decimal(number * 10**15 + 125).scaleb(-3)
+        case "t":
+            return date(1999, 1 + abs(number) % 12, 1)
+        case "z":
+            return datetime(1999, 1 + abs(number) % 12, 1, 3, 30)
+        case _:
+            return number % 2 == 0
+
+
+# --- expressions -----------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Scope:
+    """What FROM offers: (expression, class) pairs."""
+
+    r: random.Random
+    columns: list[tuple[str, str, bool]] = field(default_factory=list)
+
+    def of(self, kinds: str) -> list[str]:
+        return [c for c, k, _ in self.columns if k in kinds]
+
+    def pick(self) -> tuple[str, str]:
+        column, kind, _ = self.r.choice(self.columns)
+        return column, kind
+
+    def expression(self, plainness: float = 0.7) -> tuple[str, str]:
+        """An expression and its class."""
+        r = self.r
+        column, kind = self.pick()
+        if r.random() < plainness:
+            return column, kind
+        other = r.choice(self.of(kind))
+        match kind:
+            case "n":
+                forms = [
+                    f"{column} + 1",
+                    f"{column} + {other}",
+                    f"ABS({column})",
+                    f"COALESCE({column}, 2)",
+                    f"-{column}",
+                    f"{column} * {other}",
+                    f"CASE WHEN {column} > 1 THEN {other} ELSE 0 END",
+                    f"CAST({column} AS BIGINT)",
+                    f"{column} - {other}",
+                ]
+            case "s":
+                forms = [
+                    f"upper({column})",
+                    f"concat({column}, 'x')",
+                    f"COALESCE({column}, 'none')",
+                    f"concat({column}, {other})",
+                    f"CASE WHEN {column} = 'a' THEN {other} END",
+                ]
+            case "f":
+                forms = [f"{column} * 2", f"{column} + {other}", f"COALESCE({column}, 0.5D)"]
+            case "d":
+                forms = [f"{column} + {other}", f"CAST({column} AS DECIMAL(10,3))", f"-{column}"]
+            case "w":
+                forms = [f"-{column}", f"COALESCE({column}, {other})"]
+            case "t":
+                return r.choice([(f"date_add({column}, 1)", "t"), (f"year({column})", "n"), (f"month({column})", "n")])
+            case "z":
+                return column, kind
+            case _:
+                return r.choice([(f"NOT {column}", "b"), (f"{column} AND {other}", "b"), (f"CAST({column} AS INT)", "n")])
+        return r.choice(forms), kind
+
+    def literal(self, kind: str) -> str:
+        r = self.r
+        number = r.randint(-1, 4)
+        match kind:
+            case "n":
+                return str(number)
+            case "s":
+                return "'" + r.choice(STRINGS).replace("'", "''") + "'"
+            case "f":
+                return f"{number / 2}D"
+            case "d" | "w":
+                return f"{number * 25 / 100:.2f}"
+            case "t":
+                return f"DATE '1999-0{abs(number) + 1}-01'"
+            case "z":
+                return f"TIMESTAMP_NTZ '1999-0{abs(number) + 1}-01 03:30:00'"
+            case _:
+                return r.choice(["TRUE", "FALSE"])
+
+    def condition(self) -> str:
+        """A condition without subqueries."""
+        r = self.r
+        left, kind = self.expression(0.8)
+        right = r.choice(self.of(kind) or [self.literal(kind)])
+        literal = self.literal(kind)
+        forms = [
+            f"{left} = {literal}",
+            f"{left} {r.choice(['<', '>', '<=', '>=', '<>'])} {literal}",
+            f"{left} {r.choice(['<', '<>', '>='])} {right}",
+            f"{left} IS NOT NULL",
+            f"{left} IS NULL",
+            f"{left} IN ({literal}, {self.literal(kind)})",
+            f"{left} <=> {right}",
+            f"({left} = {literal} OR {right} > {self.literal(kind)})",
+            f"NOT ({left} = {literal})",
+            f"{left} BETWEEN {literal} AND {self.literal(kind)}",
+        ]
+        return r.choice(forms)
+
+
+# --- queries ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Relation:
+    """A table or earlier view: columns by name and class."""
+
+    name: str
+    columns: list[tuple[str, str]]
+
+
+class Queries:
+    """Writes random SELECTs over some relations; ``relations`` grows as views are made."""
+
+    def __init__(self, r: random.Random, relations: list[Relation]) -> None:
+        self.r = r
+        self.relations = relations
+        self.serial = 0
+
+    def _froms(self, most: int, prefix: str) -> tuple[list[str], Scope, list[str]]:
+        """FROM entries, their scope, and join conditions."""
+        r = self.r
+        size = r.choices(range(1, most + 1), (4, 5, 4, 2)[:most])[0]
+        froms: list[str] = []
+        conditions: list[str] = []
+        scope = Scope(r)
+        same = r.random() < 0.35
+        first = r.choice(self.relations)
+        entries: list[list[tuple[str, str]]] = []
+        for i in range(size):
+            relation = first if same else r.choice(self.relations)
+            alias = f"{prefix}{i}"
+            froms.append(f"{relation.name} {alias}")
+            mine = [(f"{alias}.{c}", k) for c, k in relation.columns]
+            if entries and r.random() < 0.92:
+                pairs = [(a, b) for e in entries for a, k in e for b, q in mine if k == q and k != "b"]
+                for _ in range(r.choice((1, 1, 1, 2))):
+                    if pairs:
+                        conditions.append(self._join(*r.choice(pairs)))
+            entries.append(mine)
+            scope.columns += [(c, k, True) for c, k in mine]
+        if size >= 3 and r.random() < 0.35:  # close a cycle
+            pairs = [(a, b) for a, k in entries[0] for b, q in entries[-1] if k == q]
+            if pairs:
+                conditions.append(self._join(*r.choice(pairs)))
+        if size >= 3 and r.random() < 0.3:
+            cycle = self._cycle(froms, entries)
+            conditions = cycle or conditions
+        return froms, scope, conditions
+
+    def _join(self, a: str, b: str) -> str:
+        return f"{a} = {b}" if self.r.random() < 0.92 else f"{a} = {b} + 0" if self._number(a) else f"{a} = {b}"
+
+    def _number(self, column: str) -> bool:
+        return False
+
+    def _cycle(self, froms: list[str], entries: list[list[tuple[str, str]]]) -> list[str]:
+        numbers = [[c for c, k in e if k == "n"] for e in entries]
+        if any(len(n) < 2 for n in numbers):
+            return []
+        size = len(numbers)
+        return [f"{numbers[i][1]} = {numbers[(i + 1) % size][0]}" for i in range(size)]
+
+    def select(self, depth: int = 0, shape: str | None = None, most: int = 4) -> tuple[str, list[str]]:
+        """A SELECT and its columns' classes; ``shape`` asks for given classes."""
+        r = self.r
+        froms, scope, conditions = self._froms(most, "xyz"[depth])
+        if depth == 0 and r.random() < 0.2:
+            inner, kinds = self.select(1, most=2)
+            froms.append(f"({inner}) w")
+            mine = [(f"w.c{i}", k, True) for i, k in enumerate(kinds)]
+            pairs = [(a, b) for a, k, _ in scope.columns for b, q, _ in mine if k == q]
+            if pairs:
+                conditions.append("{} = {}".format(*r.choice(pairs)))
+            scope.columns += mine
+        for _ in range(r.choices((0, 1, 2), (5, 3, 1))[0]):
+            conditions.append(scope.condition())
+        if depth < 2 and r.random() < 0.18:
+            conditions.append(self._subquery(scope, depth))
+        r.shuffle(conditions)
+        where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+        body = f"FROM {', '.join(froms)}{where}"
+        if r.random() < 0.4:
+            return self._grouped(scope, body, shape)
+        outputs = []
+        kinds = []
+        if shape is None:
+            for _ in range(r.choices((1, 2, 3, 4), (2, 3, 3, 1))[0]):
+                text, kind = scope.expression()
+                outputs.append(text)
+                kinds.append(kind)
+            if r.random() < 0.05:
+                kinds.append(r.choice("nsd"))
+                outputs.append(scope.literal(kinds[-1]))
+        else:
+            for kind in shape:
+                outputs.append(r.choice(scope.of(kind) or [scope.literal(kind)]))
+                kinds.append(kind)
+        listed = ", ".join(f"{o} AS c{i}" for i, o in enumerate(outputs))
+        distinct = "DISTINCT " if r.random() < 0.35 else ""
+        return f"SELECT {distinct}{listed} {body}", kinds
+
+    def _subquery(self, scope: Scope, depth: int) -> str:
+        r = self.r
+        froms, inner, conditions = self._froms(2, "uvw"[depth])
+        left, kind = scope.pick()
+        if inner.of(kind) and r.random() < 0.5:
+            column = r.choice(inner.of(kind))
+            if r.random() < 0.3:
+                conditions.append(inner.condition())
+            where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+            return f"{left} IN (SELECT {column} FROM {', '.join(froms)}{where})"
+        if inner.of(kind):
+            conditions.append(f"{r.choice(inner.of(kind))} = {left}")
+        where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+        return f"EXISTS (SELECT 1 FROM {', '.join(froms)}{where})"
+
+    def _aggregate(self, scope: Scope, kind: str | None = None) -> tuple[str, str]:
+        r = self.r
+        for _ in range(20):
+            text, k = scope.expression(0.75)
+            options: list[tuple[str, str]] = [("COUNT(*)", "n"), (f"COUNT({text})", "n"), (f"COUNT(DISTINCT {text})", "n")]
+            options += [(f"MIN({text})", k), (f"MAX({text})", k)] if k != "b" else []
+            if k == "n":
+                options += [(f"SUM({text})", "n"), (f"SUM({text})", "n"), (f"SUM(DISTINCT {text})", "n")]
+                options += [(f"AVG({text})", "f"), (f"{r.choice(['VAR_SAMP', 'STDDEV', 'VAR_POP', 'STDDEV_POP'])}({text})", "v")]
+                options += [(f"SUM({text}) FILTER (WHERE {scope.condition()})", "n")] if r.random() < 0.3 else []
+            if k == "f":
+                options += [(f"SUM({text})", "f"), (f"AVG({text})", "f"), (f"SUM(DISTINCT {text})", "f")]
+                options += [(f"{r.choice(['VARIANCE', 'STDDEV'])}({text})", "v")]
+            if k in "dw":
+                options += [(f"SUM({text})", k), (f"SUM(DISTINCT {text})", k)]
+                options += [(f"AVG({text})", "v")]
+            found = r.choice(options)
+            if kind is None or found[1] == kind:
+                return found
+        return "COUNT(*)", "n"
+
+    def _grouped(self, scope: Scope, body: str, shape: str | None) -> tuple[str, list[str]]:
+        r = self.r
+        outputs: list[str] = []
+        kinds: list[str] = []
+        keys: list[str] = []
+        if shape is None:
+            for _ in range(r.choices((0, 1, 2), (2, 5, 3))[0]):
+                text, kind = scope.expression(0.8)
+                keys.append(text)
+                if r.random() < 0.9:
+                    outputs.append(text)
+                    kinds.append(kind)
+            for _ in range(r.choices((1, 2, 3), (3, 3, 2))[0]):
+                text, kind = self._aggregate(scope)
+                if kind == "n" and r.random() < 0.1:
+                    text += " + 1"
+                outputs.append(text)
+                kinds.append(kind)
+        else:
+            for kind in shape:
+                text, found = self._aggregate(scope, kind)
+                if found != kind or r.random() < 0.5:
+                    text = r.choice(scope.of(kind) or [scope.literal(kind)])
+                    if scope.of(kind):
+                        keys.append(text)
+                outputs.append(text)
+                kinds.append(kind)
+            if not any("(" in o for o in outputs) and not keys:
+                keys.append(scope.pick()[0])
+        group = f" GROUP BY {', '.join(dict.fromkeys(keys))}" if keys else ""
+        having = ""
+        if r.random() < 0.2 and (keys or any("(" in o for o in outputs)):
+            text, kind = self._aggregate(scope, "n")
+            having = f" HAVING {text} {r.choice(['>', '<=', '<>', '='])} {r.randint(0, 3)}" if kind == "n" else ""
+        distinct = "DISTINCT " if r.random() < 0.08 and "v" not in kinds else ""
+        listed = ", ".join(f"{o} AS c{i}" for i, o in enumerate(outputs))
+        return f"SELECT {distinct}{listed} {body}{group}{having}", kinds
+
+    def query(self) -> tuple[str, list[str]]:
+        """A SELECT, a set operation, or a CTE."""
+        r = self.r
+        if r.random() < 0.08:
+            inner, kinds = self.select(1, most=3)
+            kept, self.relations = self.relations, [
+                *self.relations,
+                *[Relation("cte", [(f"c{i}", k) for i, k in enumerate(kinds)])] * 3,
+            ]
+            outer, found = self.select(0, most=3)
+            self.relations = kept
+            return f"WITH cte AS ({inner}) {outer}", found
+        if r.random() < 0.78:
+            return self.select()
+        size = r.choices((2, 3), (4, 1))[0]
+        shape = "".join(r.choices("nsfdb", (8, 3, 1, 1, 1), k=r.choice((1, 1, 2, 3))))
+        text, kinds = self.select(shape=shape, most=3)
+        for _ in range(size - 1):
+            word = r.choice(["UNION", "UNION", "UNION ALL", "EXCEPT", "EXCEPT ALL", "INTERSECT", "INTERSECT ALL"])
+            text = f"({text}) {word} ({self.select(shape=shape, most=3)[0]})"
+        return text, kinds
+
+    def rules(self, name: str) -> tuple[str, str, list[str]] | None:
+        """Rules over tables with integer columns, and the same in SQL."""
+        r = self.r
+        usable = [t for t in self.relations if all(k == "n" for _, k in t.columns)]
+        if not usable:
+            return None
+        body = []
+        places: dict[str, str] = {}
+        conditions = []
+        froms = []
+        for i in range(r.randint(1, 4)):
+            relation = r.choice(usable)
+            froms.append(f"{relation.name} x{i}")
+            terms = []
+            for column, _ in relation.columns:
+                variable = r.choice("pqrst")
+                terms.append(variable)
+                place = f"x{i}.{column}"
+                if variable in places:
+                    conditions.append(f"{places[variable]} = {place}")
+                else:
+                    places[variable] = place
+            body.append(f"{relation.name}({', '.join(terms)})")
+        head = r.sample(sorted(places), r.randint(1, len(places)))
+        where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+        listed = ", ".join(f"{places[v]} AS {v}" for v in head)
+        sql = f"SELECT DISTINCT {listed} FROM {', '.join(froms)}{where}"
+        return f"{name}({', '.join(head)}) :- {', '.join(body)}.", sql, head
+
+
+# --- scripts ---------------------------------------------------------------------------------------------------------
+
+
+class _Script:
+    """Makes the steps of a case."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.r = random.Random(seed)
+        self.tables = tables(self.r)
+        self.domain = self.r.choice((1, 2, 3, 5))
+        self.inserted: dict[str, list[Row]] = {t.name: [] for t in self.tables}
+        self.queries = Queries(
+            self.r, [Relation(t.name, [(c.name, c.kind) for c in t.columns]) for t in self.tables]
+        )
+        self.views: list[str] = []
+        self.feeds = 0
+        self.most = self.r.choice((4, 7, 10))
+
+    def row(self, table: TableDef) -> Row:
+        known = self.inserted[table.name]
+        if known and not table.key and self.r.random() < 0.2:
+            return self.r.choice(known)
+        return tuple(value(self.r, c, i in table.key, self.domain) for i, c in enumerate(table.columns))
+
+    def operation(self, style: str) -> tuple[str, str, tuple[Row, ...]]:
+        r = self.r
+        table = r.choice(self.tables)
+        known = self.inserted[table.name]
+        full = len(known) >= self.most
+        if style == "insert" and not full:
+            delete = False
+        else:
+            delete = bool(known) and (full or r.random() < (0.45 if style != "insert" else 1.0))
+        if delete and style == "keys":
+            delete = r.random() < 0.8
+        if delete:
+            count = r.randint(1, min(len(known), 4))
+            rows = known[:count] if style == "fifo" else r.sample(known, count)
+            for row in rows:
+                known.remove(row)
+            return "delete", table.name, tuple(rows)
+        rows = [self.row(table) for _ in range(r.randint(1, 4))]
+        if table.key and r.random() < 0.5:
+            gone = {tuple(row[i] for i in table.key) for row in rows}
+            self.inserted[table.name] = [k for k in known if tuple(k[i] for i in table.key) not in gone]
+            last = {tuple(row[i] for i in table.key): row for row in rows}
+            self.inserted[table.name] += last.values()
+            return "upsert", table.name, tuple(rows)
+        known += rows
+        return "insert", table.name, tuple(rows)
+
+    def adversarial(self) -> list[tuple[str, str, tuple[Row, ...]]]:
+        """The same rows in and out again, within one batch."""
+        table = self.r.choice(self.tables)
+        rows = tuple(self.row(table) for _ in range(self.r.randint(1, 3)))
+        known = self.inserted[table.name]
+        out = tuple(self.r.sample(known, min(len(known), 2)))
+        return [
+            ("insert", table.name, rows),
+            ("delete", table.name, out),
+            ("insert", table.name, out),
+            ("delete", table.name, rows[:2]),
+            ("insert", table.name, rows[:1]),
+            ("delete", table.name, rows[2:]),
+            ("delete", table.name, rows[:1]),
+        ]
+
+    def bad(self) -> Step:
+        r = self.r
+        saved = {k: list(v) for k, v in self.inserted.items()}
+        operations = [self.operation("random") for _ in range(r.randint(0, 2))]
+        operations = [o for o in operations if o[0] != "upsert"]
+        table = r.choice(self.tables)
+        kind = r.choice(["over_delete", "duplicate_key", "type", "null", "overflow", "arity", "expression"])
+        operations.append((kind, table.name, (self.row(table), self.row(table))))
+        operations += [o for o in [self.operation("insert")] if o[0] == "insert"]
+        self.inserted = saved
+        return Step("bad", option=kind, operations=tuple(operations))
+
+    def view(self) -> Step:
+        name = f"v{len(self.views)}"
+        if self.r.random() < 0.06 and (found := self.queries.rules(name)):
+            text, sql, head = found
+            self.views.append(name)
+            self.queries.relations.append(Relation(name, [(h, "n") for h in head]))
+            return Step("rules", name, text, option=sql)
+        text, kinds = self.queries.query()
+        self.views.append(name)
+        readable = [(f"c{i}", k) for i, k in enumerate(kinds) if k != "v"]
+        if readable and self.r.random() < 0.6:
+            self.queries.relations.append(Relation(name, readable))
+        return Step("view", name, text)
+
+    def steps(self) -> tuple[Step, ...]:
+        r = self.r
+        style = r.choice(["insert", "fifo", "random", "random", "keys"])
+        found: list[Step] = []
+        wanted = r.choices((1, 2, 3), (5, 3, 1))[0]
+        late = r.random() < 0.4
+        if not late:
+            found += [self.view() for _ in range(wanted)]
+        for _ in range(r.randint(2, 6)):
+            roll = r.random()
+            if late and len(self.views) < wanted and roll < 0.5:
+                found.append(self.view())
+            if self.views and r.random() < 0.35:
+                self.feeds += 1
+                option = r.choice(["net", "net", "per_update", "subscribe", "subscribe_per_update"])
+                found.append(Step("feed", r.choice(self.views), option=option))
+            if self.feeds and r.random() < 0.1:
+                found.append(Step("close", option=str(r.randrange(self.feeds))))
+            if r.random() < 0.12:
+                found.append(self.bad())
+            if r.random() < 0.12:
+                operations = self.adversarial()
+            else:
+                operations = [self.operation(style) for _ in range(r.choices((1, 2, 4), (4, 2, 1))[0])]
+            found.append(Step("batch", operations=tuple(operations), option=r.choice(["plain", "plain", "apply"])))
+        while len(self.views) < wanted:
+            found.append(self.view())
+        return tuple(found)
+
+
+def make_case(seed: int) -> Case:
+    """The case of a seed."""
+    script = _Script(seed)
+    steps = script.steps()
+    return Case(seed, script.tables, steps, script.r.random() < 0.3)
