@@ -5,7 +5,8 @@
 #pragma once
 
 #include <algorithm>
-#include <chrono>
+#include <time.h>
+
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -123,9 +124,14 @@ inline std::size_t count_vertices(const std::vector<Update>& updates) {
 class Clock {
  public:
   double seconds() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+    return now() - start_;
   }
 
  private:
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  static double now() {
+    timespec t{};
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+  }
+  double start_ = now();
 };

@@ -48,11 +48,11 @@ def told(opened: dict[str, Any]) -> dict[str, list[str]]:
     return {n: sorted(repr(row) for batch in f.read() for row in batch.to_pylist()) for n, f in opened.items()}
 
 
-def go_on_alike(one: ev.Database, other: ev.Database, changes: Changes, batches: int = 5) -> None:
-    """The same changes on both give the same rows and the same feeds."""
+def go_on_alike(one: ev.Database, other: ev.Database, changes: Changes, batches: int = 3) -> None:
+    """The same changes on both give the same rows and the same feeds; the last batch also update by update."""
     for per_update in (False, True):
         ones, others = feeds(one, per_update), feeds(other, per_update)
-        for _ in range(batches):
+        for _ in range(1 if per_update else batches):
             batch = [changes.batch()]
             run(one, batch)
             run(other, batch)
@@ -135,16 +135,16 @@ def test_again_and_again(tmp_path: Path, way: str) -> None:
     """Loaded databases can be saved, and defined further: new views, from either language, over what is there."""
     db, changes = filled(seed=7, names=("hops", "cities"))
     loaded = db
-    for number, name in enumerate(VIEWS):
+    for number in range(3):
         loaded = ev.Database.load(saved(loaded, tmp_path))
-        text = f"CREATE MATERIALIZED VIEW v{number} AS SELECT * FROM hops" if name == "hops" else ""
-        text = text or f"CREATE TABLE t{number} (s STRING); CREATE MATERIALIZED VIEW v{number} AS SELECT s FROM t{number}"
+        text = f"""CREATE TABLE t{number} (s STRING); CREATE MATERIALIZED VIEW u{number} AS SELECT s FROM t{number};
+                   CREATE MATERIALIZED VIEW v{number} AS SELECT src, COUNT(*) AS n FROM hops GROUP BY src"""
         for each in {id(db): db, id(loaded): loaded}.values():
             each.sql(text)
             each.rules(f"r{number}(a) :- hops(a, b, c).")
             assert each.view(f"v{number}").stats()["restored"] is None
     assert contents(loaded) == contents(db)
-    go_on_alike(db, loaded, changes, batches=2)
+    go_on_alike(db, loaded, changes, batches=1)
 
 
 def test_memory_limit_is_the_loaders(tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ def test_large_tables(tmp_path: Path, way: str) -> None:
 NAMES = st.lists(st.sampled_from(sorted(VIEWS)), min_size=1, max_size=3, unique=True)
 
 
-@thoroughness(25)
+@thoroughness(12)
 @given(NAMES, st.integers(0, 2**32), st.integers(0, 6), st.booleans())
 def test_any_history(
     tmp_path_factory: pytest.TempPathFactory, names: list[str], seed: int, batches: int, rebuild: bool
@@ -198,7 +198,7 @@ def test_any_history(
     assert contents(loaded) == contents(db)
     if not rebuild:
         assert listings(loaded) == listings(db)
-    go_on_alike(db, loaded, changes, batches=2)
+    go_on_alike(db, loaded, changes, batches=1)
 
 
 def test_programs_are_the_same_in_every_process(tmp_path: Path) -> None:

@@ -295,6 +295,21 @@ class TestFaults:
         assert sorted(machine.dump("pairs")) == before
         assert machine.pending("out") == pending
 
+    def test_unapply_with_several_weights(self) -> None:
+        second = (Compute(B, Math.ADD, ValueOf(R, "pairs", 1), B), Store(R, "pairs", 1, B))
+        body = (Find(R, "pairs", (A, A), (), (Insert(R, "pairs", (A, A)),)), *upsert()[1:3], *second)
+        machine = Machine(Program((PAIRS,), (), (Procedure("change", (A, B, C), body),)))
+        batch = columns((1, 5, 7), (1, 6, 8), (2, 1, 1))
+        machine.apply("change", batch)
+        assert machine.dump("pairs")[0] == ((1, 1), (15, 11), 0)
+        machine.unapply("change", batch, [1, 2], 2)
+        assert machine.dump("pairs") == [((1, 1), (0, 0), 0), ((2, 2), (1, 1), 0)]
+
+    def test_unapply_refuses_to_negate_the_lowest_word(self) -> None:
+        machine = Machine(bag())
+        with pytest.raises(UpdateFault, match="negated"):
+            machine.unapply("change", columns((1, 1, -(2**63))), 2, 1)
+
     def test_unapply_like_the_reference(self) -> None:
         pair = Pair(bag(Emit("out", (A, B, C, S))))
         random = Random(2)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Protocol
 
@@ -65,8 +65,28 @@ def _orderly(value: Any) -> tuple[bool, Any]:
     return (True, math.nan) if isinstance(value, float) and math.isnan(value) else (False, value)
 
 
+class Tally:
+    """COUNT: how many values there are."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def add(self, value: Any, copies: int) -> None:
+        """Count a value in or out; NULL does not count."""
+        if value is not None:
+            self._count += copies
+
+    def is_empty(self) -> bool:
+        """True if there is no value."""
+        return self._count == 0
+
+    def result(self) -> int:
+        """The number of values."""
+        return self._count
+
+
 class Moments:
-    """Count, sum and sum of squares, all exact; COUNT, SUM, AVG, variance and deviation come from them."""
+    """Count, sum and sum of squares, all exact; SUM, AVG, variance and deviation come from them."""
 
     def __init__(self, aggregate: Aggregate) -> None:
         self._function = aggregate.function
@@ -95,8 +115,6 @@ class Moments:
     def result(self) -> Any:
         """The aggregate's value, rounded once."""
         n = self._count
-        if self._function is AggregateFunction.COUNT:
-            return n
         if n == 0:
             return None
         if any(self._odd.values()):
@@ -107,13 +125,13 @@ class Moments:
             case AggregateFunction.AVG:
                 return _in_type(self._sum / n, self._type)
             case AggregateFunction.VARIANCE_POP:
-                return float(self._spread() / n)
+                return _double(self._spread() / n)
             case AggregateFunction.STDDEV_POP:
-                return math.sqrt(self._spread() / n)
+                return math.sqrt(_double(self._spread() / n))
             case AggregateFunction.VARIANCE:
-                return float(self._spread() / (n - 1)) if n > 1 else None
+                return _double(self._spread() / (n - 1)) if n > 1 else None
             case _:
-                return math.sqrt(self._spread() / (n - 1)) if n > 1 else None
+                return math.sqrt(_double(self._spread() / (n - 1))) if n > 1 else None
 
     def _spread(self) -> Fraction:
         """Σ (x − mean)²."""
@@ -128,10 +146,22 @@ class Moments:
 
 def _in_type(value: Fraction, type_: DataType) -> Any:
     if type_.kind is Kind.DECIMAL:
-        scaled = value * 10**type_.scale
-        rounded = Decimal(scaled.numerator) / Decimal(scaled.denominator)
-        return rounded.to_integral_value(ROUND_HALF_UP).scaleb(-type_.scale)
-    return int(value) if type_.is_integer else float(value)
+        return rounded(value, type_.scale)
+    return int(value) if type_.is_integer else _double(value)
+
+
+def rounded(value: Fraction, scale: int) -> Decimal:
+    """A decimal with so many places, halves away from 0; exact, whatever its size."""
+    scaled = value * 10**scale
+    whole = (2 * abs(scaled.numerator) + scaled.denominator) // (2 * scaled.denominator)
+    return Decimal((scaled < 0, tuple(map(int, str(whole))), -scale))
+
+
+def _double(value: Fraction) -> float:
+    try:
+        return float(value)
+    except OverflowError:  # beyond the largest double: infinite, as adding doubles up would be
+        return math.inf if value > 0 else -math.inf
 
 
 def accumulator_for(aggregate: Aggregate) -> Callable[[], Accumulator]:
@@ -139,4 +169,6 @@ def accumulator_for(aggregate: Aggregate) -> Callable[[], Accumulator]:
     if not aggregate.function.has_inverse:
         highest = aggregate.function is AggregateFunction.MAX
         return lambda: Extreme(highest)
+    if aggregate.function is AggregateFunction.COUNT:
+        return Tally
     return lambda: Moments(aggregate)

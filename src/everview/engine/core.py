@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -123,7 +124,7 @@ class _EntryRuntime:
             machine.apply(procedure, columns)
         except UpdateFault as fault:
             done = fault.update
-            raise _explained(fault, changes) from fault
+            raise explained(fault, changes) from fault
         finally:
             journal.add(lambda: take_back(machine, procedure, columns, signed, done))
 
@@ -277,23 +278,37 @@ def take_back(machine: Machine, procedure: str, columns: list[pa.Array], signed:
     turned = [c.take(order) for c in columns]
     for i in signed:
         turned[i] = negated(turned[i])
-    limit, machine.memory_limit = machine.memory_limit, None
     try:
-        machine.apply(procedure, turned)
+        with unlimited(machine):
+            machine.apply(procedure, turned)
     finally:
-        machine.memory_limit = limit
         for channel, _ in machine.program.channels:
             machine.discard(channel)
 
 
-def _explained(fault: UpdateFault, changes: Changes) -> DataError:
+@contextmanager
+def unlimited(machine: Machine) -> Iterator[None]:
+    """Lift the memory limit for what must not fail half-way."""
+    limit, machine.memory_limit = machine.memory_limit, None
+    try:
+        yield
+    finally:
+        machine.memory_limit = limit
+
+
+def explained(fault: UpdateFault, changes: Changes | None = None) -> DataError:
+    """A machine's fault as an error of the batch; ``changes`` are those it happened in, if they are the user's own."""
+    table, row = (changes.relation, fault.update) if changes is not None and changes.is_base else (None, None)
     if fault.kind == "memory":
         return MemoryLimitError(
             "the batch needs more memory than the limit allows; nothing has changed",
-            table=changes.relation,
-            row=fault.update,
+            table=table,
+            row=row,
             hint="raise memory_limit, or send smaller batches",
         )
     return DataError(
-        f"a count or sum leaves 64 bits ({fault}); nothing has changed", table=changes.relation, row=fault.update
+        f"a count or sum leaves 64 bits ({fault}); nothing has changed",
+        table=table,
+        row=row,
+        hint="a view counts copies and sums integers in 64 bits; make the values or the result smaller",
     )

@@ -248,7 +248,7 @@ class Database:
     def _sliced(self, changes: Changes) -> Iterator[Changes]:
         """In large pieces; one by one where a feed wants single updates' deltas and only that gives them."""
         single = any(
-            feed.per_update and not self._views[name].is_positional
+            feed.per_update and not self._is_positional(name)
             for name, feeds in self._feeds.items()
             for feed in feeds
         )
@@ -258,6 +258,11 @@ class Database:
             return
         for first in range(0, len(changes), step):
             yield changes.slice(first, step)
+
+    def _is_positional(self, name: str) -> bool:
+        """True if a whole batch tells each update's own delta; behind another view, updates are told apart no more."""
+        runtime = self._views[name]
+        return runtime.is_positional and runtime.reads <= self._tables.keys()
 
     def _propagate(self, changes: Changes, deltas: dict[str, list[WordRows]], journal: Journal) -> None:
         waiting = {changes.relation: changes}
@@ -275,10 +280,15 @@ class Database:
             parts = [d for d in deltas[name] if len(d)]
             if not feeds or not parts:
                 continue
-            net = runtime.netted(parts) if any(not f.per_update for f in feeds) else None
+            net = runtime.netted(parts) if any(not f.per_update for f in feeds) else WordRows.empty(0)
+            single = WordRows.empty(0)
+            if any(f.per_update for f in feeds):
+                plain = self._is_positional(name)
+                whole = WordRows.concat(parts, len(runtime.types))
+                single = whole if plain else runtime.netted([whole], per_update=True)
             for feed in list(feeds):
-                rows = WordRows.concat(parts, len(runtime.types)) if feed.per_update else net
-                if rows is not None and len(rows):
+                rows = single if feed.per_update else net
+                if len(rows):
                     keys, outputs = runtime.group_columns, runtime.view.columns
                     feed.push(feed_batch(rows, outputs, keys, self.version, feed.per_update, self._dictionary))
 

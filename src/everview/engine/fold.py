@@ -7,11 +7,10 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from everview.engine.core import CHUNK
+from everview.engine.core import CHUNK, explained, unlimited
 from everview.engine.dictionary import Dictionary
 from everview.engine.rows import Journal, negated, words_array
 from everview.engine.words import is_wide
-from everview.errors import DataError
 from everview.kernel.machine import Machine, UpdateFault
 from everview.query.types import DataType
 from everview.strategies.fold import compile_fold
@@ -38,13 +37,16 @@ class Fold:
             self.machine.apply("add", [*columns, *changes])
         except UpdateFault as fault:
             done = fault.update
-            raise DataError(f"a count or sum leaves 64 bits ({fault}); nothing has changed") from fault
+            raise explained(fault) from fault
         finally:
             journal.add(lambda: self._take_back(columns, changes, done))
 
     def _take_back(self, columns: Columns, changes: Columns, count: int) -> None:
-        turned = [negated(c.slice(0, count)) for c in changes]
-        self.machine.apply("add", [*(c.slice(0, count) for c in columns), *turned])
+        """The last one first, so that no sum is out of bounds on the way back that was not on the way there."""
+        order = pa.array(range(count - 1, -1, -1), pa.int64())
+        turned = [negated(c.take(order)) for c in changes]
+        with unlimited(self.machine):
+            self.machine.apply("add", [*(c.take(order) for c in columns), *turned])
         self.settle()
 
     def touched(self) -> tuple[Columns, Columns, Columns]:
@@ -60,10 +62,11 @@ class Fold:
             for i in self._wide:
                 self.dictionary.retain(columns[i].filter(pc.and_(now, pc.invert(was))))
                 self.dictionary.release(columns[i].filter(pc.and_(was, pc.invert(now))))
-        self.machine.apply("settle", [pa.array([0])])
         gone = pc.invert(now)
-        if self.width:
-            self.machine.apply("drop", [c.filter(gone) for c in columns])
+        with unlimited(self.machine):
+            self.machine.apply("settle", [pa.array([0])])
+            if self.width:
+                self.machine.apply("drop", [c.filter(gone) for c in columns])
 
     def rows(self) -> Iterator[tuple[Columns, Columns]]:
         """All rows with their measures, chunk by chunk."""
@@ -75,7 +78,14 @@ class Fold:
             yield columns[: self.width], columns[self.width :]
 
     def clear(self) -> None:
-        """Forget everything; for folds that only net a batch."""
+        """Forget everything; for folds that only net a batch, and so retained nothing."""
+        self.machine.clear()
+
+    def let_go(self) -> None:
+        """Forget everything, once settled."""
+        for columns, _ in self.rows() if self._wide else ():
+            for i in self._wide:
+                self.dictionary.release(columns[i])
         self.machine.clear()
 
 

@@ -57,6 +57,8 @@ class GroupedBlock:
         self.finish = _Finish(block, self.slots, dictionary)
         self.fold = Fold([o.type for o in block.outputs], 1, dictionary) if block.distinct else None
 
+    is_positional = False
+
     @property
     def needs_deltas(self) -> bool:
         """True unless the core's own rows are the groups, with all that is asked of them."""
@@ -64,13 +66,15 @@ class GroupedBlock:
 
     def listen(self, loud: bool) -> None:
         """Give what changes from now on, or stop; a changed group's old values must be known for that."""
+        if loud == self.core.awake:
+            return
         for core in self.cores:
             if loud:
                 core.wake()
             else:
                 core.sleep()
         if not self.needs_deltas:
-            self.groups.clear()
+            self.groups.let_go()
             for words, measures in self._core_groups() if loud else ():
                 self.groups.add(words, measures, Journal())
             self.groups.settle()
@@ -199,7 +203,10 @@ class _Listed:
 
     def _take_back(self, groups: list[Group], values: list[Any], weights: list[int]) -> None:
         for group, value, weight in zip(groups, values, weights, strict=True):
-            self.states.setdefault(group, self.make()).add(value, -weight)
+            if group not in self.states:
+                self.states[group] = self.make()
+            self.states[group].add(value, -weight)
+        self.forget_empty(groups)
 
     def result(self, group: Group) -> Any:
         """The aggregate's value for a group."""

@@ -47,6 +47,11 @@ class PlainBlock:
         """True if state outside the core depends on its deltas."""
         return self.fold is not None
 
+    @property
+    def is_positional(self) -> bool:
+        """True unless a fold stands between the core and the result."""
+        return self.fold is None
+
     def listen(self, loud: bool) -> None:
         """Give what changes from now on, or stop."""
         if loud:

@@ -10,10 +10,10 @@ from everview.engine.core import CoreRuntime
 from everview.engine.dictionary import Dictionary
 from everview.engine.fold import Fold
 from everview.engine.part import build_part
-from everview.engine.rows import Changes, Journal, WordRows
+from everview.engine.rows import Changes, Journal, WordRows, zeros
 from everview.engine.setops import Source
 from everview.plan.view_plan import ViewPlan
-from everview.query.types import DataType
+from everview.query.types import BIGINT, DataType
 from everview.query.view import Block, View
 
 
@@ -64,8 +64,11 @@ class ViewRuntime:
 
     @property
     def is_positional(self) -> bool:
-        """True if each changed row knows the update that made it, though a whole batch is run at once."""
-        return len(self.stages) == 1 and not self.result.needs_deltas
+        """True if each changed row knows the update that made it, though a whole batch is run at once.
+
+        So it is for joins of tables: whatever they emit for an update comes, or goes, because of that update alone.
+        """
+        return len(self.stages) == 1 and self.result.is_positional
 
     @property
     def group_columns(self) -> tuple[int, ...] | None:
@@ -103,13 +106,15 @@ class ViewRuntime:
         types = tuple(c.type for c in part.body.columns)
         return Changes(name, types, rows, self.dictionary, is_base=False)
 
-    def netted(self, parts: list[WordRows]) -> WordRows:
-        """A batch's changes added up: rows that came and went again are gone."""
+    def netted(self, parts: list[WordRows], *, per_update: bool = False) -> WordRows:
+        """A batch's, or each single update's, changes added up: rows that came and went again are gone."""
+        fold = Fold((BIGINT, *self.types), 1, self.dictionary) if per_update else self.net
         for part in parts:
-            self.net.add(part.columns, (part.weight,), Journal())
-        columns, _, (weight,) = self.net.touched()
-        self.net.clear()
-        update = pc.multiply(weight, 0)
+            columns = (part.update, *part.columns) if per_update else part.columns
+            fold.add(columns, (part.weight,), Journal())
+        columns, _, (weight,) = fold.touched()
+        fold.clear()
+        update, columns = (columns[0], columns[1:]) if per_update else (zeros(len(weight)), columns)
         return WordRows(columns, weight, update).filter(pc.not_equal(weight, 0))
 
     def rows(self) -> Iterator[WordRows]:

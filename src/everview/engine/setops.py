@@ -34,6 +34,10 @@ class Source(Protocol):
     def needs_deltas(self) -> bool:
         """True if state outside the cores depends on their deltas."""
 
+    @property
+    def is_positional(self) -> bool:
+        """True if each changed row knows the update that made it, and no other changes it in the same update."""
+
     def listen(self, loud: bool) -> None:
         """Give what changes from now on, or stop; for sources that do not need their deltas themselves."""
 
@@ -66,6 +70,11 @@ class Concatenation:
         """True if a side's state depends on its core's deltas."""
         return any(s.needs_deltas for s in self.sides)
 
+    @property
+    def is_positional(self) -> bool:
+        """True if all sides are."""
+        return all(s.is_positional for s in self.sides)
+
     def listen(self, loud: bool) -> None:
         """Every side does."""
         for side in self.sides:
@@ -85,6 +94,7 @@ class Counted:
     """A set operation that counts each row's copies on every side and computes the result's copies from the counts."""
 
     needs_deltas = True
+    is_positional = False
 
     def __init__(
         self,

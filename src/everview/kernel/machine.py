@@ -49,9 +49,13 @@ class Machine:
         """
         _check(self._machine.apply(self._procedures[procedure], columns, first_update))
 
-    def unapply(self, procedure: str, columns: Sequence[InputColumn], weight: int, count: int) -> None:
-        """Take the first ``count`` rows back: in reverse order, parameter ``weight`` negated, emitting nothing."""
-        _check(self._machine.unapply(self._procedures[procedure], columns, weight, count))
+    def unapply(self, procedure: str, columns: Sequence[InputColumn], weight: int | Sequence[int], count: int) -> None:
+        """Take the first ``count`` rows back: in reverse order, parameter(s) ``weight`` negated, emitting nothing.
+
+        No memory limit holds it up, and what it would emit is not even computed.
+        """
+        weights = [weight] if isinstance(weight, int) else list(weight)
+        _check(self._machine.unapply(self._procedures[procedure], columns, weights, count))
 
     def take(self, channel: str) -> list[Column]:
         """Empty a channel and give what it held, by columns, without copying."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import combinations
+from math import comb
 
 from everview.query.classify import Classification
 from everview.query.conjunctive import ConjunctiveQuery, Semantics
@@ -13,6 +14,8 @@ from everview.query.terms import Const, Var, names
 
 MOST_VARIABLES = 3
 """A repair that touches more variables than this is no advice."""
+MOST_TRIES = 500
+"""Advice is not worth a search of more combinations than this."""
 
 
 def repairs(verdict: Classification, constraints: Constraints) -> tuple[str, ...]:
@@ -37,6 +40,8 @@ def _smallest(
 ) -> tuple[Var, ...] | None:
     """The fewest variables with which the changed query is q-hierarchical, if a few will do."""
     for size in range(1, MOST_VARIABLES + 1):
+        if comb(len(variables), size) > MOST_TRIES:
+            return None
         for chosen in combinations(sorted(variables), size):
             if is_q_hierarchical(changed(chosen)):
                 return chosen

@@ -177,6 +177,7 @@ class Decoder {
     loop.index = number(loop.table->indexes().size(), "index");
     loop.key = read_key(loop.table->indexes()[loop.index].columns().size());
     loop.level = static_cast<std::uint8_t>(number(kLevels, "level"));
+    loop.own_group = is_own_group(*loop.table, loop.index, loop.key);
     return loop;
   }
 
@@ -247,6 +248,7 @@ class Decoder {
         i.number = number(i.table->indexes().size(), "index");
         i.operands = read_key(i.table->indexes()[i.number].columns().size());
         i.detail = static_cast<std::uint8_t>(number(kLevels, "level"));
+        i.own_group = is_own_group(*i.table, i.number, i.operands);
         break;
       case Op::kIf:
         i.detail = static_cast<std::uint8_t>(number(4, "test"));
@@ -332,7 +334,7 @@ class Decoder {
         reads = true;
         safe = safe && operand.source == Operand::Source::kField && operand.table == outer.table;
       }
-      nest.loops[inner].looks_ahead = reads && safe;
+      nest.loops[inner].looks_ahead = reads && safe && !nest.loops[inner].own_group;
     }
     return true;
   }

@@ -49,6 +49,12 @@ class GroupIndex {
     return {members(group), group.empty() ? 0 : group.above[level]};
   }
 
+  // The same for the group that a row is in, which takes no hash.
+  std::span<const Row> find_of(Row row, std::uint32_t level) const noexcept {
+    const Group& group = groups_[places_[row].group];
+    return {members(group), group.above[level]};
+  }
+
   // The same for several keys, one after the other in `keys`. The lookups go side by side, each step fetching what the
   // next one reads: so the memory's latency is paid once, not `count` times.
   static constexpr std::size_t kMany = 16;

@@ -64,20 +64,21 @@ class Machine {
     return failure;
   }
 
-  // Takes the first `rows` updates back: the last first, with the word in column `weight` negated, and silently.
+  // Takes the first `rows` updates back: the last first, with the words in columns `weights` negated, and silently.
   std::optional<Failure> unapply(std::size_t procedure, const std::vector<const Word*>& columns, std::size_t rows,
-                                 std::size_t weight) {
+                                 const std::vector<std::size_t>& weights) {
     ++version_;
     silent_ = true;
     std::optional<Failure> failure;
     for (std::size_t i = rows; i-- > 0;) {
       for (std::size_t c = 0; c < columns.size(); ++c) stack_[c] = columns[c][i];
-      std::optional<Fault> fault;
-      if (__builtin_sub_overflow(Word{0}, stack_[weight], &stack_[weight])) {
-        fault = Fault{Fault::Kind::kOverflow, "a weight of -2^63 cannot be negated"};
-      } else {
-        fault = run_update(program_.procedures[procedure], static_cast<Word>(i));
+      bool overflow = false;
+      for (const std::size_t weight : weights) {
+        overflow |= __builtin_sub_overflow(Word{0}, stack_[weight], &stack_[weight]);
       }
+      const std::optional<Fault> fault =
+          overflow ? Fault{Fault::Kind::kOverflow, "a weight of -2^63 cannot be negated"}
+                   : run_update(program_.procedures[procedure], static_cast<Word>(i));
       if (fault) {
         failure = {i, *fault};
         break;
@@ -186,6 +187,11 @@ class Machine {
         break;
       case Op::kCount: {
         ++steps_;
+        if (i.own_group) {
+          const Row row = row_in(registers[i.operands[0].reg], *i.table);
+          registers[i.reg] = static_cast<Word>(i.table->indexes()[i.number].find_of(row, i.detail).size());
+          break;
+        }
         const KeyWords key(i.operands, frame);
         registers[i.reg] = static_cast<Word>(i.table->group(i.number, key.data(), i.detail, log_).size());
         break;

@@ -121,13 +121,13 @@ Failure apply(SharedMachine& machine, std::size_t procedure, const nb::sequence&
   return describe(machine.use([&](Machine& m) { return m.apply(procedure, batch.words, batch.rows, first_update); }));
 }
 
-Failure unapply(SharedMachine& machine, std::size_t procedure, const nb::sequence& columns, std::size_t weight,
-                std::size_t count) {
+Failure unapply(SharedMachine& machine, std::size_t procedure, const nb::sequence& columns,
+                const std::vector<std::size_t>& weights, std::size_t count) {
   check(procedure, machine.program().procedures.size(), "procedure");
   const Batch batch(machine.program().procedures[procedure], columns);
-  check(weight, batch.words.size(), "parameter");
+  for (const std::size_t weight : weights) check(weight, batch.words.size(), "parameter");
   if (count > batch.rows) raise(PyExc_ValueError, "there are only " + std::to_string(batch.rows) + " rows");
-  return describe(machine.use([&](Machine& m) { return m.unapply(procedure, batch.words, count, weight); }));
+  return describe(machine.use([&](Machine& m) { return m.unapply(procedure, batch.words, count, weights); }));
 }
 
 std::vector<Column> take(SharedMachine& machine, std::size_t channel) {
@@ -269,7 +269,7 @@ NB_MODULE(_kernel, module) {
            }),
            "code"_a)
       .def("apply", &apply, "procedure"_a, "columns"_a, "first_update"_a)
-      .def("unapply", &unapply, "procedure"_a, "columns"_a, "weight"_a, "count"_a)
+      .def("unapply", &unapply, "procedure"_a, "columns"_a, "weights"_a, "count"_a)
       .def("take", &take, "channel"_a)
       .def("discard", &discard, "channel"_a)
       .def("pending", &pending, "channel"_a)

@@ -76,6 +76,10 @@ class KeyWords {
 };
 
 inline std::span<const Row> rows_of(const Loop& loop, const Frame& frame, const UndoLog& log) {
+  if (loop.own_group) {
+    const Row row = row_in(frame.registers[loop.key[0].reg], *loop.table);
+    return loop.table->indexes()[loop.index].find_of(row, loop.level);
+  }
   const KeyWords key(loop.key, frame);
   return loop.table->group(loop.index, key.data(), loop.level, log);
 }

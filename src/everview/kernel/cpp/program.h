@@ -38,9 +38,20 @@ struct Loop {
   std::uint32_t index = 0;
   std::uint8_t level = 0;
   std::vector<Operand> key;
+  bool own_group = false;      // That of the row in the key's register.
   bool looks_ahead = false;    // In a nest: its groups for the next rows of the outer loop can be found together.
   std::uint64_t outdates = 0;  // In a nest: the inner loops (as bits) whose groups change when this one goes on.
 };
+
+// Whether a group's key is what a row of the same table has in the index's columns: then it is the row's own group.
+inline bool is_own_group(const Table& table, std::uint32_t index, const std::vector<Operand>& key) noexcept {
+  const std::vector<std::uint32_t>& columns = table.indexes()[index].columns();
+  for (std::size_t i = 0; i < key.size(); ++i) {
+    if (key[i].source != Operand::Source::kField || key[i].table != &table) return false;
+    if (key[i].reg != key[0].reg || key[i].column != columns[i]) return false;
+  }
+  return !key.empty();
+}
 
 // Loops within loops, with outputs in the innermost. What deltas and cursors are made of.
 struct Nest {
@@ -62,6 +73,7 @@ struct Instruction {
   std::uint32_t reg = 0;       // The target, or the row.
   std::uint32_t number = 0;    // The value column, index, channel or procedure.
   std::uint32_t row = 0;       // kGetLevel: the row.
+  bool own_group = false;      // kCount: as of a loop.
   Table* table = nullptr;
   std::vector<Operand> operands;
   Block first, second;         // Found and missing, then and otherwise; a loop's body.

@@ -123,6 +123,8 @@ class Layout:
 
     def _place(self, tree: TreeNode, parent: Node | None) -> None:
         label = f"[{names(tree.attributes)}]" if tree.relation is None else self.plan.labels[tree.relation]
+        if any(label == n.label for n in self.nodes):  # tables and procedures go by it
+            label = f"{label}~{len(self.nodes)}"
         key = tuple(sorted(tree.attributes & parent.tree.attributes)) if parent else ()
         output = tuple(sorted(tree.attributes & self.plan.tree.free)) if tree in self.plan.tree.connex else None
         node = Node(len(self.nodes), tree, label, parent, key, output)
