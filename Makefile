@@ -13,6 +13,8 @@ BIN := $(VENV)/bin
 PACKAGES := $(VENV)/.packages
 INSTALLED := $(VENV)/.installed
 KERNEL := CMakeLists.txt $(wildcard src/everview/kernel/cpp/*)
+# The editable install lists the modules there are; a folder is newer once a module has come or gone.
+FOLDERS := $(shell find src/everview -type d ! -name __pycache__)
 
 # An environment works only where it was made: in a project that has been moved or copied, make it anew.
 ifneq ($(shell cat $(PACKAGES) 2>/dev/null),$(CURDIR))
@@ -21,7 +23,7 @@ endif
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: install
 install: $(INSTALLED) ## make .venv, build the kernel, install Everview from src
@@ -34,9 +36,18 @@ demo: $(INSTALLED) ## see it work
 test: $(INSTALLED) ## run all tests; ARGS="-k name" to choose
 	@$(BIN)/python -m pytest $(ARGS)
 
+.PHONY: soak
+soak: $(INSTALLED) ## run 20,000 random cases of the engine against DuckDB; ARGS="--first 7" for another seed
+	@$(BIN)/python -m tests.engine.soak --cases 20000 $(ARGS)
+
 .PHONY: test-asan
 test-asan: build/table_fuzz ## run the kernel's random tests under the address and undefined-behaviour sanitizers
 	@build/table_fuzz
+
+.PHONY: fuzz
+fuzz: $(INSTALLED) ## send garbage, damage files, save and load at random; SCALE=20 times as much as the tests do
+	@EVERVIEW_TEST_SCALE=$(or $(SCALE),20) $(BIN)/python -m pytest tests/engine/test_fuzz.py \
+	  tests/engine/test_snapshot.py -k "sent or middle or damaged or lie or any_history" $(ARGS)
 
 .PHONY: lint
 lint: $(INSTALLED) ## check style, format and types
@@ -50,8 +61,15 @@ format: $(INSTALLED) ## put the code into shape
 	@$(BIN)/ruff format .
 
 .PHONY: bench
-bench: $(INSTALLED) ## run the benchmarks
-	@$(BIN)/python -m benchmarks.planning $(ARGS)
+bench: bench-planning bench-engine ## run the benchmarks
+
+.PHONY: bench-planning
+bench-planning: $(INSTALLED) ## how long planning takes; ARGS=--write to keep it
+	@$(BIN)/python -m benchmarks.planning $(filter --write,$(ARGS))
+
+.PHONY: bench-engine
+bench-engine: $(INSTALLED) ## the engine beside hand-written programs; ARGS="--data ../shared/data --write" to keep it
+	@$(BIN)/python -m benchmarks.engine $(ARGS)
 
 .PHONY: docs
 docs: $(INSTALLED) ## write the generated parts of the docs
@@ -82,7 +100,7 @@ $(PACKAGES): requirements/dev.txt
 	@echo "$(CURDIR)" > $@
 
 # Everview itself: editable, so that Python code runs from src; this builds what has changed of the C++ kernel.
-$(INSTALLED): $(PACKAGES) pyproject.toml $(KERNEL)
+$(INSTALLED): $(PACKAGES) pyproject.toml $(KERNEL) $(FOLDERS)
 	@command -v c++ g++ clang++ >/dev/null || { echo "a C++20 compiler is needed, such as g++ 12" >&2; exit 1; }
 	@echo "Building the kernel and installing Everview from src ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .

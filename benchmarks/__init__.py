@@ -1,0 +1,1 @@
+"""Benchmarks: each checks its results, and none is a timed test."""

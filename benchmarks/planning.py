@@ -41,7 +41,8 @@ def grid(n: int) -> str:
     edges = []
     for k in range(n):
         row, col = divmod(k, 5)
-        edges.append(f"r{k}(v{row}_{col}, v{row}_{col + 1})" if col < 2 else f"r{k}(v{row}_{col - 2}, v{row + 1}_{col - 2})")
+        right, below = f"v{row}_{col}, v{row}_{col + 1}", f"v{row}_{col - 2}, v{row + 1}_{col - 2}"
+        edges.append(f"r{k}({right if col < 2 else below})")
     return _rule(["v0_0"], edges)
 
 

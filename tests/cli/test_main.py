@@ -188,9 +188,10 @@ def test_python_m() -> None:
 
 
 def test_import_is_light() -> None:
-    code = "import sys, everview; print([m for m in ('pyspark', 'pandas', 'sqlglot', 'pyarrow') if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    heavy = "print([m for m in ('pyspark', 'pandas', 'duckdb', 'sqlglot', 'pyarrow') if m in sys.modules])"
+    for code, loaded in (("", "[]"), ("everview.Database();", "['pyarrow']")):
+        command = [sys.executable, "-c", f"import sys, everview; {code} {heavy}"]
+        assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip() == loaded
 
 
 def test_explain_imports_no_spark() -> None:

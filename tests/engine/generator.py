@@ -1,7 +1,7 @@
 """Random cases for the engine: a schema, views of every shape, and a script of updates, feeds and failures.
 
-A case is plain data made from a seed, so that it can be printed, run again and made smaller. Steps are lenient: whoever
-runs them drops deletes of rows that are not there and second rows of a key, so that any sublist of a script is a script.
+A case is plain data made from a seed, so that it can be printed, run again and made smaller. Steps are lenient: the
+runner drops deletes of rows that are not there and second rows of a key, so that any part of a script is a script.
 """
 
 from __future__ import annotations
@@ -137,6 +137,8 @@ def value(r: random.Random, column: ColumnDef, key: bool, domain: int) -> Any:
             return date(1999, 1 + abs(number) % 12, 1)
         case "z":
             return datetime(1999, 1 + abs(number) % 12, 1, 3, 30)
+        case "y":
+            return r.choice([b"", b"a", b"\x00\xff"])
         case _:
             return number % 2 == 0
 
@@ -197,7 +199,9 @@ class Scope:
             case "z":
                 return column, kind
             case _:
-                return r.choice([(f"NOT {column}", "b"), (f"{column} AND {other}", "b"), (f"CAST({column} AS INT)", "n")])
+                return r.choice(
+                    [(f"NOT {column}", "b"), (f"{column} AND {other}", "b"), (f"CAST({column} AS INT)", "n")]
+                )
         return r.choice(forms), kind
 
     def literal(self, kind: str) -> str:
@@ -257,11 +261,13 @@ class Queries:
     def __init__(self, r: random.Random, relations: list[Relation]) -> None:
         self.r = r
         self.relations = relations
-        self.serial = 0
+        self.most = 4
+        """Relations in one FROM: few where tables are large, else results explode."""
 
     def _froms(self, most: int, prefix: str) -> tuple[list[str], Scope, list[str]]:
         """FROM entries, their scope, and join conditions."""
         r = self.r
+        most = min(most, self.most)
         size = r.choices(range(1, most + 1), (4, 5, 4, 2)[:most])[0]
         froms: list[str] = []
         conditions: list[str] = []
@@ -274,15 +280,15 @@ class Queries:
             alias = f"{prefix}{i}"
             froms.append(f"{relation.name} {alias}")
             mine = [(f"{alias}.{c}", k) for c, k in relation.columns]
-            if entries and r.random() < 0.92:
-                pairs = [(a, b) for e in entries for a, k in e for b, q in mine if k == q and k != "b"]
-                for _ in range(r.choice((1, 1, 1, 2))):
+            if entries and r.random() < 0.95:
+                pairs = [(a, b, k) for e in entries for a, k in e for b, q in mine if k == q and k != "b"]
+                for _ in range(r.choice((1, 1, 1, 1, 1, 2))):
                     if pairs:
                         conditions.append(self._join(*r.choice(pairs)))
             entries.append(mine)
             scope.columns += [(c, k, True) for c, k in mine]
         if size >= 3 and r.random() < 0.35:  # close a cycle
-            pairs = [(a, b) for a, k in entries[0] for b, q in entries[-1] if k == q]
+            pairs = [(a, b, k) for a, k in entries[0] for b, q in entries[-1] if k == q]
             if pairs:
                 conditions.append(self._join(*r.choice(pairs)))
         if size >= 3 and r.random() < 0.3:
@@ -290,11 +296,11 @@ class Queries:
             conditions = cycle or conditions
         return froms, scope, conditions
 
-    def _join(self, a: str, b: str) -> str:
-        return f"{a} = {b}" if self.r.random() < 0.92 else f"{a} = {b} + 0" if self._number(a) else f"{a} = {b}"
-
-    def _number(self, column: str) -> bool:
-        return False
+    def _join(self, a: str, b: str, kind: str) -> str:
+        if self.r.random() < 0.92:
+            return f"{a} = {b}"
+        form = {"n": "{} + 1", "s": "upper({})", "f": "{} * 2"}.get(kind, "{}")
+        return f"{a} = {form.format(b)}"
 
     def _cycle(self, froms: list[str], entries: list[list[tuple[str, str]]]) -> list[str]:
         numbers = [[c for c, k in e if k == "n"] for e in entries]
@@ -315,7 +321,7 @@ class Queries:
             if pairs:
                 conditions.append("{} = {}".format(*r.choice(pairs)))
             scope.columns += mine
-        for _ in range(r.choices((0, 1, 2), (5, 3, 1))[0]):
+        for _ in range(r.choices((0, 1, 2), (7, 3, 1))[0]):
             conditions.append(scope.condition())
         if depth < 2 and r.random() < 0.18:
             conditions.append(self._subquery(scope, depth))
@@ -361,11 +367,18 @@ class Queries:
         r = self.r
         for _ in range(20):
             text, k = scope.expression(0.75)
-            options: list[tuple[str, str]] = [("COUNT(*)", "n"), (f"COUNT({text})", "n"), (f"COUNT(DISTINCT {text})", "n")]
+            options: list[tuple[str, str]] = [
+                ("COUNT(*)", "n"),
+                (f"COUNT({text})", "n"),
+                (f"COUNT(DISTINCT {text})", "n"),
+            ]
             options += [(f"MIN({text})", k), (f"MAX({text})", k)] if k != "b" else []
             if k == "n":
                 options += [(f"SUM({text})", "n"), (f"SUM({text})", "n"), (f"SUM(DISTINCT {text})", "n")]
-                options += [(f"AVG({text})", "f"), (f"{r.choice(['VAR_SAMP', 'STDDEV', 'VAR_POP', 'STDDEV_POP'])}({text})", "v")]
+                options += [
+                    (f"AVG({text})", "f"),
+                    (f"{r.choice(['VAR_SAMP', 'STDDEV', 'VAR_POP', 'STDDEV_POP'])}({text})", "v"),
+                ]
                 options += [(f"SUM({text}) FILTER (WHERE {scope.condition()})", "n")] if r.random() < 0.3 else []
             if k == "f":
                 options += [(f"SUM({text})", "f"), (f"AVG({text})", "f"), (f"SUM(DISTINCT {text})", "f")]
@@ -421,10 +434,13 @@ class Queries:
         r = self.r
         if r.random() < 0.08:
             inner, kinds = self.select(1, most=3)
-            kept, self.relations = self.relations, [
-                *self.relations,
-                *[Relation("cte", [(f"c{i}", k) for i, k in enumerate(kinds)])] * 3,
-            ]
+            kept, self.relations = (
+                self.relations,
+                [
+                    *self.relations,
+                    *[Relation("cte", [(f"c{i}", k) for i, k in enumerate(kinds)])] * 3,
+                ],
+            )
             outer, found = self.select(0, most=3)
             self.relations = kept
             return f"WITH cte AS ({inner}) {outer}", found
@@ -480,12 +496,11 @@ class _Script:
         self.tables = tables(self.r)
         self.domain = self.r.choice((1, 2, 3, 5))
         self.inserted: dict[str, list[Row]] = {t.name: [] for t in self.tables}
-        self.queries = Queries(
-            self.r, [Relation(t.name, [(c.name, c.kind) for c in t.columns]) for t in self.tables]
-        )
+        self.queries = Queries(self.r, [Relation(t.name, [(c.name, c.kind) for c in t.columns]) for t in self.tables])
         self.views: list[str] = []
         self.feeds = 0
-        self.most = self.r.choice((4, 7, 10))
+        self.most = self.r.choice((4, 7, 12))
+        self.queries.most = 3 if self.most == 12 else 4
 
     def row(self, table: TableDef) -> Row:
         known = self.inserted[table.name]
@@ -510,7 +525,7 @@ class _Script:
             for row in rows:
                 known.remove(row)
             return "delete", table.name, tuple(rows)
-        rows = [self.row(table) for _ in range(r.randint(1, 4))]
+        rows = [self.row(table) for _ in range(r.randint(1, max(2, self.most // 2)))]
         if table.key and r.random() < 0.5:
             gone = {tuple(row[i] for i in table.key) for row in rows}
             self.inserted[table.name] = [k for k in known if tuple(k[i] for i in table.key) not in gone]
@@ -548,6 +563,15 @@ class _Script:
         self.inserted = saved
         return Step("bad", option=kind, operations=tuple(operations))
 
+    def filled(self) -> Step:
+        """Rows for every table at once, as many as there will be."""
+        operations = []
+        for table in self.tables:
+            rows = tuple(self.row(table) for _ in range(self.r.randint(1, self.most)))
+            self.inserted[table.name] += rows
+            operations.append(("insert", table.name, rows))
+        return Step("batch", operations=tuple(operations), option=self.r.choice(["plain", "apply"]))
+
     def view(self) -> Step:
         name = f"v{len(self.views)}"
         if self.r.random() < 0.06 and (found := self.queries.rules(name)):
@@ -570,6 +594,8 @@ class _Script:
         late = r.random() < 0.4
         if not late:
             found += [self.view() for _ in range(wanted)]
+        if r.random() < 0.75:
+            found.append(self.filled())
         for _ in range(r.randint(2, 6)):
             roll = r.random()
             if late and len(self.views) < wanted and roll < 0.5:
@@ -590,6 +616,30 @@ class _Script:
         while len(self.views) < wanted:
             found.append(self.view())
         return tuple(found)
+
+
+def case_for(seed: int, schema: tuple[TableDef, ...], views: tuple[str, ...]) -> Case:
+    """A case with given tables and views under random updates; the views are v0, v1, …"""
+    script = _Script(seed)
+    script.tables = schema
+    script.inserted = {t.name: [] for t in schema}
+    script.most, script.domain = 6, 3
+    steps = [Step("view", f"v{i}", text) for i, text in enumerate(views)]
+    if seed % 2:
+        steps.insert(0, script.filled())
+    for option in ("net", "per_update"):
+        steps += [Step("feed", f"v{i}", option=option) for i in range(len(views))]
+    for i in range(5):
+        steps.append(
+            script.filled()
+            if i == 1
+            else script.bad()
+            if i == 3
+            else Step("batch", operations=(script.operation("random"), script.operation("fifo")), option="plain")
+        )
+    steps.append(Step("close", option="0"))
+    steps.append(Step("batch", operations=tuple(script.adversarial()), option="plain"))
+    return Case(seed, schema, tuple(steps), check_updates=True)
 
 
 def make_case(seed: int) -> Case:

@@ -204,7 +204,8 @@ def test_any_history(
 def test_programs_are_the_same_in_every_process(tmp_path: Path) -> None:
     """Whatever order Python's sets have: else the saved state of views would hardly ever be of use."""
     path = saved(filled()[0], tmp_path)
-    code = f"import everview as e; d = e.Database.load({str(path)!r}); print({{d.view(v).stats()['restored'] for v in d.views}})"
+    code = f"import everview as e; d = e.Database.load({str(path)!r}); "
+    code += "print({d.view(v).stats()['restored'] for v in d.views})"
     for seed in ("0", "1", "2"):
         environment = {**os.environ, "PYTHONHASHSEED": seed}
         done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)

@@ -123,8 +123,6 @@ def match(atom: Atom, row: Row, not_null: frozenset[Var]) -> dict[Var, Any] | No
         if isinstance(term, Const):
             if cell is None or cell != term.value:
                 return None
-        elif cell is None and term in not_null:
-            return None
-        elif found.setdefault(term, cell) != cell:
+        elif (cell is None and term in not_null) or found.setdefault(term, cell) != cell:
             return None
     return found

@@ -1,4 +1,4 @@
-"""``everview demo``: the verdict on a handful of views over a social graph and a shop, each of another kind."""
+"""``everview demo``: the verdict on views of several kinds over a graph and a shop, then some of them at work."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from importlib.resources import files
 from textwrap import wrap
 from typing import TextIO
 
+from everview.cli.live import run_live
 from everview.engine.explain import explain_all
 from everview.errors import EverviewError
 from everview.plan.explain import Explanation
@@ -19,8 +20,8 @@ HEADINGS = ("view", "classes", "update", "delay", "space", "constant for")
 
 
 def run_demo(out: TextIO) -> int:
-    """Explain the example views one after the other, one of them in full, and all of them in a table at the end."""
-    out.write("Everview says what maintaining a view costs before there is any data. Nothing is maintained here yet.\n")
+    """Explain the example views, one of them in full and all in a table, and then let three of them live."""
+    out.write("Everview says what maintaining a view costs before there is any data, and then maintains it.\n")
     verdicts = list(_verdicts())
     rows: list[tuple[str, ...]] = []
     for number, (name, verdict) in enumerate(verdicts, start=1):
@@ -37,7 +38,9 @@ def run_demo(out: TextIO) -> int:
     out.write(
         "\nN: rows stored; λ: enclosureness of the updates; Δ, Δ⁺, Δw: changed rows, at the output, before projection,"
     )
-    out.write("\nin weight only; |Q|: rows of the result. Next: everview explain --sql FILE, docs/explain.md\n")
+    out.write("\nin weight only; |Q|: rows of the result.\n")
+    run_live(out)
+    out.write("\nNext: everview explain --sql FILE, docs/engine.md, docs/explain.md\n")
     return 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Context, Decimal
 from typing import Final
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ from pyarrow import types
 from everview.engine.cells import narrowed
 from everview.engine.refusal import UNFIT, Where, first_unfit
 from everview.engine.words import arrow_type
+from everview.errors import ValueTypeError
 from everview.query.types import DataType, Kind
 
 _Test = Callable[[pa.DataType], bool]
@@ -63,12 +65,42 @@ def from_arrow(column: pa.ChunkedArray, type_: DataType, where: Where) -> pa.Arr
 
 def unpacked(column: pa.ChunkedArray, type_: DataType, where: Where) -> pa.ChunkedArray:
     """The column, valid, and plain if it comes as dictionary (pandas' categories) or run-end encoded."""
-    _attempt(column, lambda part: part.validate(full=True), type_, where)
+    _validate(column, type_, where)
     if types.is_dictionary(column.type):
         return pa.chunked_array([c.dictionary_decode() for c in column.chunks], column.type.value_type)
     if types.is_run_end_encoded(column.type):
         return pa.chunked_array([pc.run_end_decode(c) for c in column.chunks], column.type.value_type)
     return column
+
+
+def _validate(column: pa.ChunkedArray, type_: DataType, where: Where) -> None:
+    """Refuse what breaks Arrow's rules. Where that is its layout, no value may be looked at: it would crash."""
+    try:
+        column.validate(full=True)
+    except UNFIT as error:
+        if not _is_sound(column):
+            raise where.refuse(
+                ValueTypeError,
+                None,
+                f"the Arrow data is not valid: {error}",
+                "correct what makes it: .validate(full=True)",
+            ) from None
+        _attempt(column, lambda part: part.validate(full=True), type_, where)
+
+
+def _is_sound(column: pa.ChunkedArray) -> bool:
+    """Whether values can be looked at all the same: they have a fixed width, or are text that is valid as binary."""
+    if types.is_primitive(column.type) or types.is_decimal(column.type):
+        return True
+    plain = {pa.string(): pa.binary(), pa.large_string(): pa.large_binary(), pa.string_view(): pa.binary_view()}
+    if column.type not in plain:
+        return False
+    try:
+        for chunk in column.chunks:
+            chunk.view(plain[column.type]).validate(full=True)
+    except UNFIT:
+        return False
+    return True
 
 
 def is_text(arrow: pa.DataType) -> bool:
@@ -98,8 +130,16 @@ def _convert(column: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArray:
     if target == pa.float32():
         return narrowed(column.cast(pa.float64()))
     if types.is_decimal(target) and types.is_integer(column.type):
-        column = column.cast(pa.decimal256(76, 38))  # Arrow wants room for any integer, not for those that are there.
+        column = column.cast(pa.decimal128(20, 0))  # Arrow wants room for any integer, not for those that are there.
+    if types.is_decimal256(column.type):  # Arrow (26.0) cannot bring some of these to a smaller scale
+        return pa.chunked_array([pa.array(_shortest(column.to_pylist()), target)], target)
     return column.cast(target)
+
+
+def _shortest(values: list[Decimal | None]) -> list[Decimal | None]:
+    """Decimals without zeros at their end, so that none has to be divided to fit."""
+    exact = Context(prec=80)
+    return [None if v is None else exact.normalize(v) for v in values]
 
 
 def _joined(column: pa.ChunkedArray, type_: DataType, where: Where) -> pa.Array:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from everview.engine.dictionary import NULL, Dictionary
 from everview.engine.expressions import Condition, Evaluator
-from everview.engine.rows import Changes, Journal, negated, words_array
+from everview.engine.rows import ZERO, Changes, Journal, negated, words_array, zeros
 from everview.engine.words import arrow_type, is_wide, to_words
 from everview.errors import DataError, MemoryLimitError
 from everview.kernel.machine import Machine, UpdateFault
@@ -22,6 +22,7 @@ from everview.query.types import DataType
 from everview.strategies.crown import Entry, Occurrence, compile_crown
 
 CHUNK = 65_536
+_NULL = pa.scalar(NULL, pa.int64())
 
 
 @dataclass(frozen=True)
@@ -64,13 +65,13 @@ class CoreRuntime:
     def wake(self) -> None:
         """From now on tell what changes."""
         if not self.awake:
-            self.machine.apply(self.crown.wake, [pa.array([0])])
+            self.machine.apply(self.crown.wake, [zeros(1)])
             self.awake = True
 
     def sleep(self) -> None:
         """Tell no more."""
         if self.awake:
-            self.machine.apply(self.crown.sleep, [pa.array([0])])
+            self.machine.apply(self.crown.sleep, [zeros(1)])
             self.awake = False
 
     def apply(self, changes: Changes, journal: Journal) -> None:
@@ -176,7 +177,7 @@ class _OccurrenceRuntime:
                 tests.append(pc.equal(changes.words(i), words[term]))
         for v in self.places:
             if v in self.core.plan.query.not_null:
-                tests.append(pc.not_equal(words[v], NULL))
+                tests.append(pc.not_equal(words[v], _NULL))
         result = None
         for test in tests:
             result = test if result is None else pc.and_(result, test)
@@ -212,7 +213,7 @@ class _OccurrenceRuntime:
                 words[computed.term] = found
                 values.extra[computed.term] = array
                 refused = computed.term in self.core.plan.query.not_null
-                test = pc.not_equal(found, NULL) if refused else None
+                test = pc.not_equal(found, _NULL) if refused else None
             if test is not None:
                 fits = test if fits is None else pc.and_(fits, test)
         return fits
@@ -263,7 +264,7 @@ def _integer(values: pa.Array) -> pa.Array:
 
 def count_uses(dictionary: Dictionary, ids: pa.Array, weight: pa.Array, journal: Journal) -> None:
     """Retain and release wide values as the rows that hold them come and go."""
-    added, gone = pc.greater(weight, 0), pc.less(weight, 0)
+    added, gone = pc.greater(weight, ZERO), pc.less(weight, ZERO)
     more, fewer = ids.filter(added), ids.filter(gone)
     counts, losses = weight.filter(added), negated(weight.filter(gone))
     dictionary.retain(more, counts)
@@ -298,7 +299,9 @@ def unlimited(machine: Machine) -> Iterator[None]:
 
 def explained(fault: UpdateFault, changes: Changes | None = None) -> DataError:
     """A machine's fault as an error of the batch; ``changes`` are those it happened in, if they are the user's own."""
-    table, row = (changes.relation, fault.update) if changes is not None and changes.is_base else (None, None)
+    table = row = None
+    if changes is not None and changes.is_base:
+        table, row = changes.relation, changes.first + fault.update
     if fault.kind == "memory":
         return MemoryLimitError(
             "the batch needs more memory than the limit allows; nothing has changed",

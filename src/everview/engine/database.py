@@ -8,6 +8,7 @@ from os import PathLike
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from everview.engine.dictionary import Dictionary
 from everview.engine.feed import Callback, ChangeFeed, feed_batch, feed_schema
@@ -18,7 +19,7 @@ from everview.engine.runtime import ViewRuntime
 from everview.engine.table import BaseTable
 from everview.engine.view import View
 from everview.engine.words import to_words
-from everview.errors import ClosedError, SchemaError, UnknownTableError
+from everview.errors import ClosedError, DataError, MemoryLimitError, SchemaError, UnknownTableError
 from everview.plan.view_plan import plan_view
 from everview.query.schema import Schema, Table
 from everview.query.types import DataType
@@ -75,14 +76,18 @@ class Database:
             if _find(self._tables, name) or _find(self._views, name) or names.count(name) > 1:
                 raise SchemaError(f"there is a table or view named {name} already", hint="choose another name")
         made = {t.name: BaseTable(t, self._dictionary) for t in tables}
-        kept = dict(self._tables), dict(self._views)
+        kept = dict(self._tables), dict(self._views), dict(self._feeds)
+        uses = self._dictionary.uses()
         self._tables |= made
         try:
             for view in views:
                 self._views[view.name] = self._filled(view)
                 self._feeds.setdefault(view.name, [])
-        except BaseException:
-            self._tables, self._views = kept
+        except BaseException as error:
+            self._tables, self._views, self._feeds = kept
+            self._dictionary.reset_uses(uses)
+            self._dictionary.collect()
+            _complain(error)
             raise
         for reader in self._views.values():
             for name in reader.reads & self._views.keys():
@@ -204,7 +209,9 @@ class Database:
         """Run a batch: all of it or nothing, and then tell the feeds."""
         journal = Journal()
         deltas: dict[str, list[WordRows]] = {name: [] for name in self._views}
-        limits = self._limit()
+        bounded = self.memory_limit is not None and any(pc.any(pc.greater(w, 0)).as_py() for _, _, w in operations)
+        before = self.nbytes() if bounded else 0
+        limits = self._limit() if bounded else []  # deletions are always let in: they make room
         progress = Progress("updating views", sum(len(weight) for _, _, weight in operations), "changes")
         try:
             position = 0
@@ -214,18 +221,39 @@ class Database:
                 self._tables[name].apply(changes, journal)
                 for part in self._sliced(changes):
                     self._propagate(part, deltas, journal)
+                    if bounded:
+                        self._check_memory(before)
                     progress.add(len(part))
-        except BaseException:
-            journal.rollback()
+        except BaseException as error:
+            if not journal.rollback():
+                self._recover()
             self._dictionary.collect()
+            _complain(error)
             raise
         finally:
             progress.close()
             for machine in limits:
                 machine.memory_limit = None
         self.version += 1
-        self._tell(deltas)
-        self._dictionary.collect()
+        try:
+            self._tell(deltas)
+        finally:
+            self._dictionary.collect()
+
+    def _recover(self) -> None:
+        """Make all views anew from the tables, which can always be taken back.
+
+        For batches whose way back leaves 64 bits though the way there did not: sums of large numbers of both signs meet
+        other states in between.
+        """
+        self._dictionary.reset_uses([])
+        for table in self._tables.values():
+            table.retain_values()
+        for runtime in self._views.values():
+            vars(runtime).update(vars(self._filled(runtime.view)))
+        for name, runtime in self._views.items():
+            if self._feeds[name] or any(name in v.reads for v in self._views.values()):
+                runtime.listen(True)
 
     def _limit(self) -> list[Any]:
         """Give every machine what is left of the memory limit."""
@@ -234,10 +262,18 @@ class Database:
         machines = [t.machine for t in self._tables.values()]
         for view in self._views.values():
             machines += [c.machine for c in view.cores] + [f.machine for f in view.folds]
-        left = self.memory_limit - self.nbytes()
+        left = max(0, self.memory_limit - self.nbytes())
         for machine in machines:
-            machine.memory_limit = max(0, machine.nbytes() + left)
+            machine.memory_limit = machine.nbytes() + left
         return machines
+
+    def _check_memory(self, before: int) -> None:
+        """All machines together must keep within what each of them was allowed alone."""
+        if self.memory_limit is not None and self.nbytes() > max(before, self.memory_limit):
+            raise MemoryLimitError(
+                f"the batch needs more memory than the limit of {self.memory_limit:,} bytes; nothing has changed",
+                hint="raise memory_limit, or keep less in the tables",
+            )
 
     def _encoded(self, name: str, data: pa.Table, weight: pa.Array, position: int) -> Changes:
         types = self._tables[name].types
@@ -248,9 +284,7 @@ class Database:
     def _sliced(self, changes: Changes) -> Iterator[Changes]:
         """In large pieces; one by one where a feed wants single updates' deltas and only that gives them."""
         single = any(
-            feed.per_update and not self._is_positional(name)
-            for name, feeds in self._feeds.items()
-            for feed in feeds
+            feed.per_update and not self._is_positional(name) for name, feeds in self._feeds.items() for feed in feeds
         )
         step = 1 if single else MOST_AT_ONCE
         if len(changes) <= step:
@@ -275,6 +309,8 @@ class Database:
                     waiting[name] = self._changes(name, delta)
 
     def _tell(self, deltas: dict[str, list[WordRows]]) -> None:
+        """Hand every feed its part; a subscriber that fails keeps nothing from the others, and is heard at the end."""
+        failures: list[Exception] = []
         for name, feeds in self._feeds.items():
             runtime = self._views[name]
             parts = [d for d in deltas[name] if len(d)]
@@ -290,7 +326,13 @@ class Database:
                 rows = single if feed.per_update else net
                 if len(rows):
                     keys, outputs = runtime.group_columns, runtime.view.columns
-                    feed.push(feed_batch(rows, outputs, keys, self.version, feed.per_update, self._dictionary))
+                    batch = feed_batch(rows, outputs, keys, self.version, feed.per_update, self._dictionary)
+                    try:
+                        feed.push(batch)
+                    except Exception as error:
+                        failures.append(error)
+        if failures:
+            raise failures[0]
 
     # --- saving ----------------------------------------------------------------------------------------------------
 
@@ -358,6 +400,12 @@ class Batch:
 def _find(names: dict[str, Any], wanted: str) -> str | None:
     """A name in any case."""
     return next((n for n in names if n.lower() == wanted.lower()), None)
+
+
+def _complain(error: BaseException) -> None:
+    """Raise what Arrow and Python say of values that do not fit as an error about the data."""
+    if isinstance(error, pa.ArrowException | ArithmeticError):
+        raise DataError(f"a column of a view cannot be computed from the data: {error}; nothing has changed") from error
 
 
 def _array(column: pa.ChunkedArray) -> pa.Array:

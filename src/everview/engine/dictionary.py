@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from decimal import Decimal
+from decimal import Context, Decimal
 from sys import getsizeof
 from typing import Final, TypeAlias
 
@@ -29,6 +29,7 @@ _KINDS: Final[dict[str, tuple[type, pa.DataType]]] = {
     "binary": (bytes, pa.large_binary()),
     "decimal": (Decimal, pa.decimal256(76, 38)),
 }
+_EXACT = Context(prec=80)
 _FEW = 1_000  # Below this, a plain loop is quicker than asking Arrow for the distinct values first.
 
 
@@ -86,6 +87,7 @@ class Dictionary:
         return _translate(array, lambda value: ids.get(value, UNKNOWN))
 
     def _add(self, ids: dict[Wide, int], value: Wide) -> int:
+        value = _shortest(value)
         if self._free:
             new = self._free.pop()
             self._values[new] = value
@@ -108,6 +110,8 @@ class Dictionary:
         values, which then serves until the dictionary changes.
         """
         kind = _kind(arrow)
+        if kind == "decimal":
+            return self._decimals(ids, arrow)
         if len(ids) <= _FEW:
             values = [None if i == NULL else self._values[i] for i in ids.to_pylist()]
             return pa.array(values, _KINDS[kind][1]).cast(arrow)
@@ -120,6 +124,12 @@ class Dictionary:
                 return few.take(encoded.indices).cast(arrow)
             self._arrays[kind] = self._array(kind)
         return self._arrays[kind].take(known).cast(arrow)
+
+    def _decimals(self, ids: pa.Array, arrow: pa.DataType) -> pa.Array:
+        """Made in their type at once: Arrow (26.0) cannot bring some decimals of 256 bits to a smaller scale."""
+        encoded = pc.if_else(pc.equal(ids, NULL), pa.scalar(None, pa.int64()), ids).dictionary_encode()
+        values = pa.array([self._values[i] for i in encoded.dictionary.to_pylist()], arrow)
+        return values.take(encoded.indices)
 
     def _array(self, kind: str) -> pa.Array:
         python, arrow = _KINDS[kind]
@@ -176,6 +186,15 @@ class Dictionary:
         self._ids = {kind: dict(ids.items()) for kind, ids in self._ids.items()}
         self._freed = 0
 
+    def uses(self) -> list[int]:
+        """How often each id is used, to go back to."""
+        return self._counts[:]
+
+    def reset_uses(self, uses: list[int]) -> None:
+        """Go back to what ``uses`` gave, if nothing was collected since; values that are new since have none."""
+        self._idle |= {i for i in range(len(self._counts)) if i >= len(uses) or uses[i] == 0}
+        self._counts = uses + [0] * (len(self._counts) - len(uses))
+
     # --- saving ------------------------------------------------------------------------------------------------------
 
     def to_state(self) -> dict[str, pa.Table]:
@@ -198,6 +217,7 @@ class Dictionary:
         made._counts = [0] * size
         for kind, table in state.items():
             for id_, value, count in zip(*(table[c].to_pylist() for c in ("id", "value", "count")), strict=True):
+                value = _shortest(value)
                 made._ids[kind][value] = id_
                 made._values[id_] = value
                 made._counts[id_] = count
@@ -231,6 +251,11 @@ def _check(state: Mapping[str, pa.Table]) -> None:
         ids += table["id"].to_pylist()
     if len(set(ids)) < len(ids) or min(ids, default=0) < 0 or max(ids, default=0) >= MOST_IDS:
         raise ValueError("the ids of a dictionary are wrong")
+
+
+def _shortest(value: Wide) -> Wide:
+    """A decimal without zeros at its end: it then fits every type that can hold it without being divided."""
+    return _EXACT.normalize(value) if isinstance(value, Decimal) else value
 
 
 def _kind_of(value: Wide) -> str:

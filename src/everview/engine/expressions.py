@@ -46,6 +46,8 @@ class Evaluator:
         return [_in_type(array, e) for array, e in zip(found, self._expressions, strict=True)]
 
     def _compute(self, columns: Mapping[Var, pa.Array], length: int) -> list[Any]:
+        if not length:
+            return [pa.array([], arrow_type(e.type)) for e in self._computed]
         names = [f"v{i}" for i in range(len(self._inputs))] or ["nothing"]
         arrays = [columns[v] for v in self._inputs] or [pa.nulls(length, pa.int8())]
         batch = pa.table(arrays, names=names)

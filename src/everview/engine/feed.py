@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from types import TracebackType
 
@@ -19,6 +20,9 @@ MOST_ROWS = 50_000_000
 
 INSERT, DELETE, BEFORE, AFTER = "insert", "delete", "update_preimage", "update_postimage"
 Callback = Callable[[pa.RecordBatch], None]
+MOST_SHARED = 1 << 22
+_INSERT, _DELETE = INSERT.encode(), DELETE.encode()
+_shared = pa.py_buffer(b"")
 
 
 class ChangeFeed:
@@ -104,16 +108,45 @@ def feed_batch(
     dictionary: Dictionary,
 ) -> pa.RecordBatch:
     """Netted rows as a batch of a feed; ``keys`` are a grouped view's columns by which old and new rows are paired."""
-    kinds = pc.if_else(pc.greater(rows.weight, 0), INSERT, DELETE)
+    kinds = _kinds(rows.weight)
     if keys is not None and len(rows) > 1:
         rows, kinds = _paired(rows, kinds, keys)
     arrays = [from_words(c, o.type, dictionary) for c, o in zip(rows.columns, outputs, strict=True)]
     arrays.append(kinds)
-    arrays.append(pa.repeat(pa.scalar(version, pa.int64()), len(rows)))
+    arrays.append(_repeated(version, len(rows)))
     arrays.append(pc.abs(rows.weight))
     if per_update:
         arrays.append(rows.update)
     return pa.RecordBatch.from_arrays(arrays, schema=feed_schema(outputs, per_update))
+
+
+def _kinds(weight: pa.Array) -> pa.Array:
+    """``insert`` or ``delete`` by the sign. Updates change rows in one direction, so signs come in long runs."""
+    signs = pc.run_end_encode(pc.greater(weight, 0))
+    ends, values = signs.run_ends, signs.values
+    if len(ends) > len(weight) // 16 or len(weight) > MOST_SHARED:
+        return pc.if_else(pc.greater(weight, 0), INSERT, DELETE)
+    pieces = []
+    begin = 0
+    for end, positive in zip(ends.to_pylist(), values.to_pylist(), strict=True):
+        pieces.append((_INSERT if positive else _DELETE) * (end - begin))
+        begin = end
+    buffers = [None, _offsets(len(weight)), pa.py_buffer(b"".join(pieces))]
+    return pa.Array.from_buffers(pa.string(), len(weight), buffers)
+
+
+def _offsets(length: int) -> pa.Buffer:
+    """Where the strings begin and end: both are six bytes long, so all batches share one buffer."""
+    global _shared  # noqa: PLW0603
+    if _shared.size < 4 * (length + 1):
+        room = min(MOST_SHARED, 2 * length)
+        _shared = pa.array(range(0, 6 * (room + 1), 6), pa.int32()).buffers()[1]
+    return _shared
+
+
+def _repeated(word: int, length: int) -> pa.Array:
+    data = pa.py_buffer(word.to_bytes(8, sys.byteorder, signed=True) * length)
+    return pa.Array.from_buffers(pa.int64(), length, [None, data])
 
 
 def _paired(rows: WordRows, kinds: pa.Array, keys: Sequence[int]) -> tuple[WordRows, pa.Array]:
@@ -121,15 +154,15 @@ def _paired(rows: WordRows, kinds: pa.Array, keys: Sequence[int]) -> tuple[WordR
     groups = list(zip(rows.update.to_pylist(), *(rows.columns[k].to_pylist() for k in keys), strict=True))
     names = kinds.to_pylist()
     gone = {g: i for i, g in enumerate(groups) if names[i] == DELETE}
+    come = {g: i for i, g in enumerate(groups) if names[i] == INSERT}
     order: list[int] = []
-    paired: set[int] = set()
     for i, group in enumerate(groups):
-        if names[i] == INSERT and group in gone:
-            old = gone[group]
-            names[old], names[i] = BEFORE, AFTER
-            order += [old, i]
-            paired |= {old, i}
-    order += [i for i in range(len(groups)) if i not in paired]
+        if group not in gone or group not in come:
+            order.append(i)
+        elif i == min(gone[group], come[group]):
+            old, new = gone[group], come[group]
+            names[old], names[new] = BEFORE, AFTER
+            order += [old, new]
     positions = pa.array(order, pa.int64())
     columns = tuple(c.take(positions) for c in rows.columns)
     moved = WordRows(columns, rows.weight.take(positions), rows.update.take(positions))

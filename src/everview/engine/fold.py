@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from everview.engine.core import CHUNK, explained, unlimited
 from everview.engine.dictionary import Dictionary
-from everview.engine.rows import Journal, negated, words_array
+from everview.engine.rows import ZERO, Journal, negated, words_array, zeros
 from everview.engine.words import is_wide
 from everview.kernel.machine import Machine, UpdateFault
 from everview.query.types import DataType
@@ -64,7 +64,7 @@ class Fold:
                 self.dictionary.release(columns[i].filter(pc.and_(was, pc.invert(now))))
         gone = pc.invert(now)
         with unlimited(self.machine):
-            self.machine.apply("settle", [pa.array([0])])
+            self.machine.apply("settle", [zeros(1)])
             if self.width:
                 self.machine.apply("drop", [c.filter(gone) for c in columns])
 
@@ -104,7 +104,7 @@ def _all(machine: Machine, cursor: str, width: int) -> Columns:
 
 def _any(measures: Columns) -> pa.Array:
     """True where some measure is not 0."""
-    result = pc.not_equal(measures[0], 0)
+    result = pc.not_equal(measures[0], ZERO)
     for m in measures[1:]:
-        result = pc.or_(result, pc.not_equal(m, 0))
+        result = pc.or_(result, pc.not_equal(m, ZERO))
     return result

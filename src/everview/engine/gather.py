@@ -8,8 +8,8 @@ from typing import Final, TypeAlias
 
 import pyarrow as pa
 
-from everview.engine.refusal import Where, shown
-from everview.errors import RowShapeError
+from everview.engine.refusal import Where, shown, shown_text
+from everview.errors import EverviewError, RowShapeError
 
 Raw: TypeAlias = Sequence[object] | pa.ChunkedArray | None
 """A column as it came: Python values, Arrow data, or None if the input does not have it."""
@@ -50,7 +50,24 @@ class Wanted:
 
 
 def gather(data: object, wanted: Wanted, where: Where) -> tuple[list[Raw], int]:
-    """The columns ``wanted.names + wanted.optional`` of the data, and how many rows there are."""
+    """The columns ``wanted.names + wanted.optional`` of the data, and how many rows there are.
+
+    An error of the data itself, such as a generator that raises, is told as ours, with its cause.
+    """
+    try:
+        return _gathered(data, wanted, where)
+    except EverviewError:
+        raise
+    except Exception as error:
+        raise where.refuse(
+            RowShapeError,
+            None,
+            f"the rows could not be read: {type(error).__name__}: {shown_text(error)}",
+            "correct what gives the rows; nothing has changed",
+        ) from error
+
+
+def _gathered(data: object, wanted: Wanted, where: Where) -> tuple[list[Raw], int]:
     table = _as_arrow(data, where)
     if table is not None:
         return _from_arrow(table, wanted, where)
@@ -79,7 +96,7 @@ def _as_arrow(data: object, where: Where) -> pa.Table | None:
             return pa.Table.from_batches([pa.record_batch(data)])
     except Exception as error:
         raise where.refuse(
-            RowShapeError, None, f"a {type(data).__name__} could not be read as a table: {error}", _ROWS
+            RowShapeError, None, f"a {type(data).__name__} could not be read as a table: {shown_text(error)}", _ROWS
         ) from error
     return None
 

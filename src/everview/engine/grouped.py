@@ -15,7 +15,7 @@ from everview.engine.dictionary import Dictionary
 from everview.engine.expressions import Condition, Evaluator
 from everview.engine.fold import Columns, Fold
 from everview.engine.plain import Projection, flips
-from everview.engine.rows import Changes, Journal, WordRows, zeros
+from everview.engine.rows import ZERO, Changes, Journal, WordRows, zeros
 from everview.engine.sums import Slot, slots_of
 from everview.engine.words import arrow_type, from_words, to_words
 from everview.plan.core_plan import CorePlan
@@ -139,14 +139,14 @@ class GroupedBlock:
         """All groups."""
         if self.fold is not None:
             for columns, measures in self.fold.rows():
-                yield WordRows(columns, pc.cast(pc.greater(measures[0], 0), pa.int64()), zeros(len(measures[0])))
+                yield WordRows(columns, pc.cast(pc.greater(measures[0], ZERO), pa.int64()), zeros(len(measures[0])))
             return
         empty = True
         for words, measures in self.groups.rows() if self.needs_deltas else self._core_groups():
             empty = False
             yield self._finished(words, measures)
         if empty and not self.grouping.keys:
-            yield self._finished((), tuple(pa.array([0]) for _ in range(1 + len(self.slots))))
+            yield self._finished((), tuple(zeros(1) for _ in range(1 + len(self.slots))))
 
     def _finished(self, words: Columns, measures: Columns) -> WordRows:
         groups = _tuples(words, len(measures[0]))
@@ -157,7 +157,7 @@ class GroupedBlock:
     def seed(self, journal: Journal) -> None:
         """A global aggregate has a row before any input: a DISTINCT over it must know."""
         if self.fold is not None and not self.grouping.keys:
-            first = self._finished((), tuple(pa.array([0]) for _ in range(1 + len(self.slots))))
+            first = self._finished((), tuple(zeros(1) for _ in range(1 + len(self.slots))))
             flips(self.fold, first, journal)
 
 
@@ -264,7 +264,7 @@ class _Finish:
                 values[v] = Slot.result(aggregate, measures[0], mine)
             else:
                 values[v] = pa.array(next(further), arrow_type(aggregate.type))
-        there = pc.greater(measures[0], 0) if self.grouping.keys else pa.repeat(pa.scalar(True), length)
+        there = pc.greater(measures[0], ZERO) if self.grouping.keys else pa.repeat(pa.scalar(True), length)
         if self._having is not None:
             there = pc.and_(there, self._having(values, length))
         arrays = self._outputs(values, length)

@@ -11,7 +11,7 @@ from everview.engine.core import CoreRuntime
 from everview.engine.dictionary import Dictionary
 from everview.engine.expressions import Condition, Evaluator
 from everview.engine.fold import Fold
-from everview.engine.rows import Changes, Journal, WordRows, zeros
+from everview.engine.rows import ZERO, Changes, Journal, WordRows, zeros
 from everview.engine.words import arrow_type, from_words, to_words
 from everview.plan.core_plan import CorePlan
 from everview.query.terms import Const, Expression, Var
@@ -72,7 +72,7 @@ class PlainBlock:
         """The whole result."""
         if self.fold is not None:
             for columns, measures in self.fold.rows():
-                yield WordRows(columns, pc.cast(pc.greater(measures[0], 0), pa.int64()), zeros(len(measures[0])))
+                yield WordRows(columns, pc.cast(pc.greater(measures[0], ZERO), pa.int64()), zeros(len(measures[0])))
             return
         for columns, measures in self.core.scan():
             yield self.projection.passed(WordRows(columns, measures[0], zeros(len(measures[0]))))
@@ -83,10 +83,10 @@ def flips(fold: Fold, delta: WordRows, journal: Journal) -> WordRows:
     fold.add(delta.columns, (delta.weight,), journal)
     columns, (old,), (new,) = fold.touched()
     fold.settle()
-    change = pc.subtract(pc.cast(pc.greater(new, 0), pa.int64()), pc.cast(pc.greater(old, 0), pa.int64()))
+    change = pc.subtract(pc.cast(pc.greater(new, ZERO), pa.int64()), pc.cast(pc.greater(old, ZERO), pa.int64()))
     position = delta.update[0].as_py() if len(delta) else 0
     rows = WordRows(columns, change, pa.repeat(pa.scalar(position, pa.int64()), len(change)))
-    return rows.filter(pc.not_equal(change, 0))
+    return rows.filter(pc.not_equal(change, ZERO))
 
 
 class Projection:

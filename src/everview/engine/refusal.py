@@ -109,6 +109,15 @@ def shown(value: object) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
+def shown_text(error: Exception) -> str:
+    """What an error says, whatever that is and however long."""
+    try:
+        text = str(error)
+    except Exception:
+        return "it does not say why"
+    return text if len(text) <= 10 * _SHOWN else f"{text[: 10 * _SHOWN]}…"
+
+
 def _python(scalar: pa.Scalar) -> object:
     """The value in Python, or the nearest to it: text of a time that Python has not, bytes of invalid UTF-8."""
     for target in (scalar.type, pa.string(), pa.binary()):

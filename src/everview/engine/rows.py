@@ -12,6 +12,9 @@ from everview.engine.dictionary import Dictionary
 from everview.engine.words import from_words
 from everview.query.types import DataType
 
+ZERO = pa.scalar(0, pa.int64())
+"""For comparisons: Arrow is slow to find the type of a plain 0."""
+
 
 @dataclass(frozen=True)
 class WordRows:
@@ -62,6 +65,8 @@ class Changes:
     dictionary: Dictionary
     is_base: bool = True
     """A base table keeps its wide values in the dictionary; rows of a stage or view must be kept by who stores them."""
+    first: int = 0
+    """Where these updates begin among those that the user has given."""
     _values: dict[int, pa.Array] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -85,7 +90,7 @@ class Changes:
             rows.weight.slice(first, length),
             rows.update.slice(first, length),
         )
-        return Changes(self.relation, self.types, part, self.dictionary, self.is_base)
+        return Changes(self.relation, self.types, part, self.dictionary, self.is_base, self.first + first)
 
 
 class Journal:
@@ -98,10 +103,15 @@ class Journal:
         """Remember how to undo a step that has just been done."""
         self._undo.append(undo)
 
-    def rollback(self) -> None:
-        """Undo every step, the last one first."""
+    def rollback(self) -> bool:
+        """Undo every step, the last one first; False if one of them could not be undone."""
+        complete = True
         while self._undo:
-            self._undo.pop()()
+            try:
+                self._undo.pop()()
+            except Exception:  # a sum that is out of bounds on the way back only
+                complete = False
+        return complete
 
 
 def words_array(column: object) -> pa.Array:

@@ -10,7 +10,7 @@ from everview.engine.core import CoreRuntime
 from everview.engine.dictionary import Dictionary
 from everview.engine.fold import Fold
 from everview.engine.part import build_part
-from everview.engine.rows import Changes, Journal, WordRows, zeros
+from everview.engine.rows import ZERO, Changes, Journal, WordRows, zeros
 from everview.engine.setops import Source
 from everview.plan.view_plan import ViewPlan
 from everview.query.types import BIGINT, DataType
@@ -115,7 +115,7 @@ class ViewRuntime:
         columns, _, (weight,) = fold.touched()
         fold.clear()
         update, columns = (columns[0], columns[1:]) if per_update else (zeros(len(weight)), columns)
-        return WordRows(columns, weight, update).filter(pc.not_equal(weight, 0))
+        return WordRows(columns, weight, update).filter(pc.not_equal(weight, ZERO))
 
     def rows(self) -> Iterator[WordRows]:
         """The whole result, chunk by chunk; a row may come in several pieces."""

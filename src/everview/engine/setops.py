@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from everview.engine.core import CoreRuntime
 from everview.engine.dictionary import Dictionary
 from everview.engine.fold import Fold
-from everview.engine.rows import Changes, Journal, WordRows, zeros
+from everview.engine.rows import ZERO, Changes, Journal, WordRows, zeros
 from everview.query.view import SetOperation, SetOperator
 
 
@@ -136,7 +136,7 @@ class Counted:
         change = pc.subtract(self.copies(new), self.copies(old))
         position = changes.rows.update[0].as_py() if len(changes) else 0
         update = pa.repeat(pa.scalar(position, pa.int64()), len(change))
-        return WordRows(columns, change, update).filter(pc.not_equal(change, 0))
+        return WordRows(columns, change, update).filter(pc.not_equal(change, ZERO))
 
     def _add(self, side: int, delta: WordRows, journal: Journal) -> None:
         nothing = zeros(len(delta))
@@ -147,11 +147,11 @@ class Counted:
         """The rows with copies in the result."""
         for columns, counts in self.counts.rows():
             copies = self.copies(counts)
-            yield WordRows(columns, copies, zeros(len(copies))).filter(pc.greater(copies, 0))
+            yield WordRows(columns, copies, zeros(len(copies))).filter(pc.greater(copies, ZERO))
 
 
 def _there(counts: pa.Array) -> pa.Array:
-    return pc.cast(pc.greater(counts, 0), pa.int64())
+    return pc.cast(pc.greater(counts, ZERO), pa.int64())
 
 
 def _union(counts: tuple[pa.Array, ...]) -> pa.Array:
@@ -163,17 +163,17 @@ def _union(counts: tuple[pa.Array, ...]) -> pa.Array:
 
 def _except(counts: tuple[pa.Array, ...]) -> pa.Array:
     left, right = counts
-    return pc.cast(pc.and_(pc.greater(left, 0), pc.equal(right, 0)), pa.int64())
+    return pc.cast(pc.and_(pc.greater(left, ZERO), pc.equal(right, ZERO)), pa.int64())
 
 
 def _except_all(counts: tuple[pa.Array, ...]) -> pa.Array:
     left, right = counts
-    return pc.max_element_wise(pc.subtract(left, right), 0)
+    return pc.max_element_wise(pc.subtract(left, right), ZERO)
 
 
 def _intersect(counts: tuple[pa.Array, ...]) -> pa.Array:
     left, right = counts
-    return pc.cast(pc.and_(pc.greater(left, 0), pc.greater(right, 0)), pa.int64())
+    return pc.cast(pc.and_(pc.greater(left, ZERO), pc.greater(right, ZERO)), pa.int64())
 
 
 def _intersect_all(counts: tuple[pa.Array, ...]) -> pa.Array:

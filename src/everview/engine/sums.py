@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from everview.engine.rows import ZERO
 from everview.engine.words import arrow_type
 from everview.plan.cores import covering_atom, is_summed
 from everview.query.terms import Expression
@@ -38,7 +39,7 @@ class Slot:
         present = sums[PRESENT]
         if aggregate.function is AggregateFunction.COUNT:
             return present
-        some = pc.greater(present, 0)
+        some = pc.greater(present, ZERO)
         scale = aggregate.argument.type.scale if aggregate.argument.type.kind is Kind.DECIMAL else 0
         if aggregate.function is AggregateFunction.SUM:
             return _or_null(some, _sum(sums[VALUE], scale, aggregate.type))

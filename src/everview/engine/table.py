@@ -53,6 +53,13 @@ class BaseTable:
         self.machine.apply("change", [*changes.rows.columns, changes.rows.weight])
         self._check(changes)
 
+    def retain_values(self) -> None:
+        """Count the uses of wide values anew."""
+        wide = [i for i, type_ in enumerate(self.types) if is_wide(type_)]
+        for rows in self.rows() if wide else ():
+            for i in wide:
+                self.dictionary.retain(rows.columns[i], rows.weight)
+
     def _check(self, changes: Changes) -> None:
         missing = _first(self.machine, OVER_DELETED)
         double = _first(self.machine, DUPLICATE_KEY)

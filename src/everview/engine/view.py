@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -10,9 +11,9 @@ import pyarrow.compute as pc
 
 from everview.engine.feed import Callback, ChangeFeed
 from everview.engine.progress import Progress
-from everview.engine.rows import WordRows
+from everview.engine.rows import ZERO, WordRows
 from everview.engine.runtime import ViewRuntime
-from everview.engine.words import arrow_type, from_words, is_wide, to_words
+from everview.engine.words import NULL, arrow_type, from_words, is_wide, to_words
 from everview.errors import RowShapeError
 from everview.plan.explain import Explanation
 
@@ -54,8 +55,13 @@ class View:
                 f"a row of {self.name} has {len(self._runtime.types)} columns, not {len(row)}",
                 hint=f"its columns are {', '.join(self.schema.names)}",
             )
-        words = self._words(row)
-        return words is not None and any(_holds(rows, words) for rows in self._runtime.rows())
+        if self._words(row) is None:
+            return False
+        for rows in self._runtime.rows():
+            words = self._words(row)  # anew: a computed string has an id only once it has been computed
+            if words is not None and _holds(rows, words):
+                return True
+        return False
 
     def _words(self, row: Sequence[Any]) -> list[int] | None:
         """A row's words, None if a value cannot be in the column or nobody has stored it."""
@@ -68,6 +74,8 @@ class View:
                 return None
             words = dictionary.lookup(array) if is_wide(type_) else to_words(array, type_, dictionary)
             found.append(int(words[0].as_py()))
+            if found[-1] == NULL and value is not None:
+                return None
         return found
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
@@ -91,12 +99,17 @@ class View:
         if offset < 0 or limit < 0:
             raise ValueError("offset and limit are not negative")
         found: list[tuple[Any, ...]] = []
-        if limit:
-            for i, row in enumerate(self):
-                if i >= offset:
-                    found.append(row)
-                if len(found) == limit:
-                    break
+        passed = 0
+        for rows in self._runtime.rows() if limit else ():
+            size = int(pc.sum(rows.weight).as_py() or 0)
+            if passed + size > offset:
+                batch, counts = self._decoded(rows)
+                first = max(0, offset - passed)
+                expanded = (row for row, copies in zip(_tuples(batch), counts, strict=True) for _ in range(copies))
+                found += islice(expanded, first, first + limit - len(found))
+            passed += size
+            if len(found) == limit:
+                break
         return found
 
     def to_arrow(self) -> pa.Table:
@@ -117,13 +130,16 @@ class View:
 
     def _batches(self) -> Iterator[tuple[pa.RecordBatch, list[int]]]:
         for rows in self._runtime.rows():
-            columns = zip(rows.columns, self._runtime.types, strict=True)
-            arrays = [from_words(c, t, self._runtime.dictionary) for c, t in columns]
-            counts = rows.weight.to_pylist()
-            if arrays:
-                yield pa.RecordBatch.from_arrays(arrays, schema=self.schema), counts
-            else:
-                yield pa.RecordBatch.from_struct_array(pa.array([{}] * len(counts), pa.struct([]))), counts
+            yield self._decoded(rows)
+
+    def _decoded(self, rows: WordRows) -> tuple[pa.RecordBatch, list[int]]:
+        """Rows as values, and the copies of each."""
+        columns = zip(rows.columns, self._runtime.types, strict=True)
+        arrays = [from_words(c, t, self._runtime.dictionary) for c, t in columns]
+        counts = rows.weight.to_pylist()
+        if arrays:
+            return pa.RecordBatch.from_arrays(arrays, schema=self.schema), counts
+        return pa.RecordBatch.from_struct_array(pa.array([{}] * len(counts), pa.struct([]))), counts
 
     # --- changes ---------------------------------------------------------------------------------------------------
 
@@ -175,7 +191,7 @@ class View:
 
 
 def _holds(rows: WordRows, words: list[int]) -> bool:
-    mask = pc.greater(rows.weight, 0)
+    mask = pc.greater(rows.weight, ZERO)
     for column, word in zip(rows.columns, words, strict=True):
         mask = pc.and_(mask, pc.equal(column, word))
     return bool(pc.any(mask).as_py())

@@ -102,9 +102,8 @@ def from_words(words: pa.Array, type_: DataType, dictionary: Dictionary) -> pa.A
         return dictionary.decode(words, arrow)
     if type_.kind is Kind.NULL:
         return pa.nulls(len(words))
-    null = pc.equal(words, NULL)
-    if pc.any(null).as_py():
-        words = pc.if_else(null, pa.scalar(None, pa.int64()), words)
+    if pc.min(words).as_py() == NULL:  # It is the least of all words.
+        words = pc.if_else(pc.equal(words, NULL), pa.scalar(None, pa.int64()), words)
     match type_.kind:
         case Kind.FLOAT | Kind.DOUBLE:
             return words.view(pa.float64()).cast(arrow)

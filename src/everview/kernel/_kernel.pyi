@@ -24,6 +24,9 @@ class Machine:
     def apply(
         self, procedure: int, columns: Sequence[InputColumn], first_update: int
     ) -> tuple[int, str, str] | None: ...
+    def apply_some(
+        self, procedure: int, columns: Sequence[InputColumn], first_update: int, most_pending: int | None
+    ) -> tuple[int, tuple[int, str, str] | None]: ...
     def unapply(
         self, procedure: int, columns: Sequence[InputColumn], weights: Sequence[int], count: int
     ) -> tuple[int, str, str] | None: ...

@@ -41,13 +41,23 @@ class Machine:
         self._procedures = _numbered([p.name for p in program.procedures])
         self._cursors = _numbered([c.name for c in program.cursors])
 
-    def apply(self, procedure: str, columns: Sequence[InputColumn], *, first_update: int = 0) -> None:
-        """Run a procedure once a row, in order.
+    def apply(
+        self,
+        procedure: str,
+        columns: Sequence[InputColumn],
+        *,
+        first_update: int = 0,
+        most_pending: int | None = None,
+    ) -> int:
+        """Run a procedure once a row, in order; gives how many rows that were.
 
         A column is a buffer of 8-byte items or an Arrow array of int64 without nulls. Raises ``UpdateFault`` at the
-        first update that fails.
+        first update that fails. Stops, to be called again with the rest, once a channel holds ``most_pending`` rows: so
+        what updates emit can be taken as it comes.
         """
-        _check(self._machine.apply(self._procedures[procedure], columns, first_update))
+        done, failure = self._machine.apply_some(self._procedures[procedure], columns, first_update, most_pending)
+        _check(failure)
+        return done
 
     def unapply(self, procedure: str, columns: Sequence[InputColumn], weight: int | Sequence[int], count: int) -> None:
         """Take the first ``count`` rows back: in reverse order, parameter(s) ``weight`` negated, emitting nothing.

@@ -16,7 +16,7 @@ LEVELS = 3
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of ``key`` words (unique together) and ``values`` words, found by key and through ``indexes`` on key columns.
+    """Rows of ``key`` words (unique together) and ``values`` words, found by key and through indexes on key columns.
 
     An index on no columns is one group that holds every row.
     """

@@ -138,9 +138,22 @@ class Reference:
         self._channels: dict[str, list[tuple[int, ...]]] = {name: [] for name, _ in program.channels}
         self._update = 0
 
-    def apply(self, procedure: str, columns: Sequence[Sequence[int]], *, first_update: int = 0) -> None:
-        """Run a procedure once a row; a fault undoes its own update and leaves the earlier ones."""
-        for i, arguments in enumerate(zip(*columns, strict=True)):
+    def apply(
+        self,
+        procedure: str,
+        columns: Sequence[Sequence[int]],
+        *,
+        first_update: int = 0,
+        most_pending: int | None = None,
+    ) -> int:
+        """Run a procedure once a row; a fault undoes its own update and leaves the earlier ones.
+
+        Stops once a channel holds ``most_pending`` rows; gives how many rows of input were done.
+        """
+        rows = list(zip(*columns, strict=True))
+        for i, arguments in enumerate(rows):
+            if most_pending is not None and self._holds(most_pending):
+                return i
             self._update = first_update + i
             before = copy.deepcopy((self._tables, self._channels))
             try:
@@ -149,6 +162,10 @@ class Reference:
                 self._tables, self._channels = before
                 fault.update = i
                 raise
+        return len(rows)
+
+    def _holds(self, count: int) -> bool:
+        return any(len(rows) >= count for rows in self._channels.values())
 
     def unapply(self, procedure: str, columns: Sequence[Sequence[int]], weight: int, count: int) -> None:
         """Take the first ``count`` rows back: in reverse order, the weight negated, emitting nothing."""

@@ -21,7 +21,6 @@ from everview.kernel.program import (
     Lit,
     Operand,
     Output,
-    Procedure,
     Product,
     Program,
     Reg,
@@ -180,6 +179,8 @@ class _Checker:
         self.level(i.level)
         if isinstance(i, Scan) and i.table in _touched(self.program, i.body, rows_only=False):
             raise self.fault(f"a scan's body changes {i.table}, which it walks over: use Each")
+        for table in _removed_from(self.program, i.body):  # from the second time round on, and after the loop
+            self.void(table, frame)
         self.block(i.body, {**frame, i.row: i.table}, walked | {i.table})
 
     def call(self, i: Call, frame: Frame, walked: frozenset[str]) -> None:
@@ -195,8 +196,7 @@ class _Checker:
         moved = _touched(self.program, callee.body, rows_only=True)
         for table in moved & walked:
             raise self.fault(f"{callee.name} adds or removes rows of {table} inside a loop over it")
-        removed = {j.table for j in _flat_calls(self.program, callee) if isinstance(j, Remove)}
-        for table in removed:
+        for table in _removed_from(self.program, callee.body):
             self.void(table, frame)
 
     def void(self, table: str, frame: Frame) -> None:
@@ -270,11 +270,15 @@ class _Checker:
             raise self.fault(f"there is no level {level}")
 
 
-def _flat_calls(program: Program, procedure: Procedure) -> Iterable[Instruction]:
-    for i in _flat(procedure.body):
-        yield i
-        if isinstance(i, Call):
-            yield from _flat_calls(program, program.procedure(i.procedure))
+def _removed_from(program: Program, body: Iterable[Instruction]) -> set[str]:
+    """The tables that a block may remove rows of, callees included."""
+    found: set[str] = set()
+    for i in _flat(body):
+        if isinstance(i, Remove):
+            found.add(i.table)
+        elif isinstance(i, Call):
+            found |= _removed_from(program, program.procedure(i.procedure).body)
+    return found
 
 
 def _check_cursor(program: Program, cursor: Cursor) -> None:

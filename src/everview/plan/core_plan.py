@@ -238,9 +238,19 @@ def plan_core(core: Core, statistics: Mapping[str, float] | None = None) -> Core
         remarks.append("the search for the best tree was cut: the best found so far is used")
     cut = extra.cut or choice.cut or bool(decomposition and not decomposition.exact)
     return CorePlan(
-        core, classification, relations, choice.tree, filters, residual, free - query.free, wanted - query.free, 
-        decomposition, updates, cut, tuple(remarks),
-    )  # fmt: skip
+        core,
+        classification,
+        relations,
+        choice.tree,
+        filters,
+        residual,
+        added=free - query.free,
+        checked=wanted - query.free,
+        decomposition=decomposition,
+        updates=updates,
+        cut=cut,
+        remarks=tuple(remarks),
+    )
 
 
 def _decomposition(query: ConjunctiveQuery) -> Decomposition:

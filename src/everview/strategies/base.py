@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from everview.kernel.program import (
     Compute,
     Cursor,
@@ -32,6 +34,7 @@ OVER_DELETED, DUPLICATE_KEY = "over_deleted", "duplicate_key"
 _ROW, _KEY, _CHANGE, _AFTER = Reg("row"), Reg("key"), Reg("change"), Reg("after")
 
 
+@lru_cache(maxsize=256)
 def compile_base(width: int, primary_key: tuple[int, ...] = ()) -> Program:
     """The program of a table of ``width`` columns.
 

@@ -6,6 +6,8 @@ Everything around the join core that needs state is one of these: DISTINCT and U
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from everview.kernel.program import (
     Compute,
     Cursor,
@@ -37,6 +39,7 @@ TOUCHED = 1
 _ROW = Reg("row")
 
 
+@lru_cache(maxsize=256)
 def compile_fold(width: int, measures: int) -> Program:
     """A fold over rows of ``width`` words with some measures.
 

@@ -50,7 +50,8 @@ class Channel {
     size_ = capacity_ = 0;
   }
 
-  // Hands the columns over and starts anew. Columns that would waste much of their buffers are copied.
+  // Hands the columns over and starts anew. Columns that would waste much of their buffers are copied, and such buffers
+  // are not kept: the next ones grow to the size that is needed now.
   std::vector<Column> take() {
     std::vector<Column> taken(columns_.size());
     for (std::size_t i = 0; i < columns_.size(); ++i) {
@@ -65,6 +66,7 @@ class Channel {
         throw;
       }
       taken[i].size = size_;
+      if (copied) std::free(std::exchange(columns_[i], {}).words);
     }
     clear();
     return taken;

@@ -17,6 +17,11 @@ class Machine {
     Fault fault;
   };
 
+  struct Outcome {
+    std::size_t done;  // How many updates were made.
+    std::optional<Failure> failure;
+  };
+
   explicit Machine(Program program) : program_(std::move(program)) {
     marks_.resize(program_.channels.size());
     std::size_t most = 0;
@@ -41,13 +46,15 @@ class Machine {
     return bytes;
   }
 
-  // Runs a procedure with row 0, 1, … of its columns; stops at the first that fails.
-  std::optional<Failure> apply(std::size_t procedure, const std::vector<const Word*>& columns, std::size_t rows,
-                               Word first_update) {
+  // Runs a procedure with row 0, 1, … of its columns; stops at the first that fails, or when a channel holds
+  // `most_pending` rows or more.
+  Outcome apply(std::size_t procedure, const std::vector<const Word*>& columns, std::size_t rows, Word first_update,
+                std::size_t most_pending) {
     ++version_;
     const Procedure& called = program_.procedures[procedure];
     std::optional<Failure> failure;
-    for (std::size_t i = 0; i < rows; ++i) {
+    std::size_t i = 0;
+    for (; i < rows && !holds(most_pending); ++i) {
       if (memory_limit_ && nbytes() > *memory_limit_) {
         failure = {i, {Fault::Kind::kMemory, "the state has reached its memory limit"}};
         break;
@@ -61,7 +68,7 @@ class Machine {
     }
     log_.give_back();
     copies_.give_back();
-    return failure;
+    return {i, failure};
   }
 
   // Takes the first `rows` updates back: the last first, with the words in columns `weights` negated, and silently.
@@ -106,6 +113,13 @@ class Machine {
 
  private:
   using Op = Instruction::Op;
+
+  bool holds(std::size_t rows) const noexcept {
+    for (const Channel& channel : program_.channels) {
+      if (channel.size() >= rows) return true;
+    }
+    return false;
+  }
 
   // One update, whole or not at all; its arguments are on the stack.
   std::optional<Fault> run_update(const Procedure& procedure, Word update) {

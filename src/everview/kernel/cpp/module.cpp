@@ -115,10 +115,18 @@ Failure describe(const std::optional<Machine::Failure>& failure) {
   return {{failure->update, kKinds[static_cast<std::size_t>(failure->fault.kind)], failure->fault.message}};
 }
 
-Failure apply(SharedMachine& machine, std::size_t procedure, const nb::sequence& columns, Word first_update) {
+std::pair<std::size_t, Failure> apply_some(SharedMachine& machine, std::size_t procedure, const nb::sequence& columns,
+                                           Word first_update, std::optional<std::size_t> most_pending) {
   check(procedure, machine.program().procedures.size(), "procedure");
   const Batch batch(machine.program().procedures[procedure], columns);
-  return describe(machine.use([&](Machine& m) { return m.apply(procedure, batch.words, batch.rows, first_update); }));
+  const std::size_t most = most_pending.value_or(std::numeric_limits<std::size_t>::max());
+  const auto outcome =
+      machine.use([&](Machine& m) { return m.apply(procedure, batch.words, batch.rows, first_update, most); });
+  return {outcome.done, describe(outcome.failure)};
+}
+
+Failure apply(SharedMachine& machine, std::size_t procedure, const nb::sequence& columns, Word first_update) {
+  return apply_some(machine, procedure, columns, first_update, std::nullopt).second;
 }
 
 Failure unapply(SharedMachine& machine, std::size_t procedure, const nb::sequence& columns,
@@ -269,6 +277,7 @@ NB_MODULE(_kernel, module) {
            }),
            "code"_a)
       .def("apply", &apply, "procedure"_a, "columns"_a, "first_update"_a)
+      .def("apply_some", &apply_some, "procedure"_a, "columns"_a, "first_update"_a, nb::arg("most_pending").none())
       .def("unapply", &unapply, "procedure"_a, "columns"_a, "weights"_a, "count"_a)
       .def("take", &take, "channel"_a)
       .def("discard", &discard, "channel"_a)

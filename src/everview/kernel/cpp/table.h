@@ -194,7 +194,13 @@ class Table {
   }
 
   std::size_t find_slot(const Word* key) const noexcept {
-    return slots_.find(tag_of(key), [&](Row row) { return std::equal(key, key + key_width_, words(row)); });
+    return slots_.find(tag_of(key), [&](Row row) {
+      const Word* const own = words(row);
+      for (std::size_t i = 0; i < key_width_; ++i) {  // A call of memcmp takes longer than a few words.
+        if (own[i] != key[i]) return false;
+      }
+      return true;
+    });
   }
 
   void log_positions(Row row, std::uint8_t level, UndoLog::Kind kind, UndoLog& log) const noexcept {

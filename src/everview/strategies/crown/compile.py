@@ -57,8 +57,9 @@ class CrownProgram:
     """A program, how its updates come in, and which variables its rows hold.
 
     Rows of channel ``delta`` and of cursor ``result`` are the output variables, then the measures: the weight, and the
-    sums asked for (deltas: their change, and at the end the position of the update that made it). ``wake`` marks what is live before the first loud update, ``sleep`` forgets
-    it; both take one word that they do not use, so that one row of input runs them once.
+    sums asked for (deltas: their change, and at the end the position of the update that made it). ``wake`` marks what
+    is live before the first loud update, ``sleep`` forgets it; both take one word that they do not use, so that one row
+    of input runs them once.
     """
 
     program: Program
@@ -167,7 +168,7 @@ def _cursor(layout: Layout) -> Cursor:
     for n in layout.shown:
         row = Reg(f"at{n.number}")
         key = tuple(places[v] for v in n.key)
-        steps.append(Step(row, n.out_table, layout.index(n.out_table, n.key), key, 1))
+        steps.append(Step(row, n.out_table, layout.index(n.out_table, n.key), key, n.matching))
         rows[n] = row
         places.update({v: layout.word(row, n.out_table, v) for v in n.handed if v not in places})
     if layout.is_set:

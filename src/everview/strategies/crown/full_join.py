@@ -30,7 +30,6 @@ from everview.kernel.program import (
     Store,
     Test,
     Update,
-    ValueOf,
 )
 from everview.query.terms import Var
 from everview.strategies.crown.layout import (
@@ -87,7 +86,7 @@ class FullJoin:
     def _enter(self, n: Node) -> list[Instruction]:
         """S-update: a row whose subtree matches joins V_s; a key that is new there is a P-update at the parent."""
         if n.parent is None:
-            return [Call(f"{n.label}.live", (ROW,)) if self._keeps_live(n) else SetLevel(ROW, n.out_table, 1)]
+            return [Call(f"{n.label}.live", (ROW,))] if self._keeps_live(n) else self._moved(n, 1)
         key = self.layout.words(ROW, n.out_table, n.key)
         others, above = Reg("others"), Reg("above")
         known: tuple[Instruction, ...] = ()
@@ -96,12 +95,19 @@ class FullJoin:
             known = (*self._count_live(n.parent, n, key, above), live)
         gained = Call(self._upward(n, "gain", "gained"), key)
         if set(n.key) == set(n.handed):
-            return [SetLevel(ROW, n.out_table, 1), gained]
+            return [*self._moved(n, 1), gained]
         return [
-            Count(others, n.out_table, self.layout.index(n.out_table, n.key), key, 1),
-            SetLevel(ROW, n.out_table, 1),
-            If(Test.EQUAL, others, Lit(0), (gained,), known),
+            Count(others, n.out_table, self.layout.index(n.out_table, n.key), key, n.matching),
+            *self._moved(n, 1),
+            If(Test.EQUAL, others, self._counted(n), (gained,), known),
         ]
+
+    def _moved(self, n: Node, level: int) -> list[Instruction]:
+        return [SetLevel(ROW, n.out_table, level)] if n.is_inner else []
+
+    def _counted(self, n: Node) -> Lit:
+        """How many of its group are counted when a row is alone there: at a leaf, that row is one of them."""
+        return Lit(0 if n.is_inner else 1)
 
     def _leave(self, n: Node) -> list[Instruction]:
         """The reverse; rows below that were live through this row alone are live no more."""
@@ -111,14 +117,14 @@ class FullJoin:
             body += [GetLevel(before, ROW, n.out_table), SetLevel(ROW, n.out_table, 0)]
             body.append(If(Test.EQUAL, before, Lit(2), tuple(self._abandon(n))))
         else:
-            body.append(SetLevel(ROW, n.out_table, 0))
+            body += self._moved(n, 0)
         if n.parent is not None:
             key = self.layout.words(ROW, n.out_table, n.key)
             lost = Call(self._upward(n, "lose", "lost"), key)
             if set(n.key) == set(n.handed):
                 return [*body, lost]
-            body.append(Count(left, n.out_table, self.layout.index(n.out_table, n.key), key, 1))
-            body.append(If(Test.EQUAL, left, Lit(0), (lost,)))
+            body.append(Count(left, n.out_table, self.layout.index(n.out_table, n.key), key, n.matching))
+            body.append(If(Test.EQUAL, left, self._counted(n), (lost,)))
         return body
 
     def _upward(self, n: Node, pure: str, other: str) -> str:
@@ -185,26 +191,23 @@ class FullJoin:
             *self._if_satisfied(n, (Call(self.name(n, "enter"), (ROW,)), *self._delta(n, Lit(1)))),
         )
         matching = (*self._delta(n, Lit(-1)), Call(self.name(n, "leave"), (ROW,)))
-        vanishes = (
-            GetLevel(level, ROW, table),
-            If(Test.NOT_EQUAL, level, Lit(0), matching),
-            Remove(ROW, table),
-        )
+        vanishes = (*self._if_matching(n, level, matching), Remove(ROW, table))
         changes: tuple[Instruction, ...] = (
             self._store(n, 0, after),
             *(i for j in sums for i in self._added(n, j)),
         )
         if self.loud and not self.layout.is_set:
-            changes = (
-                *changes,
-                GetLevel(level, ROW, table),
-                If(Test.NOT_EQUAL, level, Lit(0), tuple(self._delta(n, None))),
-            )
+            changes = (*changes, *self._if_matching(n, level, tuple(self._delta(n, None))))
         found = (
             Compute(after, Math.ADD, self.layout.measure(ROW, table, 0), CHANGE),
             If(Test.EQUAL, after, Lit(0), vanishes, changes),
         )
         return [Find(ROW, table, key, found, appears)]
+
+    def _if_matching(self, n: Node, level: Reg, then: tuple[Instruction, ...]) -> tuple[Instruction, ...]:
+        if not n.is_inner:
+            return then
+        return (GetLevel(level, ROW, n.out_table), If(Test.NOT_EQUAL, level, Lit(0), then))
 
     def _store(self, n: Node, j: int, source: Operand) -> Store:
         return Store(ROW, n.out_table, self.layout.measure(ROW, n.out_table, j).column, source)
@@ -223,7 +226,7 @@ class FullJoin:
         for child in n.shown:
             index = self.layout.index(child.out_table, child.key)
             key = self.layout.words(ROW, n.out_table, child.key)
-            counted.append(Count(group, child.out_table, index, key, 1))
+            counted.append(Count(group, child.out_table, index, key, child.matching))
         if not n.shown:
             return then
         if not n.counts_children:
@@ -307,6 +310,8 @@ class FullJoin:
         if n.parent is None:
             return emitted
         above = Reg("above")
+        if n.is_inner:
+            return [GetLevel(above, ROW, n.out_table), If(Test.EQUAL, above, Lit(2), tuple(emitted))]
         key = self.layout.words(ROW, n.out_table, n.key)
         return [*self._count_live(n.parent, n, key, above), If(Test.NOT_EQUAL, above, Lit(0), tuple(emitted))]
 
@@ -344,7 +349,7 @@ class FullJoin:
         return [*body, *chosen]
 
     def _loops_from(self, n: Node, loops: list[Loop]) -> None:
-        loops.append((Reg(f"at{n.number}"), n, n.key, 1))
+        loops.append((Reg(f"at{n.number}"), n, n.key, n.matching))
         for child in n.shown:
             self._loops_from(child, loops)
 

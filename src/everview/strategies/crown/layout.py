@@ -61,6 +61,11 @@ class Node:
         return bool(self.shown)
 
     @property
+    def matching(self) -> int:
+        """The level from which on a row's subtree matches; a leaf's rows always do, and stay on level 0."""
+        return 1 if self.shown else 0
+
+    @property
     def is_pure(self) -> bool:
         """A generalized node that is shown and sums nothing: its rows come and go with its children's keys."""
         return self.is_generalized and self.output is not None and not self.hidden

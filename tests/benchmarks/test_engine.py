@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks import engine
+from benchmarks.drive import KernelRun, Sums
+from benchmarks.graphs import at_random, fifo, power_law, shuffled
+from benchmarks.native import Native
+
+EDGES = power_law(400)
+
+
+def test_generated_graphs_are_always_the_same() -> None:
+    assert power_law(400) == EDGES
+    assert len(set(EDGES)) == 400
+    assert sorted(shuffled(EDGES)) == sorted(EDGES)
+
+
+def test_a_window_deletes_an_edge_just_before_its_successor_comes() -> None:
+    updates = fifo("window", [(i, i) for i in range(10)])
+    found = list(zip(updates.source.to_pylist(), updates.weight.to_pylist(), strict=True))
+    assert updates.window == 2
+    assert found[:6] == [(0, 1), (1, 1), (0, -1), (2, 1), (1, -1), (3, 1)]
+
+
+def test_random_updates_delete_only_what_is_there() -> None:
+    there: set[tuple[int, int]] = set()
+    updates = at_random("random", EDGES)
+    for a, b, weight in zip(*(c.to_pylist() for c in (updates.source, updates.target, updates.weight)), strict=True):
+        assert ((a, b) in there) == (weight < 0)
+        (there.add if weight > 0 else there.discard)((a, b))
+
+
+@pytest.mark.parametrize("query", ["3-hop", "4-hop"])
+def test_deltas_are_those_of_the_hand_written_program(query: str) -> None:
+    updates = fifo("window", EDGES)
+    records = list(engine.deltas(query, "power law", "random", updates, 1, None))
+    assert [(r["bench"], r["level"]) for r in records] == [
+        ("deltas", "kernel"),
+        ("deltas", "database"),
+        ("memory", "kernel"),
+        ("memory", "database"),
+    ]
+    assert records[0]["rows"] > 100
+
+
+def test_a_wrong_row_is_noticed() -> None:
+    updates = fifo("window", EDGES)
+    native = Native("three_hop", updates)
+    checked = native.run("check")
+    native.close()
+    other = KernelRun("3-hop", fifo("window", EDGES[::-1]))
+    sums = Sums()
+    measured, _ = other.deltas(sums.add)
+    with pytest.raises(engine.Wrong):
+        engine._compare("reversed", checked, measured, sums)
+
+
+def test_the_other_bars_give_records_and_a_table() -> None:
+    records = [
+        *engine.selectivity("power law", "random", fifo("window", EDGES), 100, 1),
+        *engine.growth("star", (300, 600), 1),
+        *engine.enumeration((100, 300), 1),
+    ]
+    for record in records:
+        json.dumps(record)
+    table = engine.table(records)
+    assert len(table.splitlines()) == len(records) + 2
+    assert {r["bench"] for r in records} >= {"steps", "growth", "enumeration", "first result"}
+
+
+def test_kept_results_are_what_the_page_shows() -> None:
+    kept = [json.loads(line) for line in engine.RESULTS.read_text(encoding="utf-8").splitlines()]
+    page = Path(engine.PAGE).read_text(encoding="utf-8")
+    assert engine.table(kept[1:]) in page

@@ -1,0 +1,92 @@
+"""The engine's programs on the kernel and on the reference interpreter: the same to the letter, batch by batch."""
+
+from __future__ import annotations
+
+import os
+import random
+
+import pytest
+
+from everview.query.conjunctive import Semantics
+from everview.query.terms import Var
+from everview.strategies.base import compile_base
+from everview.strategies.fold import compile_fold
+from tests.strategies import shapes
+from tests.strategies.harness import Driver
+from tests.strategies.machines import Both
+from tests.support import relations_of
+
+SCALE = int(os.environ.get("EVERVIEW_TEST_SCALE", "1"))
+
+
+def core_run(seed: int) -> None:
+    """A core under batches of several updates, woken and put to sleep between them."""
+    r = random.Random(seed)
+    query = shapes.query(r, r.choice(list(Semantics)))
+    sums: list[tuple[int, Var]] = []
+    if query.semantics is Semantics.BAG:
+        places = [(i, t) for i, a in enumerate(query.atoms) for t in a.terms if isinstance(t, Var)]
+        sums = r.choices(places, k=r.randint(0, 2)) if places else []
+    driver = Driver(query, Both, tuple(sums), loud=r.random() < 0.5)
+    machine = driver.machine
+    for _ in range(r.randint(2, 6)):
+        if r.random() < 0.2:
+            driver.switch(not driver.loud)
+        entry = r.choice(driver.crown.entries)
+        arity = relations_of(driver.plan.query)[entry.relation]
+        there = driver.database.setdefault(entry.relation, [])
+        rows = []
+        for _ in range(r.randint(1, 5)):
+            if there and r.random() < 0.4:
+                rows.append(driver.arguments(entry, there.pop(r.randrange(len(there))), -1))
+            else:
+                there.append(tuple(r.randint(1, 2) for _ in range(arity)))
+                rows.append(driver.arguments(entry, there[-1], 1))
+        machine.apply(entry.loud if driver.loud else entry.quiet, [list(c) for c in zip(*rows, strict=True)])
+        machine.take("delta")
+        machine.rows("result")
+    assert driver.listed() == driver.expected()
+
+
+@pytest.mark.parametrize("part", range(2))
+def test_cores(part: int) -> None:
+    for seed in range(part * 1_000_000, part * 1_000_000 + 40 * SCALE):
+        try:
+            core_run(seed)
+        except Exception as error:
+            raise AssertionError(f"seed {seed}") from error
+
+
+def test_folds() -> None:
+    for seed in range(40 * SCALE):
+        r = random.Random(seed)
+        width, measures = r.randint(0, 3), r.randint(1, 3)
+        machine = Both(compile_fold(width, measures))
+        for _ in range(r.randint(1, 8)):
+            size = r.randint(1, 6)
+            words = [[r.randint(0, 2) for _ in range(size)] for _ in range(width)]
+            machine.apply("add", words + [[r.randint(-2, 2) for _ in range(size)] for _ in range(measures)])
+            machine.rows("touched")
+            machine.rows("all")
+            if r.random() < 0.5:
+                machine.apply("settle", [[0]])
+                if width:
+                    machine.apply("drop", words)
+                assert not machine.rows("touched")
+
+
+def test_base_tables() -> None:
+    for seed in range(40 * SCALE):
+        r = random.Random(seed)
+        width = r.randint(1, 3)
+        key = tuple(sorted(r.sample(range(width), r.randint(0, width))))
+        machine = Both(compile_base(width, key))
+        for _ in range(r.randint(1, 8)):
+            size = r.randint(1, 6)
+            words = [[r.randint(0, 2) for _ in range(size)] for _ in range(width)]
+            machine.apply("change", [*words, [r.choice((-1, 1, 1, 2)) for _ in range(size)]])
+            machine.take("over_deleted")
+            machine.take("duplicate_key")
+            machine.rows("all")
+            if key:
+                machine.rows("by_key", [r.randint(0, 2) for _ in key])
