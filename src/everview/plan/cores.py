@@ -94,7 +94,7 @@ def is_summed(aggregate: Aggregate) -> bool:
     type_ = aggregate.argument.type
     if aggregate.function in (AggregateFunction.SUM, AggregateFunction.AVG):
         return type_.is_integer or (type_.kind is Kind.DECIMAL and type_.precision <= 18)
-    return type_.kind in (Kind.TINYINT, Kind.SMALLINT, Kind.INT)
+    return type_.kind in (Kind.TINYINT, Kind.SMALLINT)  # the squares of larger ones soon leave 64 bits
 
 
 def _listing_core(block: Block, aggregate: Aggregate, keys: tuple[Var, ...], name: str) -> Core:
