@@ -234,7 +234,7 @@ void fuzz_machine(unsigned seed) {
       const Array<Word> before = snapshot::write(machine);
       const std::size_t emitted = machine.channel(0).size();
       allocations_left = below(2) == 0 ? static_cast<long>(below(8)) : -1;
-      const auto failure = machine.apply(0, {&columns[0][i], &columns[1][i], &columns[2][i]}, 1, 0);
+      const auto failure = machine.apply(0, {&columns[0][i], &columns[1][i], &columns[2][i]}, 1, 0, SIZE_MAX).failure;
       allocations_left = -1;
       if (!failure) continue;
       const Array<Word> after = snapshot::write(machine);
@@ -275,7 +275,7 @@ void fuzz_decoder(unsigned seed) {
       for (std::size_t p = 0; p < machine.program().procedures.size(); ++p) {
         const std::vector<Word> column = {1, 2, 0, 1, 1, 0, 3};
         const std::vector<const Word*> columns(machine.program().procedures[p].parameters, column.data());
-        (void)machine.apply(p, columns, columns.size() > 100 ? 0 : column.size(), 0);
+        (void)machine.apply(p, columns, columns.size() > 100 ? 0 : column.size(), 0, SIZE_MAX);
       }
     } catch (const std::invalid_argument&) {
     }
