@@ -160,6 +160,15 @@ class TestInstructions:
         pair.apply("go", [[0] * 3] * 3, first_update=100)
         assert lists(pair.machine.take("out")) == [[100, 101, 102]]
 
+    def test_apply_stops_once_enough_is_pending_and_goes_on_from_there(self) -> None:
+        machine = Machine(bag(Emit("out", (A, B, C, Update()))))
+        rows = [(i, i, 1) for i in range(10)]
+        assert machine.apply("change", columns(*rows), most_pending=4) == 4
+        assert lists(machine.take("out"))[3] == [0, 1, 2, 3]
+        assert machine.apply("change", columns(*rows[4:]), first_update=4, most_pending=100) == 6
+        assert lists(machine.take("out"))[3] == [4, 5, 6, 7, 8, 9]
+        assert len(machine.dump("pairs")) == 10
+
     def test_a_key_of_many_words(self) -> None:
         width = 20
         table = Table(
