@@ -274,14 +274,9 @@ def count_uses(dictionary: Dictionary, ids: pa.Array, weight: pa.Array, journal:
 
 
 def take_back(machine: Machine, procedure: str, columns: list[pa.Array], signed: list[int], count: int) -> None:
-    """Undo the first updates of a call: the last one first, with all measures turned around."""
-    order = pa.array(range(count - 1, -1, -1), pa.int64())
-    turned = [c.take(order) for c in columns]
-    for i in signed:
-        turned[i] = negated(turned[i])
+    """Undo the first updates of a call, and what was emitted on the way."""
     try:
-        with unlimited(machine):
-            machine.apply(procedure, turned)
+        machine.unapply(procedure, columns, signed, count)
     finally:
         for channel, _ in machine.program.channels:
             machine.discard(channel)

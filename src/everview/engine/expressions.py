@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from everview.engine.words import arrow_type
 from everview.errors import DataError
-from everview.query.terms import Const, Expression, Var
+from everview.query.terms import Expression, Var
 from everview.query.types import BOOLEAN
 
 
@@ -86,8 +86,3 @@ class Condition:
             result = known if result is None else pc.and_(result, known)
         assert result is not None
         return result
-
-
-def constant_array(term: Const, type_: pa.DataType, length: int) -> pa.Array:
-    """A constant, as often as there are rows."""
-    return pa.repeat(pa.scalar(term.value).cast(type_), length)

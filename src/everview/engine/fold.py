@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from everview.engine.core import CHUNK, explained, unlimited
 from everview.engine.dictionary import Dictionary
-from everview.engine.rows import ZERO, Journal, negated, words_array, zeros
+from everview.engine.rows import ZERO, Journal, words_array, zeros
 from everview.engine.words import is_wide
 from everview.kernel.machine import Machine, UpdateFault
 from everview.query.types import DataType
@@ -42,11 +42,7 @@ class Fold:
             journal.add(lambda: self._take_back(columns, changes, done))
 
     def _take_back(self, columns: Columns, changes: Columns, count: int) -> None:
-        """The last one first, so that no sum is out of bounds on the way back that was not on the way there."""
-        order = pa.array(range(count - 1, -1, -1), pa.int64())
-        turned = [negated(c.take(order)) for c in changes]
-        with unlimited(self.machine):
-            self.machine.apply("add", [*(c.take(order) for c in columns), *turned])
+        self.machine.unapply("add", [*columns, *changes], range(self.width, self.width + self.measures), count)
         self.settle()
 
     def touched(self) -> tuple[Columns, Columns, Columns]:

@@ -6,7 +6,6 @@ variables. All three hold for sets; for bags only where a key keeps the copies i
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -277,10 +276,3 @@ def _follow(term: Term, mapping: dict[Var, Term]) -> Term:
 
 def _same(a: str, b: str) -> bool:
     return a.lower() == b.lower()
-
-
-def describe_constraints(constraints: Iterable[SmallDomainConstraint]) -> str:
-    """Small domains as people write them: S[1] ∈ {1, 2}."""
-    return ", ".join(
-        f"{c.relation}[{c.position + 1}] ∈ {{{', '.join(sorted(map(str, c.values)))}}}" for c in constraints
-    )
