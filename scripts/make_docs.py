@@ -17,16 +17,14 @@ from contextlib import redirect_stderr, redirect_stdout, suppress
 from io import StringIO
 from pathlib import Path
 
+import everview as ev
+from everview.cli.demo import example
+from everview.cli.main import main as everview_command
+from everview.engine.explain import explain_all
+from everview.plan.bounds import Bound
+from everview.plan.explain import Explanation
+
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "src"))
-
-import everview as ev  # noqa: E402
-from everview.cli.demo import example  # noqa: E402
-from everview.cli.main import main as everview_command  # noqa: E402
-from everview.engine.explain import explain_all  # noqa: E402
-from everview.plan.bounds import Bound  # noqa: E402
-from everview.plan.explain import Explanation  # noqa: E402
-
 WORKLOADS = ROOT / "benchmarks" / "workloads"
 CONSOLE = re.compile(r"(?m)^```console\n(.*?)^```$", re.DOTALL)
 PYTHON = re.compile(r"(?m)^(```python\n(.*?)^```\n+```text\n).*?(^```)$", re.DOTALL)

@@ -329,7 +329,7 @@ class Database:
                     batch = feed_batch(rows, outputs, keys, self.version, feed.per_update, self._dictionary)
                     try:
                         feed.push(batch)
-                    except Exception as error:
+                    except Exception as error:  # a subscriber's own, which must not keep the batch from the others
                         failures.append(error)
         if failures:
             raise failures[0]

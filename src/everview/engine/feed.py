@@ -137,7 +137,7 @@ def _kinds(weight: pa.Array) -> pa.Array:
 
 def _offsets(length: int) -> pa.Buffer:
     """Where the strings begin and end: both are six bytes long, so all batches share one buffer."""
-    global _shared  # noqa: PLW0603
+    global _shared  # noqa: PLW0603 - a cache of offsets that only grows
     if _shared.size < 4 * (length + 1):
         room = min(MOST_SHARED, 2 * length)
         _shared = pa.array(range(0, 6 * (room + 1), 6), pa.int32()).buffers()[1]

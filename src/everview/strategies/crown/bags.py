@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from everview.kernel.program import Call, Compute, Instruction, Lit, Math, Operand, Reg, Scan
 from everview.plan.core_plan import Relation
@@ -43,7 +44,7 @@ class Bags:
                 part.table,
                 part.words,
                 part.sums,
-                lambda changes, part=part, others=others: self._joined(n, part, others, changes),  # type: ignore[misc]
+                partial(self._joined, n, part, others),
                 as_set=self.layout.is_set or part.is_guard,
             )
             name = f"{part.table}{self.totals.tag}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 
 from everview.kernel.program import (
     Call,
@@ -44,7 +45,7 @@ class Totals:
         for n in self.layout.nodes:
             if n.output is None:
                 sums = self.layout.carried_sums(n)
-                body = self.kept(n.sum_table, n.key, sums, lambda changes, n=n: self._through(n, changes))  # type: ignore[misc]
+                body = self.kept(n.sum_table, n.key, sums, partial(self._through, n))
                 self.layout.procedure(self.name(n, "change"), (*regs(n.key), *changes_of(sums)), body)
         for n in self.layout.nodes:
             if not n.is_generalized:
