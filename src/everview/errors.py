@@ -199,3 +199,15 @@ class SnapshotError(DataError):
 
 class ClosedError(DataError):
     """A database, view, batch or feed that was used after it was closed."""
+
+
+class PipelineError(EverviewError):
+    """A Spark pipeline that cannot run as it is set up."""
+
+
+class StateMismatchError(PipelineError):
+    """A checkpoint that was made by other views, tables or shards than those that run now."""
+
+
+class BadRowError(DataError):
+    """A row of a stream that cannot be taken in, under the policy that such rows stop the query."""

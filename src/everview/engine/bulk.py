@@ -1,0 +1,90 @@
+"""The way in and out of a database that is a part of something larger: models in, weighted rows in and out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from everview.engine.database import Database
+from everview.engine.feed import feed_schema
+from everview.engine.ingest import read_rows
+from everview.engine.rows import Changes, WordRows
+from everview.errors import DataError, OverDeleteError
+from everview.query.schema import Table
+from everview.query.view import View
+
+Weighted = tuple[str, pa.Table, pa.Array]
+"""Rows of one table, and for each how many copies come (above 0) or go (below 0)."""
+
+
+class RefusedRowError(Exception):
+    """A batch was refused because of one row: which of the operations it is in, and what is wrong."""
+
+    def __init__(self, operation: int, error: DataError) -> None:
+        super().__init__(error.message)
+        self.operation = operation
+        self.error = error
+
+
+def define(db: Database, tables: Sequence[Table], views: Sequence[View]) -> None:
+    """Create tables and views that have been read already."""
+    db._define(list(tables), tuple(views), ("model", ""))
+
+
+def apply_weighted(db: Database, operations: Sequence[Weighted]) -> None:
+    """Apply rows with weights as one batch; every operation's weights have one sign."""
+    checked = []
+    for i, (name, data, weight) in enumerate(operations):
+        try:
+            checked.append((name, read_rows(db._table(name).schema, data, what="change"), weight))
+        except DataError as error:
+            raise RefusedRowError(i, error) from error
+    try:
+        db._commit(checked)
+    except DataError as error:
+        at = _operation_of(error, operations)
+        if at is None or error.row is None:
+            raise
+        raise RefusedRowError(at, error) from error
+
+
+def _operation_of(error: DataError, operations: Sequence[Weighted]) -> int | None:
+    """Rows too many are among those that go, any other wrong row among those that come."""
+    goes = isinstance(error, OverDeleteError)
+    for i, (name, _, weight) in enumerate(operations):
+        if name == error.table and (weight[0].as_py() < 0) == goes:
+            return i
+    return None
+
+
+def scan(db: Database, table: str) -> Iterator[tuple[pa.RecordBatch, pa.Array]]:
+    """A table's rows and their copies, chunk by chunk."""
+    base = db._table(table)
+    names = [c.name for c in base.schema.columns]
+    for rows in base.rows():
+        changes = Changes(table, base.types, rows, base.dictionary)
+        arrays = [changes.values(i) for i in range(len(base.types))]
+        yield pa.RecordBatch.from_arrays(arrays, names=names), rows.weight
+
+
+def rows_of(db: Database, table: str) -> int:
+    """How many different rows a table holds."""
+    return sum(rows for rows, _ in db._table(table).machine.table_stats().values())
+
+
+def contents(db: Database, view: str) -> Iterator[pa.RecordBatch]:
+    """A view's rows as the batches of a feed that would make it out of nothing."""
+    found = db.view(view)
+    runtime = found._runtime
+    schema = feed_schema(runtime.view.columns, False)
+    for rows in runtime.rows():
+        yield _as_inserts(found._decoded(WordRows(rows.columns, rows.weight, rows.update))[0], rows.weight, schema)
+
+
+def _as_inserts(batch: pa.RecordBatch, weight: pa.Array, schema: pa.Schema) -> pa.RecordBatch:
+    size = len(weight)
+    kinds = pa.repeat(pa.scalar("insert", pa.string()), size)
+    version = pa.repeat(pa.scalar(0, pa.int64()), size)
+    return pa.RecordBatch.from_arrays([*batch.columns, kinds, version, pc.abs(weight)], schema=schema)

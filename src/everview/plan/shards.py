@@ -1,0 +1,381 @@
+"""How a view is spread over shards: HyperCube shares (crown.md 10), and the merge where groups span shards.
+
+Shards are the cells of a grid. A *dimension* stands for a variable of the view's result; its *share* is how many
+slices it has. A row goes to every cell that agrees with the hashes of its own values, so each result comes together in
+exactly one cell. A view whose result has no such variable (a global aggregate, a DISTINCT over computed columns) is
+split: its joins run on the grid, and their rows are merged in a second step, spread by the rows' own values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
+from math import prod
+
+from everview.plan.spread import Places, spread
+from everview.query.conjunctive import Atom
+from everview.query.schema import Column, Schema, Table
+from everview.query.terms import Const, Expression, Var
+from everview.query.types import BIGINT, BOOLEAN, INT, DataType
+from everview.query.view import Aggregate, Block, Body, Grouping, Output, SetOperation, Stage, View, blocks
+
+MASK = "_everview_occurrences"
+"""The column that says as which occurrences of its table a row has come to a shard."""
+MOST_OCCURRENCES = 62
+_MERGING = 1.5  # A second step pays off if it takes at least so much off the fullest shard of the first.
+_FILTERED = 0.3  # The part of a table's rows that a condition is taken to keep, where nobody has measured it.
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """A variable of the result and the number of slices of its values."""
+
+    name: str
+    share: int
+
+
+@dataclass(frozen=True)
+class Route:
+    """Where a table's rows go as one occurrence in a view: for each dimension what is hashed, None for every slice."""
+
+    view: str
+    table: str
+    alias: str
+    coordinates: tuple[tuple[Expression, ...] | None, ...]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The cells of one view: its dimensions, and the route of every occurrence of a table in it."""
+
+    view: str
+    dimensions: tuple[Dimension, ...]
+    routes: tuple[Route, ...]
+
+    @property
+    def cells(self) -> int:
+        """How many cells there are."""
+        return prod(d.share for d in self.dimensions)
+
+    def coordinates(self, cell: int) -> tuple[int, ...]:
+        """Where a cell lies."""
+        found = []
+        for dimension in reversed(self.dimensions):
+            cell, slice_ = divmod(cell, dimension.share)
+            found.append(slice_)
+        return tuple(reversed(found))
+
+
+@dataclass(frozen=True)
+class Level:
+    """One pass over shards: the tables that come in, the views kept, and a grid for each of them."""
+
+    shards: int
+    tables: tuple[Table, ...]
+    views: tuple[View, ...]
+    grids: tuple[Grid, ...]
+
+    def routes(self, table: str) -> tuple[tuple[Grid, Route], ...]:
+        """The routes of a table in all views; the position of one is its bit in the mask."""
+        return tuple((g, r) for g in self.grids for r in g.routes if r.table == table)
+
+    def is_masked(self, table: str) -> bool:
+        """True if a row may come to a cell as some of its table's occurrences only."""
+        routes = self.routes(table)
+        return len({tuple(zip((d.share for d in g.dimensions), r.coordinates, strict=True)) for g, r in routes}) > 1
+
+    def replication(self, table: str) -> float:
+        """The expected number of cells that a row goes to, its hashes being independent."""
+        routes = self.routes(table)
+        return _expected_cells(routes, self.shards) if routes else 0.0
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """How views are spread over shards: one level, and a second one if some have to be merged."""
+
+    shards: int
+    first: Level
+    merge: Level | None = None
+    merged: frozenset[str] = field(default=frozenset())
+
+    def to_dict(self) -> dict[str, object]:
+        """As plain data."""
+        return {
+            "shards": self.shards,
+            "merged": sorted(self.merged),
+            "views": {
+                g.view: {
+                    "shares": {d.name: d.share for d in g.dimensions},
+                    "routes": [
+                        {"table": r.table, "as": r.alias, "by": [_listed(c) for c in r.coordinates]} for r in g.routes
+                    ],
+                }
+                for g in self.first.grids
+            },
+            "replication": {t.name: round(self.first.replication(t.name), 3) for t in self.first.tables},
+        }
+
+    def __str__(self) -> str:
+        lines = []
+        for grid in self.first.grids:
+            shares = " × ".join(f"{d.name}: {d.share}" for d in grid.dimensions) or "one cell"
+            lines.append(f"{grid.view}: {self.shards} shards = {shares}")
+            for route in grid.routes:
+                by = [f"by {_listed(c)}" for c in route.coordinates if c is not None]
+                where = " and ".join(by) or ("to every shard" if self.shards > 1 else "to the only shard")
+                lines.append(f"  {route.table} as {route.alias}: {where}")
+        for table in self.first.tables:
+            lines.append(f"{table.name}: a row goes to {self.first.replication(table.name):.2f} shards, expected")
+        if self.merge is not None:
+            lines.append(f"merged in a second step, spread by their groups: {', '.join(sorted(self.merged))}")
+        return "\n".join(lines)
+
+
+def distribute(
+    views: Sequence[View],
+    schema: Schema,
+    shards: int,
+    *,
+    rates: Mapping[str, float] | None = None,
+    skew: Mapping[tuple[str, str], float] | None = None,
+) -> Distribution:
+    """Choose shares for every view so that the most loaded shard has least to do.
+
+    Args:
+        views: what is kept, in an order in which later ones may read earlier ones.
+        schema: the tables.
+        shards: how many cells; every grid has exactly so many.
+        rates: how many updates to expect at each table, relative to the others; equal if not given.
+        skew: for (table, column) the part of the rows that the most frequent value has.
+    """
+    alone = [_standing_alone(view, views[:i]) for i, view in enumerate(views)]
+    kept: list[View] = []
+    merged: list[View] = []
+    parts: list[Table] = []
+    grids: list[Grid] = []
+    weigh = _Weigher(schema, shards, {t.name: float((rates or {}).get(t.name, 1.0)) for t in schema}, skew or {})
+    for view in alone:
+        direct, load = weigh.grid(view)
+        split = _split(view) if shards > 1 and not _is_plain(view.body) else None
+        pieces = [(p, *weigh.grid(p)) for p in split[0]] if split else []
+        if split is None or load <= _MERGING * sum(p[2] for p in pieces):
+            kept.append(view)
+            grids.append(direct)
+            continue
+        kept += split[0]
+        grids += [grid for _, grid, _ in pieces]
+        merged.append(split[1])
+        parts += map(_as_table, split[0])
+    first = Level(shards, tuple(schema), tuple(kept), tuple(grids))
+    if not merged:
+        return Distribution(shards, first)
+    second = tuple(_merge_grid(view, shards) for view in merged)
+    names = frozenset(v.name for v in merged)
+    return Distribution(shards, first, Level(shards, tuple(parts), tuple(merged), second), names)
+
+
+def masked(level: Level) -> tuple[tuple[Table, ...], tuple[View, ...]]:
+    """A level's tables and views as its shards keep them: with the mask, where occurrences go different ways."""
+    tables = tuple(
+        replace(t, columns=(*t.columns, Column(MASK, BIGINT, nullable=False))) if level.is_masked(t.name) else t
+        for t in level.tables
+    )
+    bits = {t.name: count() for t in level.tables}
+    names = {t.name for t in level.tables}
+
+    def visible(block: Block) -> Block:
+        atoms, conditions = [], list(block.predicates)
+        for atom in block.atoms:
+            if atom.relation in names:
+                bit = 1 << next(bits[atom.relation])
+                if level.is_masked(atom.relation):
+                    mask = Var(f"${MASK}{len(conditions)}")
+                    atom = replace(atom, terms=(*atom.terms, mask))
+                    conditions.append(Expression(("(", mask, f" & {bit}) = {bit}"), BOOLEAN))
+            atoms.append(atom)
+        return replace(block, atoms=tuple(atoms), predicates=tuple(conditions))
+
+    views = []
+    for view in level.views:
+        stages = tuple(replace(s, body=_each_block(s.body, visible)) for s in view.stages)
+        views.append(replace(view, stages=stages, body=_each_block(view.body, visible)))
+    return tables, tuple(views)
+
+
+def _is_plain(body: Body) -> bool:
+    """True for a bag of joined rows, which comes together anywhere."""
+    return isinstance(body, Block) and body.grouping is None and not body.distinct
+
+
+# --- views -----------------------------------------------------------------------------------------------------------
+
+
+def _standing_alone(view: View, earlier: Sequence[View]) -> View:
+    """The view with the views that it reads as stages of its own."""
+    stages: list[Stage] = []
+    bodies = [*(s.body for s in view.stages), view.body]
+    read = {a.relation for body in bodies for b in blocks(body) for a in b.atoms}
+    for other in reversed(earlier):
+        if other.name in read:
+            own = [*other.stages, Stage(other.name, other.body, "another view")]
+            stages = own + stages
+            read |= {a.relation for s in own for b in blocks(s.body) for a in b.atoms}
+    return replace(view, stages=(*dict.fromkeys(stages), *view.stages)) if stages else view
+
+
+def _each_block(body: Body, change: Callable[[Block], Block]) -> Body:
+    if isinstance(body, Block):
+        return change(body)
+    return replace(body, left=_each_block(body.left, change), right=_each_block(body.right, change))
+
+
+def _split(view: View) -> tuple[list[View], View] | None:
+    """The rows of each block as views of their own, and the view that makes its result of them; None if it cannot."""
+    pieces: list[View] = []
+
+    def merging(block: Block) -> Block:
+        name = f"__{view.name}_{len(pieces)}"
+        columns = _wanted(block)
+        needed = _stages_of(block, view.stages)
+        pieces.append(View(name, replace(block, outputs=columns, grouping=None, distinct=False), needed))
+        return _merging(block, name, columns)
+
+    body = _each_block(view.body, merging)
+    if any(o.type.is_open for p in pieces for o in p.columns):
+        return None
+    return pieces, View(view.name, body, (), view.remarks)
+
+
+def _stages_of(block: Block, stages: Sequence[Stage]) -> tuple[Stage, ...]:
+    read = {a.relation for a in block.atoms}
+    kept: list[Stage] = []
+    for stage in reversed(stages):
+        if stage.name in read:
+            kept.append(stage)
+            read |= {a.relation for b in blocks(stage.body) for a in b.atoms}
+    return tuple(reversed(kept))
+
+
+def _wanted(block: Block) -> tuple[Output, ...]:
+    """What the merge needs of a block's rows: keys and arguments, or the outputs."""
+    if block.grouping is None:
+        found = [o.expression for o in block.outputs]
+    else:
+        arguments = [a.argument for a in block.grouping.aggregates if a.argument is not None]
+        found = list(dict.fromkeys([*block.grouping.keys, *arguments]))
+    if not found:
+        found = [Expression.of(Const(0), INT)]
+    return tuple(Output(f"c{i}", e) for i, e in enumerate(found))
+
+
+def _merging(block: Block, name: str, columns: tuple[Output, ...]) -> Block:
+    variables = [Var(f"${name}.{c.name}") for c in columns]
+    atom = Atom(name, tuple(variables), alias=name)
+    as_read = [Expression.of(v, c.type) for v, c in zip(variables, columns, strict=True)]
+    if block.grouping is None:
+        outputs = tuple(replace(o, expression=e) for o, e in zip(block.outputs, as_read, strict=True))
+        return Block((atom,), (), outputs, None, block.distinct)
+    place = {c.expression: e for c, e in zip(columns, as_read, strict=True)}
+
+    def moved(aggregate: Aggregate) -> Aggregate:
+        return replace(aggregate, argument=None if aggregate.argument is None else place[aggregate.argument])
+
+    grouping = Grouping(
+        tuple(place[k] for k in block.grouping.keys),
+        tuple(map(moved, block.grouping.aggregates)),
+        block.grouping.having,
+    )
+    return Block((atom,), (), block.outputs, grouping, block.distinct)
+
+
+def _as_table(view: View) -> Table:
+    return Table(view.name, tuple(Column(c.name, c.type) for c in view.columns))
+
+
+# --- grids -----------------------------------------------------------------------------------------------------------
+
+
+def _merge_grid(view: View, shards: int) -> Grid:
+    """Rows that can become one row of the result meet: those with the same group, or the same row."""
+    routes = []
+    narrow = False
+    for block in blocks(view.body):
+        (atom,) = block.atoms
+        columns = {v: Var(f"c{i}") for i, v in enumerate(atom.terms) if isinstance(v, Var)}
+        found = block.grouping.keys if block.grouping else [o.expression for o in block.outputs]
+        shown = [c.type for c in view.columns] if block.grouping is None else [e.type for e in found]
+        hashed = tuple(_in_type(e.substitute(columns), t) for e, t in zip(found, shown, strict=True))
+        narrow = narrow or not hashed
+        routes.append(Route(view.name, atom.relation, atom.relation, (hashed,)))
+    if narrow or (isinstance(view.body, SetOperation) and any(b.grouping for b in blocks(view.body))):
+        return Grid(view.name, (Dimension("all", shards),), tuple(replace(r, coordinates=((),)) for r in routes))
+    return Grid(view.name, (Dimension("group", shards),), tuple(routes))
+
+
+def _in_type(expression: Expression, type_: DataType) -> Expression:
+    """The same value as members of a set operation compare it."""
+    return expression if expression.type == type_ else Expression(("CAST(", *expression.parts, f" AS {type_})"), type_)
+
+
+@dataclass(frozen=True)
+class _Weigher:
+    """Finds the shares with the least load on the fullest shard."""
+
+    schema: Schema
+    shards: int
+    rates: Mapping[str, float]
+    skew: Mapping[tuple[str, str], float]
+
+    def grid(self, view: View) -> tuple[Grid, float]:
+        """The best grid of a view and the load on its fullest shard; of equals the one with fewest dimensions."""
+        occurrences = Places.nowhere(view, self.schema).occurrences
+        weights = [self.rates[o.table] * (_FILTERED if o.filtered else 1.0) for o in occurrences]
+        candidates = spread(view, self.schema) if self.shards > 1 else []
+        if not candidates:
+            one_cell = (Dimension("all", self.shards),) if self.shards > 1 else ()
+            hashed: tuple[tuple[Expression, ...] | None, ...] = ((),) if self.shards > 1 else ()
+            routes = tuple(Route(view.name, o.table, o.alias, hashed) for o in occurrences)
+            return Grid(view.name, one_cell, routes), sum(weights)
+
+        def load(shares: tuple[int, ...]) -> float:
+            cuts = list(zip(candidates, shares, strict=True))
+            parts = [prod(c.occurrences[i].part(s, self.skew) for c, s in cuts) for i in range(len(weights))]
+            return round(sum(w * p for w, p in zip(weights, parts, strict=True)), 9)
+
+        ways = _shares(self.shards, len(candidates))
+        shares = min(ways, key=lambda shares: (load(shares), sum(n > 1 for n in shares)))
+        used = [(c, s) for c, s in zip(candidates, shares, strict=True) if s > 1]
+        routes = tuple(
+            Route(view.name, o.table, o.alias, tuple(c.occurrences[i].hashed for c, _ in used))
+            for i, o in enumerate(occurrences)
+        )
+        return Grid(view.name, tuple(Dimension(c.name, s) for c, s in used), routes), load(shares)
+
+
+def _shares(shards: int, dimensions: int) -> Iterator[tuple[int, ...]]:
+    """All ways to write the number of shards as a product of so many shares."""
+    if dimensions <= 1:
+        if dimensions == 1 or shards == 1:
+            yield (shards,) * dimensions
+        return
+    for first in (d for d in range(shards, 0, -1) if shards % d == 0):
+        for rest in _shares(shards // first, dimensions - 1):
+            yield (first, *rest)
+
+
+def _expected_cells(routes: Iterable[tuple[Grid, Route]], shards: int) -> float:
+    """1 − Π (1 − part of the cells) for each cell, over routes that hash different values."""
+    ways: dict[object, float] = {}
+    for grid, route in routes:
+        hashed = [(d.share, c) for d, c in zip(grid.dimensions, route.coordinates, strict=True) if c is not None]
+        ways[tuple(hashed)] = prod((1 / share if c else 1 / grid.cells) for share, c in hashed)
+    missed = prod(1 - part for part in ways.values())
+    return shards * (1 - missed)
+
+
+def _listed(coordinate: tuple[Expression, ...] | None) -> str:
+    if coordinate is None:
+        return "all"
+    return ", ".join(map(str, coordinate)) or "nothing: one shard"

@@ -1,0 +1,30 @@
+"""Everview on Spark: views over streams of changes, kept fresh by shards, exactly once.
+
+>>> from everview.spark import maintain, materialize  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from everview.spark.maintain import maintain
+    from everview.spark.metrics import stats
+
+__all__ = ["maintain", "stats"]
+
+_HOMES = {
+    "maintain": "everview.spark.maintain",
+    "stats": "everview.spark.metrics",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Public names are looked up when first used: a shard's process has no need of pyspark."""
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'everview.spark' has no attribute {name!r}")
+    value = getattr(import_module(home), name)
+    globals()[name] = value
+    return value

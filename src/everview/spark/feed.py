@@ -1,0 +1,122 @@
+"""Unpack: from blobs of changes to the change feed's rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+from everview.engine.words import arrow_type
+from everview.query.types import Kind
+from everview.query.view import View
+from everview.spark.blobs import read_blob
+from everview.spark.processor import BAD, CHANGES
+from everview.spark.types import CHANGE_TYPE, COUNT, VERSION, spark_type
+
+VIEW = "_view"
+QUARANTINED = "_quarantined"
+QUARANTINE = "quarantine"
+
+
+def feed_of(packed: DataFrame, views: Sequence[View], *, single: bool, quarantine: bool) -> DataFrame:
+    """The change feed of one view, or of several, each in a struct column of its name."""
+    wanted = [CHANGES, BAD] if quarantine else [CHANGES]
+    unpack = Unpacker(tuple(views), single, quarantine)
+    return packed.where(F.col("kind").isin(wanted)).mapInArrow(unpack, feed_schema(views, single, quarantine))
+
+
+def feed_schema(views: Sequence[View], single: bool, quarantine: bool) -> StructType:
+    """The columns of the feed."""
+    fields: list[StructField] = []
+    if single:
+        fields += _fields(views[0])
+    else:
+        fields.append(StructField(VIEW, StringType()))
+        fields += [StructField(v.name, StructType(_fields(v))) for v in views]
+    fields += [StructField(CHANGE_TYPE, StringType()), StructField(VERSION, LongType()), StructField(COUNT, LongType())]
+    if quarantine:
+        fields.append(StructField(QUARANTINED, StringType()))
+    return StructType(fields)
+
+
+def _fields(view: View) -> list[StructField]:
+    return [StructField(c.name, spark_type(c.type)) for c in view.columns]
+
+
+@dataclass(frozen=True)
+class Unpacker:
+    """Runs in Spark's workers."""
+
+    views: tuple[View, ...]
+    single: bool
+    quarantine: bool
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The rows of every blob."""
+        for batch in batches:
+            for kind, name, version, blob, info in zip(
+                *(batch.column(c).to_pylist() for c in ("kind", "name", "version", "blob", "info")), strict=True
+            ):
+                if kind == CHANGES:
+                    for part in read_blob(blob).to_batches():
+                        yield self._changes(part, name, version)
+                else:
+                    yield self._quarantined(info, version)
+
+    def _changes(self, part: pa.RecordBatch, name: str, version: int) -> pa.RecordBatch:
+        size = part.num_rows
+        width = part.schema.get_field_index(CHANGE_TYPE)
+        arrays: list[pa.Array] = []
+        names: list[str] = []
+        own = [(c.name, part.column(i)) for i, c in enumerate(self._view(name).columns)]
+        if self.single:
+            arrays, names = [a for _, a in own], [n for n, _ in own]
+        else:
+            arrays.append(pa.repeat(pa.scalar(name, pa.string()), size))
+            names.append(VIEW)
+            for view in self.views:
+                struct = pa.struct([pa.field(c.name, _arrow(c.type)) for c in view.columns])
+                here = view.name == name
+                arrays.append(
+                    pa.StructArray.from_arrays([a for _, a in own], fields=list(struct))
+                    if here
+                    else pa.nulls(size, struct)
+                )
+                names.append(view.name)
+        arrays += [part.column(width), _repeated(version, size), part.column(COUNT)]
+        names += [CHANGE_TYPE, VERSION, COUNT]
+        if self.quarantine:
+            arrays.append(pa.nulls(size, pa.string()))
+            names.append(QUARANTINED)
+        return pa.RecordBatch.from_arrays(arrays, names=names)
+
+    def _quarantined(self, info: str, version: int) -> pa.RecordBatch:
+        arrays: list[pa.Array] = []
+        names: list[str] = []
+        if self.single:
+            for c in self.views[0].columns:
+                arrays.append(pa.nulls(1, _arrow(c.type)))
+                names.append(c.name)
+        else:
+            arrays.append(pa.nulls(1, pa.string()))
+            names.append(VIEW)
+            for view in self.views:
+                arrays.append(pa.nulls(1, pa.struct([pa.field(c.name, _arrow(c.type)) for c in view.columns])))
+                names.append(view.name)
+        arrays += [pa.array([QUARANTINE]), _repeated(version, 1), pa.array([1], pa.int64()), pa.array([info])]
+        return pa.RecordBatch.from_arrays(arrays, names=[*names, CHANGE_TYPE, VERSION, COUNT, QUARANTINED])
+
+    def _view(self, name: str) -> View:
+        return next(v for v in self.views if v.name == name)
+
+
+def _arrow(type_: object) -> pa.DataType:
+    return pa.null() if type_ is Kind.NULL else arrow_type(type_)  # type: ignore[arg-type]
+
+
+def _repeated(word: int, length: int) -> pa.Array:
+    return pa.repeat(pa.scalar(word, pa.int64()), length)

@@ -1,0 +1,84 @@
+"""What a checkpoint's state belongs to: views, tables, shards and routes; and what to do when they have changed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from everview.plan.shards import Level, masked
+
+FORMAT = 1
+"""Of the log in the state store. State of another format is refused."""
+
+
+@dataclass(frozen=True)
+class Identity:
+    """A level's views, tables and routes, as text that is equal exactly if they are."""
+
+    text: str
+    migrate: bool = False
+    """Take over rows that other views kept, where they are in the right shards."""
+
+    @staticmethod
+    def of(level: Level, *, migrate: bool = False) -> Identity:
+        """The identity of a level."""
+        tables, _ = masked(level)
+        routes = [
+            [g.view, [[d.name, d.share] for d in g.dimensions], [[r.table, str(r.coordinates)] for r in g.routes]]
+            for g in level.grids
+        ]
+        found = {
+            "format": FORMAT,
+            "shards": level.shards,
+            "tables": [f"{t} {[c.nullable for c in t.columns]} {t.small_domains}" for t in tables],
+            "views": [str(v) for v in level.views],
+            "routes": routes if level.shards > 1 else [],
+        }
+        return Identity(json.dumps(found, sort_keys=True), migrate)
+
+    @cached_property
+    def parts(self) -> dict[str, Any]:
+        """The parts by name; of text that is none, nothing."""
+        try:
+            found = json.loads(self.text)
+        except ValueError:
+            found = {}
+        return found if isinstance(found, dict) else {}
+
+    def differences(self, stored: Identity) -> list[str]:
+        """The names of the parts that are not the same."""
+        return [k for k in ("format", "shards", "tables", "routes", "views") if self.parts[k] != stored.parts.get(k)]
+
+    def can_take_over(self, stored: Identity) -> bool:
+        """True if only the views differ, and it was asked for: the rows that are there are those that are needed."""
+        return self.migrate and self.differences(stored) == ["views"]
+
+    def refusal(self, stored: Identity) -> tuple[str]:
+        """Why the state cannot be used, and what to do."""
+        changed = self.differences(stored)
+        lines = ["the checkpoint holds the state of another query, and nothing was read or written:"]
+        for name in changed:
+            if name == "routes" and len(changed) > 1:
+                continue
+            lines.append(
+                f"  {name}: it has {_shown(stored.parts.get(name))}, and this query has {_shown(self.parts[name])}"
+            )
+        if changed == ["views"]:
+            lines.append(
+                "to keep the rows and rebuild the views from them, call maintain(..., migrate=True) once with this "
+                "checkpoint and a new target: the feed then begins with the whole of the new views"
+            )
+        else:
+            lines.append(
+                "to move to the new form, read the tables with everview.spark.saved_tables(spark, checkpoint), start a "
+                "new checkpoint with maintain(..., initial=tables), and let the sources begin where the old query "
+                "stopped (everview.spark.saved_offsets(checkpoint) tells)"
+            )
+        return ("\n".join(lines),)
+
+
+def _shown(part: object) -> str:
+    text = json.dumps(part, ensure_ascii=False) if part is not None else "none"
+    return text if len(text) <= 300 else text[:297] + "…"

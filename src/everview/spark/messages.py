@@ -1,0 +1,69 @@
+"""What a Spark worker and a shard's process say to each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Rebuild:
+    """Make the shard anew from its base rows (batch, table and blob), at a version."""
+
+    spec: bytes
+    first: bool
+    digest: str
+    token: str | None
+    rows: list[tuple[int, str, bytes]]
+
+
+@dataclass(frozen=True)
+class Apply:
+    """Take a batch in that follows one version and makes the next; ``everything``: tell all rows of the views."""
+
+    digest: str
+    before: str | None
+    after: str
+    rows: list[tuple[str, bytes]]
+    everything: bool
+    targets: Targets | None
+    stats: bool = True
+
+
+@dataclass(frozen=True)
+class Targets:
+    """Which views' rows go on to a second step, by which of their columns, and the shards there."""
+
+    columns: dict[str, tuple[int, ...]]
+    shards: int
+
+
+@dataclass(frozen=True)
+class Dump:
+    """Give all base rows, as of a version."""
+
+    token: str
+
+
+@dataclass(frozen=True)
+class Need:
+    """The shard is not at that version: rebuild it first."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """The changes as blobs with their numbers of rows, by view and where they go on to; rows put aside; figures."""
+
+    changes: dict[tuple[str, int], list[tuple[bytes, int]]]
+    bad: list[str]
+    stats: dict[str, Any]
+    accepted: list[tuple[str, bytes]] | None = None
+    """The rows that were taken in, where they are not those that were sent."""
+
+
+@dataclass(frozen=True)
+class Failed:
+    """The request was refused, and nothing has changed."""
+
+    error: Exception
+    trace: str

@@ -1,0 +1,201 @@
+"""The stateful operator: one key a shard. Durable truth is the shard's base rows, in Spark's state store."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+from uuid import uuid4
+
+import pandas as pd
+from pyspark import TaskContext
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+
+from everview.errors import StateMismatchError
+from everview.spark.client import ShardClient
+from everview.spark.identity import Identity
+from everview.spark.messages import Apply, Done, Targets
+from everview.spark.sending import FEED
+from everview.spark.shard import ShardSpec
+
+PACKED: Final = "shard INT, kind STRING, name STRING, version BIGINT, rows BIGINT, blob BINARY, info STRING"
+"""The columns of everything that travels packed."""
+ROWS, CHANGES, BAD, BEAT, METRICS = "rows", "changes", "bad", "beat", "metrics"
+LOG: Final = "batch BIGINT, name STRING, blob BINARY"
+META: Final = (
+    "token STRING, identity STRING, batch BIGINT, stored BIGINT, compacted BIGINT, told BOOLEAN, rebuilds BIGINT"
+)
+COMPACT_BYTES: Final = 4 << 20
+"""A log below this size is never compacted."""
+
+
+@dataclass
+class _Meta:
+    """What the state store says about a shard beside its rows."""
+
+    token: str | None = None
+    identity: str = ""
+    batch: int = 0
+    stored: int = 0
+    compacted: int = 0
+    told: bool = False
+    rebuilds: int = 0
+
+    def row(self) -> tuple[Any, ...]:
+        return (self.token, self.identity, self.batch, self.stored, self.compacted, self.told, self.rebuilds)
+
+
+@dataclass
+class _Input:
+    rows: list[tuple[str, bytes]] = field(default_factory=list)
+    passed: list[tuple[Any, ...]] = field(default_factory=list)
+    bad: list[str] = field(default_factory=list)
+
+
+class ShardProcessor(StatefulProcessor):
+    """Keeps the shards of one level: takes packed rows in, gives packed changes out."""
+
+    def __init__(
+        self,
+        spec: ShardSpec,
+        identity: Identity,
+        keys: list[int],
+        *,
+        level: int = 0,
+        targets: Targets | None = None,
+        onward: list[int] | None = None,
+    ) -> None:
+        self.spec = pickle.dumps(spec)
+        self.identity = identity
+        self.shards = {key: shard for shard, key in enumerate(keys)}
+        self.level = level
+        self.targets = targets
+        self.onward = onward
+        """The keys of the next level's shards, if there is one: everything goes on to them."""
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Called by Spark at the start of each task."""
+        self.log = handle.getListState("log", LOG)
+        self.meta = handle.getValueState("meta", META)
+        context = TaskContext.get()
+        if context is not None:  # In the driver, which only asks for the state's schema, there is none.
+            self.query = context.getLocalProperty("sql.streaming.queryId") or "?"
+            self.version = int(context.getLocalProperty("streaming.sql.batchId") or 0)
+
+    def handleInitialState(self, key: Any, initialState: pd.DataFrame, timerValues: Any) -> None:
+        """Called by Spark in the first batch, with the rows of the static inputs."""
+        rows = [(0, r.name, bytes(r.blob)) for r in initialState.itertuples(index=False) if r.kind == ROWS]
+        meta = _Meta(token=uuid4().hex, identity=self.identity.text)
+        meta.stored = sum(len(r[2]) for r in rows)
+        self.log.put(rows)
+        self.meta.update(meta.row())
+
+    def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:
+        """Called by Spark for each shard that gets anything in a batch."""
+        shard = self.shards.get(int(key[0]), -1)
+        given = _gathered(rows)
+        stored = self.meta.get() if self.meta.exists() else None
+        meta = _Meta(identity=self.identity.text) if stored is None else _Meta(*stored)
+        self._check(meta)
+        yield from (_frame([p]) for p in given.passed)
+        if given.rows or not meta.told:
+            yield from self._applied(shard, meta, given)
+        here = self._home(shard)
+        for text in given.bad:
+            yield _frame([(here, BAD, "", self.version, 1, None, text)])
+        yield _frame([(here, BEAT, "", self.version, 0, None, None)])
+
+    def _check(self, meta: _Meta) -> None:
+        """State of other views, tables or shards is refused, or, if that can be done and is wanted, taken over."""
+        if meta.identity == self.identity.text:
+            return
+        stored = Identity(meta.identity)
+        if not self.identity.can_take_over(stored):
+            raise StateMismatchError(*self.identity.refusal(stored))
+        meta.identity, meta.told = self.identity.text, False
+
+    def _applied(self, shard: int, meta: _Meta, given: _Input) -> Iterator[pd.DataFrame]:
+        before, after = meta.token, uuid4().hex
+        request = Apply(
+            ShardClient.digest_of(self.spec, shard == 0), before, after, given.rows, not meta.told, self.targets
+        )
+        with ShardClient(self.query, f"{self.level}/{shard}", self.spec, shard == 0) as client:
+            reply, cause = client.apply(request, self._stored)
+            self._store(meta, given.rows if reply.accepted is None else reply.accepted, reply)
+            if given.rows:
+                meta.token = after
+            meta.told = True
+            meta.rebuilds += cause is not None
+            if meta.stored - meta.compacted > max(COMPACT_BYTES, meta.compacted):
+                self._compact(client, meta)
+        self.meta.update(meta.row())
+        given.bad += reply.bad
+        here = self._home(shard)
+        for (view, target), blobs in reply.changes.items():
+            for blob, count in blobs:
+                if target == FEED or self.onward is None:
+                    yield _frame([(here, CHANGES, view, self.version, count, blob, None)])
+                else:
+                    yield _frame([(self.onward[target], ROWS, view, self.version, count, blob, None)])
+        yield _frame([(here, METRICS, "", self.version, 0, None, self._metrics(shard, meta, reply, cause, given))])
+
+    def _stored(self) -> list[tuple[int, str, bytes]]:
+        return [(int(b), str(n), bytes(d)) for b, n, d in self.log.get()]
+
+    def _store(self, meta: _Meta, rows: list[tuple[str, bytes]], reply: Done) -> None:
+        if rows:
+            meta.batch += 1
+            self.log.appendList([(meta.batch, name, blob) for name, blob in rows])
+            meta.stored += sum(len(blob) for _, blob in rows)
+
+    def _compact(self, client: ShardClient, meta: _Meta) -> None:
+        """Replace the log by the rows that are left of it."""
+        assert meta.token is not None
+        rows = client.dump(meta.token)
+        if rows is None:
+            return
+        meta.batch += 1
+        self.log.put([(meta.batch, name, blob) for name, blob, _ in rows])
+        meta.stored = meta.compacted = sum(len(blob) for _, blob, _ in rows)
+
+    def _home(self, shard: int) -> int:
+        """Where a shard's own rows go: to the next level's shard of that number, if there is one."""
+        return shard if self.onward is None else self.onward[shard % len(self.onward)]
+
+    def _metrics(self, shard: int, meta: _Meta, reply: Done, cause: str | None, given: _Input) -> str:
+        own = {
+            "level": self.level,
+            "shard": shard,
+            "batch": self.version,
+            "blobs": len(given.rows),
+            "stored": meta.stored,
+            "rebuilt": cause,
+            "bad": len(given.bad),
+            "rebuilds": meta.rebuilds,
+        }
+        return json.dumps(reply.stats | own)
+
+    def close(self) -> None:
+        """Called by Spark at the end of each task."""
+
+
+def _gathered(frames: Iterator[pd.DataFrame]) -> _Input:
+    found = _Input()
+    for frame in frames:
+        for r in frame.itertuples(index=False):
+            if r.kind == ROWS:
+                found.rows.append((str(r.name), bytes(r.blob)))
+            elif r.kind == BAD:
+                found.bad.append(str(r.info))
+            elif r.kind in (CHANGES, METRICS):
+                found.passed.append(tuple(r))
+    return found
+
+
+_COLUMNS = [c.split()[0] for c in PACKED.split(", ")]
+
+
+def _frame(rows: list[tuple[Any, ...]]) -> pd.DataFrame:
+    return pd.DataFrame(rows, columns=_COLUMNS)

@@ -1,0 +1,79 @@
+"""What a Spark session needs for stateful Python operators, set where the user has not chosen otherwise."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from everview.errors import PipelineError
+
+log = logging.getLogger("everview.spark")
+
+PROVIDER: Final = "spark.sql.streaming.stateStore.providerClass"
+ROCKSDB: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+CHANGELOG: Final = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
+PARTITIONS: Final = "spark.sql.shuffle.partitions"
+SPARKS_OWN: Final = "200"
+"""Spark's default number of shuffle partitions: a state store each, and so seconds a batch."""
+
+
+def parallelism(spark: SparkSession) -> int:
+    """How many shards make use of the cluster there is: one a core."""
+    return max(1, spark.sparkContext.defaultParallelism)
+
+
+def configure(spark: SparkSession, shards: int) -> int:
+    """Set what has to be set for a query with so many shards; returns the number of shuffle partitions."""
+    provider = spark.conf.get(PROVIDER, "") or ""
+    if provider != ROCKSDB:
+        if provider and not provider.endswith("HDFSBackedStateStoreProvider"):
+            raise PipelineError(
+                f"the session's state store is {provider}, and Spark's stateful Python operators need RocksDB",
+                hint=f"set {PROVIDER}={ROCKSDB}",
+            )
+        spark.conf.set(PROVIDER, ROCKSDB)
+        log.info("set %s=%s: stateful Python operators need it", PROVIDER, ROCKSDB)
+    if not _is_chosen(spark, CHANGELOG):
+        spark.conf.set(CHANGELOG, "true")
+    if not _is_chosen(spark, PARTITIONS) and spark.conf.get(PARTITIONS) == SPARKS_OWN:
+        spark.conf.set(PARTITIONS, str(shards))
+        log.info("set %s=%d, the number of shards", PARTITIONS, shards)
+    return int(spark.conf.get(PARTITIONS) or shards)
+
+
+def _is_chosen(spark: SparkSession, name: str) -> bool:
+    """True if the session was started with the setting."""
+    return spark.sparkContext.getConf().contains(name)
+
+
+def shard_keys(shards: int, partitions: int) -> list[int]:
+    """A key for each shard, such that Spark's hash spreads them evenly over the partitions.
+
+    Keys 0, 1, 2, … may all fall into one partition, and then one task does all the work.
+    """
+    keys: list[int] = []
+    key = 0
+    for shard in range(shards):
+        while _murmur3(key) % partitions != shard % partitions or key in keys:
+            key += 1
+        keys.append(key)
+        key = 0
+    return keys
+
+
+def _murmur3(key: int, seed: int = 42) -> int:
+    """Spark's hash of an INT: Murmur3 for 32 bits, as a signed number."""
+    mask = 0xFFFFFFFF
+
+    def rotated(x: int, by: int) -> int:
+        return ((x << by) | (x >> (32 - by))) & mask
+
+    k = rotated(key * 0xCC9E2D51 & mask, 15) * 0x1B873593 & mask
+    h = (rotated(seed ^ k, 13) * 5 + 0xE6546B64) & mask
+    h ^= 4
+    h = (h ^ (h >> 16)) * 0x85EBCA6B & mask
+    h = (h ^ (h >> 13)) * 0xC2B2AE35 & mask
+    h ^= h >> 16
+    return h - (1 << 32) if h >> 31 else h

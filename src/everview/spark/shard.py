@@ -1,0 +1,188 @@
+"""A shard at work: a database with the rows that came to it, its views, and what changed in them batch by batch.
+
+Knows nothing of Spark. A shard is made of its base rows alone, so it can be rebuilt from them at any time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from everview.engine.bulk import RefusedRowError, Weighted, apply_weighted, contents, define, rows_of, scan
+from everview.engine.database import Database
+from everview.engine.feed import ChangeFeed
+from everview.errors import BadRowError
+from everview.plan.shards import MASK
+from everview.query.schema import Table
+from everview.query.view import View
+from everview.spark.blobs import WEIGHT, pieces, write_blob
+
+
+@dataclass(frozen=True)
+class ShardSpec:
+    """What the shards of one query keep: the same for all of them, and all they need to know."""
+
+    tables: tuple[Table, ...]
+    views: tuple[View, ...]
+    alone: frozenset[str] = frozenset()
+    """Views that are not spread: only the first shard has them."""
+    quarantine: bool = False
+    memory_limit: int | None = None
+
+
+@dataclass
+class Outcome:
+    """What a batch has changed, and what was wrong with it."""
+
+    changes: dict[str, list[pa.RecordBatch]]
+    bad: list[str] = field(default_factory=list)
+    """Rows that were left out, as JSON."""
+    accepted: list[tuple[str, pa.Table]] = field(default_factory=list)
+    """The others, if any was."""
+
+
+class Shard:
+    """The state of one shard, in this process."""
+
+    def __init__(self, spec: ShardSpec, first: bool = True) -> None:
+        self.spec = spec
+        self.views = tuple(v for v in spec.views if first or v.name not in spec.alone)
+        self.db = Database(memory_limit=spec.memory_limit)
+        define(self.db, spec.tables, self.views)
+        self.tables = {t.name: t for t in spec.tables}
+        self.feeds: dict[str, ChangeFeed] = {}
+        self.updates = self.deltas = 0
+        self.seconds = 0.0
+
+    # --- rows in ---------------------------------------------------------------------------------------------------
+
+    def load(self, rows: Mapping[str, list[pa.Table]]) -> list[str]:
+        """Take a batch in without telling what it changes; gives the rows that were put aside."""
+        outcome = Outcome({})
+        self._take(rows, outcome)
+        return outcome.bad
+
+    def apply(self, rows: Mapping[str, list[pa.Table]]) -> Outcome:
+        """Take a batch in, all tables together, and say what it changes net."""
+        begun = perf_counter()
+        for view in self.views:
+            if view.name not in self.feeds:
+                self.feeds[view.name] = self.db.view(view.name).changes()
+        outcome = Outcome({})
+        self.updates += self._take(rows, outcome)
+        for name, feed in self.feeds.items():
+            outcome.changes[name] = feed.read()
+            self.deltas += sum(b.num_rows for b in outcome.changes[name])
+        self.seconds += perf_counter() - begun
+        return outcome
+
+    def _take(self, rows: Mapping[str, list[pa.Table]], outcome: Outcome) -> int:
+        """Apply a batch, without the rows that are to be put aside; gives the number of rows applied."""
+        operations = self._operations(rows)
+        while operations:
+            try:
+                apply_weighted(self.db, operations)
+                break
+            except RefusedRowError as refused:
+                operations = self._without(operations, refused, outcome)
+        if outcome.bad:
+            outcome.accepted = [(n, d.append_column(WEIGHT, w)) for n, d, w in operations]
+        return sum(len(w) for _, _, w in operations)
+
+    def _operations(self, rows: Mapping[str, list[pa.Table]]) -> list[Weighted]:
+        """What comes before what goes, as the order within a batch of a stream means nothing; keyed rows are netted."""
+        coming: list[Weighted] = []
+        going: list[Weighted] = []
+        for name in self.tables:
+            found = [t for t in rows.get(name, ()) if t.num_rows]
+            if not found:
+                continue
+            data = pa.concat_tables(found)
+            if self.tables[name].primary_key or self.spec.quarantine:
+                data = _netted(data)
+            weight = data.column(WEIGHT)
+            data = data.drop_columns([WEIGHT])
+            if pc.min(weight).as_py() > 0:
+                coming.append((name, data, _whole(weight)))
+                continue
+            positive = pc.greater(weight, 0)
+            for wanted, mask in ((coming, positive), (going, pc.invert(positive))):
+                part = data.filter(mask)
+                if part.num_rows:
+                    wanted.append((name, part, _whole(weight.filter(mask))))
+        keyed = [o for o in going if self.tables[o[0]].primary_key]
+        return [*keyed, *coming, *(o for o in going if not self.tables[o[0]].primary_key)]
+
+    def _without(self, operations: list[Weighted], refused: RefusedRowError, outcome: Outcome) -> list[Weighted]:
+        """The batch without the row that was refused, if such rows are to be put aside; else the error in full."""
+        at, error = refused.operation, refused.error
+        assert error.row is not None
+        name, data, weight = operations[at]
+        row = data.slice(error.row, 1).to_pylist()[0]
+        row.pop(MASK, None)
+        if not self.spec.quarantine:
+            raise BadRowError(
+                f"a row of {name} cannot be taken in: {error.message}; the row: {row}",
+                table=name,
+                row=error.row,
+                column=error.column,
+                hint=error.hint or "correct the stream, or use bad_rows='quarantine'",
+            ) from error
+        keep = pa.array([i != error.row for i in range(data.num_rows)])
+        copies = int(weight[error.row].as_py())
+        outcome.bad.append(bad_row(name, row, error.message, copies))
+        rest = (name, data.filter(keep), weight.filter(keep))
+        return [*operations[:at], *([rest] if rest[1].num_rows else []), *operations[at + 1 :]]
+
+    # --- rows out --------------------------------------------------------------------------------------------------
+
+    def contents(self) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """All views' rows, as the changes that make them out of nothing."""
+        for view in self.views:
+            for batch in contents(self.db, view.name):
+                yield view.name, batch
+
+    def dump(self) -> Iterator[tuple[str, bytes, int]]:
+        """All base rows, as blobs to be stored."""
+        for name in self.tables:
+            for data, weight in scan(self.db, name):
+                batch = data.append_column(WEIGHT, weight)
+                for piece in pieces(batch):
+                    yield name, write_blob(piece, stored=True), piece.num_rows
+
+    def stats(self) -> dict[str, Any]:
+        """Rows and bytes that the shard holds, and what it has done since it was made."""
+        found = {v.name: self.db.view(v.name).stats() for v in self.views}
+        return {
+            "bytes": self.db.nbytes(),
+            "rows": {name: rows_of(self.db, name) for name in self.tables},
+            "updates": self.updates,
+            "deltas": self.deltas,
+            "seconds": round(self.seconds, 6),
+            "views": {n: {k: s[k] for k in ("bytes", "updates", "deltas")} for n, s in found.items()},
+        }
+
+
+def bad_row(table: str, row: Mapping[str, Any], reason: str, copies: int = 0) -> str:
+    """A row that was put aside, as the dead-letter output has it."""
+    return json.dumps({"table": table, "row": row, "copies": copies, "reason": reason}, default=str)
+
+
+def _netted(data: pa.Table) -> pa.Table:
+    """Equal rows as one, those that came and went again gone."""
+    columns = [c for c in data.column_names if c != WEIGHT]
+    summed = data.group_by(columns, use_threads=False).aggregate([(WEIGHT, "sum")])
+    summed = summed.rename_columns([*columns, WEIGHT])
+    return summed.filter(pc.not_equal(summed.column(WEIGHT), 0)).select(data.column_names)
+
+
+def _whole(weight: pa.ChunkedArray) -> pa.Array:
+    combined = weight.combine_chunks()
+    array = combined if isinstance(combined, pa.Array) else pa.concat_arrays(combined.chunks)
+    return array.cast(pa.int64())
