@@ -16,7 +16,11 @@ _QUOTED_OR_COMMENT = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|`[^`]*`|--[
 
 
 def explain(
-    query: str, schema: str | Schema | None = None, *, updates: Mapping[str, float] | None = None
+    query: str,
+    schema: str | Schema | None = None,
+    *,
+    updates: Mapping[str, float] | None = None,
+    shards: int | None = None,
 ) -> Explanation:
     """Say what class a view is in, how it would be maintained, what that costs, and why nothing better is possible.
 
@@ -25,6 +29,7 @@ def explain(
             or rules such as ``hop(a, c) :- follows(a, b), follows(b, c).``, of which the last view is explained.
         schema: CREATE TABLE statements, or a Schema. Rules can do without.
         updates: how many updates to expect at each table, by name; tables with more of them sit higher in the tree.
+        shards: also say how the view would be spread over so many shards on Spark.
 
     Returns:
         An Explanation: ``str()`` is text, ``to_dict()`` data, ``to_svg()`` a picture that notebooks show.
@@ -35,7 +40,7 @@ def explain(
         >>> verdict.to_dict()["classes"]["free_connex"]
         False
     """
-    found = explain_all(query, schema, updates=updates)
+    found = explain_all(query, schema, updates=updates, shards=shards)
     if len(found) > 1 and not is_rules(query):
         names = ", ".join(e.plan.view.name for e in found)
         raise QueryError(
@@ -45,7 +50,11 @@ def explain(
 
 
 def explain_all(
-    text: str, schema: str | Schema | None = None, *, updates: Mapping[str, float] | None = None
+    text: str,
+    schema: str | Schema | None = None,
+    *,
+    updates: Mapping[str, float] | None = None,
+    shards: int | None = None,
 ) -> list[Explanation]:
     """The verdict on every view of a script or rule program, in their order."""
     tables = parse_schema(schema) if isinstance(schema, str) else schema
@@ -56,7 +65,12 @@ def explain_all(
     if not views:
         raise QueryError("there is no view to explain", hint="give a SELECT, a CREATE MATERIALIZED VIEW or a rule")
     names = frozenset(v.name for v in views)
-    return [_explained(view, tables, updates, names - {view.name}) for view in views]
+    found = [_explained(view, tables, updates, names - {view.name}) for view in views]
+    if shards is None:
+        return found
+    if shards < 1:
+        raise QueryError(f"shards is {shards}", hint="there is at least one")
+    return [e.spread(tables, shards, views[:i]) for i, e in enumerate(found)]
 
 
 def _explained(view: View, schema: Schema, updates: Mapping[str, float] | None, views: frozenset[str]) -> Explanation:

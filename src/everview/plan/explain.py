@@ -10,9 +10,12 @@ from everview.plan.candidates import Candidate, candidates
 from everview.plan.core_plan import CorePlan
 from everview.plan.hardness import Task, lower_bound, tasks
 from everview.plan.repair import repairs
+from everview.plan.shards import Distribution, distribute
 from everview.plan.tree import TreeNode
 from everview.plan.view_plan import PartPlan, ViewPlan
 from everview.query.orders import canonical_order, free_top_order
+from everview.query.schema import Schema
+from everview.query.view import View
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,14 @@ class Explanation:
     plan: ViewPlan
     sections: tuple[tuple[str, str], ...] = ()
     """Further text under a title: what was measured, or the programs."""
+    distribution: Distribution | None = None
+    """How the view would be spread over shards, if that was asked for."""
+
+    def spread(self, schema: Schema, shards: int, others: tuple[View, ...] = ()) -> Explanation:
+        """The same with how the view would be spread over so many shards; ``others`` are views that it may read."""
+        found = distribute((*others, self.plan.view), schema, shards)
+        own = found.only(self.plan.view.name)
+        return replace(self.with_section("shards", str(own)), distribution=own)
 
     def with_section(self, title: str, text: str) -> Explanation:
         """The same with one section more."""
@@ -87,6 +98,7 @@ class Explanation:
             "strategies": [c.to_dict() for c in self.candidates(main)],
             "parts": [self._part_dict(p) for p in self.plan.parts],
             **dict(self.sections),
+            **({"shards": self.distribution.to_dict()} if self.distribution else {}),
         }
 
     def _part_dict(self, part: PartPlan) -> dict[str, Any]:

@@ -85,6 +85,15 @@ class Level:
         routes = self.routes(table)
         return len({tuple(zip((d.share for d in g.dimensions), r.coordinates, strict=True)) for g, r in routes}) > 1
 
+    def homes(self, table: str) -> frozenset[int]:
+        """The cells that between them have each row once as the first occurrence of its table."""
+        routes = self.routes(table)
+        if not routes:
+            return frozenset({0})
+        grid, route = routes[0]
+        whole = [k for k, hashed in enumerate(route.coordinates) if hashed is None]
+        return frozenset(s for s in range(self.shards) if all(grid.coordinates(s)[k] == 0 for k in whole))
+
     def replication(self, table: str) -> float:
         """The expected number of cells that a row goes to, its hashes being independent."""
         routes = self.routes(table)
@@ -99,6 +108,17 @@ class Distribution:
     first: Level
     merge: Level | None = None
     merged: frozenset[str] = field(default=frozenset())
+
+    def only(self, view: str) -> Distribution:
+        """The part that concerns one of the views."""
+        pieces = {v.name for v in self.first.views if v.name == view or v.name.startswith(f"__{view}_")}
+        grids = tuple(g for g in self.first.grids if g.view in pieces)
+        read = {r.table for g in grids for r in g.routes}
+        tables = tuple(t for t in self.first.tables if t.name in read)
+        views = tuple(v for v in self.first.views if v.name in pieces)
+        first = Level(self.shards, tables, views, grids)
+        merged = self.merged & {view}
+        return Distribution(self.shards, first, self.merge if merged else None, merged)
 
     def to_dict(self) -> dict[str, object]:
         """As plain data."""

@@ -33,8 +33,8 @@ class Occurrence:
         """The part of the rows that the fullest of so many slices gets."""
         if self.hashed is None or share == 1:
             return 1.0
-        column = next(iter(self.hashed[0].variables)).name
-        return max(1 / share, skew.get((self.table, column), 0.0))
+        column = next(iter(sorted(self.hashed[0].variables)), None)
+        return 1.0 if column is None else max(1 / share, skew.get((self.table, column.name), 0.0))
 
 
 @dataclass(frozen=True)

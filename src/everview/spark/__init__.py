@@ -11,12 +11,27 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from everview.spark.maintain import maintain
     from everview.spark.metrics import stats
+    from everview.spark.migration import saved_identity, saved_offsets, saved_tables
+    from everview.spark.statistics import Statistics, statistics_of
 
-__all__ = ["maintain", "stats"]
+__all__ = [
+    "Statistics",
+    "maintain",
+    "saved_identity",
+    "saved_offsets",
+    "saved_tables",
+    "statistics_of",
+    "stats",
+]
 
 _HOMES = {
     "maintain": "everview.spark.maintain",
     "stats": "everview.spark.metrics",
+    "saved_identity": "everview.spark.migration",
+    "saved_offsets": "everview.spark.migration",
+    "saved_tables": "everview.spark.migration",
+    "Statistics": "everview.spark.statistics",
+    "statistics_of": "everview.spark.statistics",
 }
 
 

@@ -83,7 +83,7 @@ class Host:
             changes = outcome.changes
         stats = shard.stats() if request.stats else {}
         accepted = None
-        if outcome.bad:
+        if outcome.refused:
             accepted = [(name, write_blob(data, stored=True)) for name, data in outcome.accepted]
         stats |= {"rebuilds": self.rebuilds, "pid": os.getpid()}
         return Done(sent(changes, request.targets), outcome.bad, stats, accepted)

@@ -35,6 +35,7 @@ class Identity:
             "tables": [f"{t} {[c.nullable for c in t.columns]} {t.small_domains}" for t in tables],
             "views": [str(v) for v in level.views],
             "routes": routes if level.shards > 1 else [],
+            "homes": {t.name: sorted(level.homes(t.name)) for t in tables},
         }
         return Identity(json.dumps(found, sort_keys=True), migrate)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
@@ -11,20 +10,19 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from everview.errors import PipelineError, QueryError
-from everview.plan.shards import Distribution, Level, distribute, masked
-from everview.query.schema import Schema, Table
-from everview.query.terms import Var
-from everview.query.view import View, blocks
+from everview.plan.shards import Distribution, Level, distribute
+from everview.query.schema import Schema
+from everview.query.view import View
 from everview.spark.feed import feed_of
 from everview.spark.identity import Identity
-from everview.spark.messages import Targets
 from everview.spark.metrics import observed
 from everview.spark.pack import packed
 from everview.spark.processor import PACKED, ShardProcessor
+from everview.spark.sending import targets_of
 from everview.spark.session import configure, parallelism, shard_keys
 from everview.spark.shard import ShardSpec
-from everview.spark.types import CHANGE_TYPE, COUNT, tables_of
-from everview.sql import parse_script, parse_view
+from everview.spark.types import tables_of
+from everview.spark.views import read_views
 
 POLICIES = ("fail", "quarantine")
 
@@ -67,7 +65,7 @@ def maintain(
         schema: CREATE TABLE statements with what DataFrames cannot say (PRIMARY KEY, NOT NULL, CHECK … IN).
         initial: rows that some streaming tables hold already when the query starts for the first time.
         rates: how many updates to expect at each table, relative to the others.
-        skew: for (table, column) the part of the rows that the most frequent value has; see ``skew_of``.
+        skew: for (table, column) the part of the rows that the most frequent value has; see ``statistics_of``.
         bad_rows: "fail" stops the query at a row that cannot be taken in, "quarantine" puts it aside: the feed gets a
             column ``_quarantined`` and rows of ``_change_type`` quarantine.
         memory_limit: bytes that a shard may use; a batch that needs more fails, and nothing has changed.
@@ -94,12 +92,12 @@ def maintain(
     for table in first.tables:
         frame = _frame(tables, table.name)
         if frame.isStreaming:
-            streams.append(packed(frame, table, first, keys, quarantine=quarantine, static=False))
+            streams.append(packed(frame, table, first, keys, quarantine=quarantine))
         else:
-            loads.append(packed(frame, table, first, keys, quarantine=quarantine, static=True))
+            loads.append(packed(frame, table, first, keys, quarantine=quarantine))
         rows = next((f for n, f in (initial or {}).items() if n.lower() == table.name.lower()), None)
         if rows is not None:
-            loads.append(packed(rows, table, first, keys, quarantine=quarantine, static=True))
+            loads.append(packed(rows, table, first, keys, quarantine=quarantine))
     if not streams:
         raise PipelineError(
             "the view reads static tables only, so nothing can change",
@@ -125,79 +123,13 @@ def planned(
     """The views, the columns of the tables that they read, and how they are spread over shards."""
     whole, closed = tables_of({name: frame.schema for name, frame in tables.items()}, schema)
     try:
-        views, single = _parsed(sql, whole)
+        views, single, narrow = read_views(sql, whole)
     except QueryError as error:
         listed = [f"{t}.{c}" for t, columns in closed.items() for c in columns]
         if listed and error.hint is None:
             error.hint = f"columns of types that views cannot hold are not there: {', '.join(listed)}"
         raise
-    read = _columns_read(views, whole)
-    narrow = Schema(tuple(_narrowed(t, read[t.name]) for t in whole if t.name in read))
-    views, single = _parsed(sql, narrow)
     return Maintained(views, narrow, distribute(views, narrow, shards, rates=rates, skew=skew), single)
-
-
-def _parsed(sql: str | Mapping[str, str], schema: Schema) -> tuple[tuple[View, ...], bool]:
-    if isinstance(sql, str):
-        made, views = parse_script(sql, schema)
-        extra = [t.name for t in made if t.name not in schema]
-        if extra:
-            raise PipelineError(
-                f"the SQL creates table {extra[0]}", hint="tables are DataFrames here; declare keys with schema="
-            )
-        if not views:
-            raise PipelineError("there is no view in the SQL", hint="write a SELECT or CREATE MATERIALIZED VIEW")
-        return views, len(views) == 1
-    if not sql:
-        raise PipelineError("there is no view", hint="pass a SELECT, or SELECTs by view name")
-    found: list[View] = []
-    known = schema
-    for name, text in sql.items():
-        if not re.fullmatch(r"\w+", name):
-            raise PipelineError(f"{name!r} is no name for a view", hint="use letters, digits and _")
-        view = parse_view(text, known, name)
-        found.append(view)
-        from everview.sql.statements import as_table
-
-        known = known.with_table(as_table(view))
-    return tuple(found), False
-
-
-def _columns_read(views: tuple[View, ...], schema: Schema) -> dict[str, set[str]]:
-    """The columns of each table that some view does anything with."""
-    found: dict[str, set[str]] = {}
-    for view in views:
-        for body in (*(s.body for s in view.stages), view.body):
-            for block in blocks(body):
-                used: set[Var] = set()
-                expressions = [*block.predicates, *(o.expression for o in block.outputs)]
-                if block.grouping is not None:
-                    expressions += block.grouping.keys
-                    expressions += [a.argument for a in block.grouping.aggregates if a.argument is not None]
-                for expression in expressions:
-                    used |= expression.variables
-                for atom in block.atoms:
-                    for computed in atom.computed:
-                        used |= computed.expression.variables
-                terms = [t for a in block.atoms for t in a.all_terms]
-                for atom in block.atoms:
-                    table = schema.table(atom.relation)
-                    if table is None:
-                        continue
-                    columns = found.setdefault(table.name, set())
-                    for column, term in zip(table.columns, atom.terms, strict=True):
-                        if not isinstance(term, Var) or term in used or term in block.not_null or terms.count(term) > 1:
-                            columns.add(column.name)
-    return found
-
-
-def _narrowed(table: Table, columns: set[str]) -> Table:
-    """The table with the columns that are read, its key, and at least one."""
-    key = {c.lower() for c in table.primary_key}
-    kept = [c for c in table.columns if c.name in columns or c.name.lower() in key] or [table.columns[0]]
-    names = {c.name.lower() for c in kept}
-    domains = tuple(d for d in table.small_domains if d.column.lower() in names)
-    return Table(table.name, tuple(kept), table.primary_key, (), domains)
 
 
 def _frame(tables: Mapping[str, DataFrame], name: str) -> DataFrame:
@@ -216,10 +148,8 @@ def _level(
     merge: Level | None,
 ) -> DataFrame:
     """One stateful operator over the shards of a level."""
-    tables, views = masked(level)
-    alone = frozenset(g.view for g in level.grids if any(() in r.coordinates for r in g.routes))
-    spec = ShardSpec(tables, views, alone, quarantine, memory_limit)
-    targets = None if merge is None else _targets(merge)
+    spec = ShardSpec.of(level, quarantine=quarantine, memory_limit=memory_limit)
+    targets = None if merge is None else targets_of(merge)
     processor = ShardProcessor(
         spec,
         Identity.of(level, migrate=migrate),
@@ -231,19 +161,3 @@ def _level(
     start = None if loaded is None else loaded.groupBy("shard")
     grouped = stream.groupBy(F.col("shard"))
     return grouped.transformWithStateInPandas(processor, PACKED, "append", "none", initialState=start)
-
-
-def _targets(merge: Level) -> Targets:
-    """By which columns the rows of the first step go on to the second."""
-    columns = {}
-    for grid in merge.grids:
-        for route in grid.routes:
-            table = next(t for t in merge.tables if t.name == route.table)
-            (hashed,) = route.coordinates
-            names = [next(iter(e.variables)).name for e in hashed or ()]
-            places = [table.position(n) for n in names]
-            columns[route.table] = tuple(p for p in places if p is not None)
-    return Targets(columns, merge.shards)
-
-
-__all__ = ["CHANGE_TYPE", "COUNT", "Maintained", "maintain", "planned"]

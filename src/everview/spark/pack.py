@@ -42,26 +42,27 @@ class Way:
     """For each shard the values of those columns; a shard without any is not on this way."""
 
 
-def packed(
-    frame: DataFrame, table: Table, level: Level, keys: list[int], *, quarantine: bool, static: bool
-) -> DataFrame:
+def packed(frame: DataFrame, table: Table, level: Level, keys: list[int], *, quarantine: bool) -> DataFrame:
     """A table's changes as blobs: the shard's key, the table's name, and the rows."""
     own = {c.lower(): c for c in frame.columns}
     columns = [F.col(_quoted(own[c.name.lower()])).alias(c.name) for c in table.columns]
     weight = _weight(frame, own)
-    hashes: list[Column] = []
-    places: dict[tuple[str, int], int] = {}
+    ways, hashed = ways_of(table, level)
+    hashes = [_slice(h, share, own).alias(f"{_CELL}{i}") for i, (h, share) in enumerate(hashed)]
+    reason = _reason(table, own, weight).alias(REASON)
+    packer = Packer(table, ways, tuple(keys), level.is_masked(table.name), quarantine)
+    return frame.select(*columns, weight.alias(WEIGHT), reason, *hashes).mapInArrow(packer, PACKED)
+
+
+def ways_of(table: Table, level: Level) -> tuple[tuple[Way, ...], list[tuple[tuple[Expression, ...], int]]]:
+    """The routes of a table's occurrences, and what is hashed for them into how many slices."""
+    places: dict[tuple[tuple[Expression, ...], int], int] = {}
     ways = []
     for grid, route in level.routes(table.name):
         used = []
         for k, (dimension, hashed) in enumerate(zip(grid.dimensions, route.coordinates, strict=True)):
-            if hashed is None:
-                continue
-            name = (" ".join(map(str, hashed)), dimension.share)
-            if name not in places:
-                places[name] = len(hashes)
-                hashes.append(_slice(hashed, dimension.share, own).alias(f"{_CELL}{len(hashes)}"))
-            used.append((k, places[name]))
+            if hashed is not None:
+                used.append((k, places.setdefault((hashed, dimension.share), len(places))))
         wanted = tuple(tuple(grid.coordinates(s)[k] for k, _ in used) for s in range(level.shards))
         ways.append(Way(tuple(at for _, at in used), wanted))
     if len(ways) > MOST_OCCURRENCES:
@@ -69,9 +70,7 @@ def packed(
             f"{table.name} occurs {len(ways)} times in the views of one query; shards tell {MOST_OCCURRENCES} apart",
             hint="keep some of the views in a query of their own",
         )
-    reason = _reason(table, own, weight).alias(REASON)
-    packer = Packer(table, tuple(ways), tuple(keys), level.is_masked(table.name), quarantine, static)
-    return frame.select(*columns, weight.alias(WEIGHT), reason, *hashes).mapInArrow(packer, PACKED)
+    return tuple(ways), list(places)
 
 
 def _weight(frame: DataFrame, own: dict[str, str]) -> Column:
@@ -131,7 +130,6 @@ class Packer:
     keys: tuple[int, ...]
     masked: bool
     quarantine: bool
-    static: bool
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Blobs for each shard, and a sign of life to all of them."""

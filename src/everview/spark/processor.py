@@ -25,7 +25,8 @@ PACKED: Final = "shard INT, kind STRING, name STRING, version BIGINT, rows BIGIN
 ROWS, CHANGES, BAD, BEAT, METRICS = "rows", "changes", "bad", "beat", "metrics"
 LOG: Final = "batch BIGINT, name STRING, blob BINARY"
 META: Final = (
-    "token STRING, identity STRING, batch BIGINT, stored BIGINT, compacted BIGINT, told BOOLEAN, rebuilds BIGINT"
+    "shard INT, token STRING, identity STRING, batch BIGINT, stored BIGINT, compacted BIGINT, told BOOLEAN, "
+    "rebuilds BIGINT"
 )
 COMPACT_BYTES: Final = 4 << 20
 """A log below this size is never compacted."""
@@ -35,6 +36,7 @@ COMPACT_BYTES: Final = 4 << 20
 class _Meta:
     """What the state store says about a shard beside its rows."""
 
+    shard: int = -1
     token: str | None = None
     identity: str = ""
     batch: int = 0
@@ -44,7 +46,16 @@ class _Meta:
     rebuilds: int = 0
 
     def row(self) -> tuple[Any, ...]:
-        return (self.token, self.identity, self.batch, self.stored, self.compacted, self.told, self.rebuilds)
+        return (
+            self.shard,
+            self.token,
+            self.identity,
+            self.batch,
+            self.stored,
+            self.compacted,
+            self.told,
+            self.rebuilds,
+        )
 
 
 @dataclass
@@ -67,7 +78,7 @@ class ShardProcessor(StatefulProcessor):
         targets: Targets | None = None,
         onward: list[int] | None = None,
     ) -> None:
-        self.spec = pickle.dumps(spec)
+        self.spec = spec
         self.identity = identity
         self.shards = {key: shard for shard, key in enumerate(keys)}
         self.level = level
@@ -87,7 +98,7 @@ class ShardProcessor(StatefulProcessor):
     def handleInitialState(self, key: Any, initialState: pd.DataFrame, timerValues: Any) -> None:
         """Called by Spark in the first batch, with the rows of the static inputs."""
         rows = [(0, r.name, bytes(r.blob)) for r in initialState.itertuples(index=False) if r.kind == ROWS]
-        meta = _Meta(token=uuid4().hex, identity=self.identity.text)
+        meta = _Meta(self.shards.get(int(key[0]), -1), uuid4().hex, self.identity.text)
         meta.stored = sum(len(r[2]) for r in rows)
         self.log.put(rows)
         self.meta.update(meta.row())
@@ -97,7 +108,7 @@ class ShardProcessor(StatefulProcessor):
         shard = self.shards.get(int(key[0]), -1)
         given = _gathered(rows)
         stored = self.meta.get() if self.meta.exists() else None
-        meta = _Meta(identity=self.identity.text) if stored is None else _Meta(*stored)
+        meta = _Meta(shard, identity=self.identity.text) if stored is None else _Meta(*stored)
         self._check(meta)
         yield from (_frame([p]) for p in given.passed)
         if given.rows or not meta.told:
@@ -118,10 +129,9 @@ class ShardProcessor(StatefulProcessor):
 
     def _applied(self, shard: int, meta: _Meta, given: _Input) -> Iterator[pd.DataFrame]:
         before, after = meta.token, uuid4().hex
-        request = Apply(
-            ShardClient.digest_of(self.spec, shard == 0), before, after, given.rows, not meta.told, self.targets
-        )
-        with ShardClient(self.query, f"{self.level}/{shard}", self.spec, shard == 0) as client:
+        spec = pickle.dumps(self.spec.at(shard))
+        request = Apply(ShardClient.digest_of(spec, shard == 0), before, after, given.rows, not meta.told, self.targets)
+        with ShardClient(self.query, f"{self.level}/{shard}", spec, shard == 0) as client:
             reply, cause = client.apply(request, self._stored)
             self._store(meta, given.rows if reply.accepted is None else reply.accepted, reply)
             if given.rows:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any
 
@@ -18,7 +18,7 @@ from everview.engine.bulk import RefusedRowError, Weighted, apply_weighted, cont
 from everview.engine.database import Database
 from everview.engine.feed import ChangeFeed
 from everview.errors import BadRowError
-from everview.plan.shards import MASK
+from everview.plan.shards import MASK, Level, masked
 from everview.query.schema import Table
 from everview.query.view import View
 from everview.spark.blobs import WEIGHT, pieces, write_blob
@@ -34,6 +34,22 @@ class ShardSpec:
     """Views that are not spread: only the first shard has them."""
     quarantine: bool = False
     memory_limit: int | None = None
+    homes: tuple[tuple[str, frozenset[int]], ...] = ()
+    """For each table the shards that between them have each row once as its first occurrence."""
+    here: frozenset[str] | None = None
+    """The tables of which this shard is such a one; None: of all."""
+
+    def at(self, shard: int) -> ShardSpec:
+        """What one of the shards is to know."""
+        return replace(self, homes=(), here=frozenset(t for t, shards in self.homes if shard in shards))
+
+    @staticmethod
+    def of(level: Level, *, quarantine: bool = False, memory_limit: int | None = None) -> ShardSpec:
+        """What the shards of a level keep."""
+        tables, views = masked(level)
+        alone = frozenset(g.view for g in level.grids if any(() in r.coordinates for r in g.routes))
+        homes = tuple((t.name, level.homes(t.name)) for t in tables)
+        return ShardSpec(tables, views, alone, quarantine, memory_limit, homes)
 
 
 @dataclass
@@ -45,6 +61,7 @@ class Outcome:
     """Rows that were left out, as JSON."""
     accepted: list[tuple[str, pa.Table]] = field(default_factory=list)
     """The others, if any was."""
+    refused: int = 0
 
 
 class Shard:
@@ -91,7 +108,7 @@ class Shard:
                 break
             except RefusedRowError as refused:
                 operations = self._without(operations, refused, outcome)
-        if outcome.bad:
+        if outcome.refused:
             outcome.accepted = [(n, d.append_column(WEIGHT, w)) for n, d, w in operations]
         return sum(len(w) for _, _, w in operations)
 
@@ -106,6 +123,8 @@ class Shard:
             data = pa.concat_tables(found)
             if self.tables[name].primary_key or self.spec.quarantine:
                 data = _netted(data)
+            if not data.num_rows:
+                continue
             weight = data.column(WEIGHT)
             data = data.drop_columns([WEIGHT])
             if pc.min(weight).as_py() > 0:
@@ -125,7 +144,8 @@ class Shard:
         assert error.row is not None
         name, data, weight = operations[at]
         row = data.slice(error.row, 1).to_pylist()[0]
-        row.pop(MASK, None)
+        ways = row.pop(MASK, 1)
+        here = self.spec.here is None or name in self.spec.here
         if not self.spec.quarantine:
             raise BadRowError(
                 f"a row of {name} cannot be taken in: {error.message}; the row: {row}",
@@ -136,7 +156,9 @@ class Shard:
             ) from error
         keep = pa.array([i != error.row for i in range(data.num_rows)])
         copies = int(weight[error.row].as_py())
-        outcome.bad.append(bad_row(name, row, error.message, copies))
+        if here and ways & 1:  # Other shards that have the row put it aside as well.
+            outcome.bad.append(bad_row(name, row, error.message, copies))
+        outcome.refused += 1
         rest = (name, data.filter(keep), weight.filter(keep))
         return [*operations[:at], *([rest] if rest[1].num_rows else []), *operations[at + 1 :]]
 

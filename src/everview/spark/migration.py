@@ -1,0 +1,104 @@
+"""Out of an old checkpoint: the tables' rows as of its last batch, and how far its sources were read.
+
+A checkpoint belongs to its views, tables and shards. When the tables' columns or the shards change, the rows that it
+holds start a new one (``maintain(..., initial=saved_tables(spark, checkpoint))``), and the sources go on from where the
+old query stopped.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import LongType, StructField, StructType
+
+from everview.engine.words import data_type
+from everview.errors import PipelineError
+from everview.plan.shards import MASK
+from everview.spark.blobs import WEIGHT, read_blob
+from everview.spark.identity import Identity
+from everview.spark.session import configure
+from everview.spark.types import COUNT, spark_type
+
+
+def saved_tables(spark: SparkSession, checkpoint: str) -> dict[str, DataFrame]:
+    """The rows of every table that a checkpoint's query reads, with ``_count`` copies, as of its last batch.
+
+    A table has the columns that the old views read; those that a new view needs beside them are not there.
+    """
+    configure(spark, 1)
+    meta = _state(spark, checkpoint, "meta").select(F.col("key.shard").alias("at"), "value.*").collect()
+    if not meta:
+        raise PipelineError(f"there is no state in {checkpoint}", hint="has the query finished a batch?")
+    homes = Identity(meta[0].identity).parts["homes"]
+    log = _state(spark, checkpoint, "log").select("key.shard", "list_element.*")
+    found: dict[str, DataFrame] = {}
+    for row in log.groupBy("name").agg(F.first("blob").alias("blob")).collect():
+        sample = read_blob(row.blob).schema
+        hashed = [f for f in sample if f.name not in (WEIGHT, MASK)]
+        fields = [StructField(f.name, spark_type(data_type(f.type))) for f in hashed]
+        schema = StructType([*fields, StructField(COUNT, LongType())])
+        names = [f.name for f in hashed]
+        keys = [m["at"] for m in meta if m["shard"] in homes[row["name"]]]
+        own = log.where((F.col("name") == row["name"]) & F.col("shard").isin(keys))
+        unpacked = own.mapInArrow(_Rows(MASK in sample.names), schema)
+        summed = unpacked.groupBy(*names).agg(F.sum(COUNT).alias(COUNT)).where(F.col(COUNT) > 0)
+        found[row["name"]] = summed
+    return found
+
+
+def saved_offsets(checkpoint: str) -> dict[str, Any]:
+    """The last batch that a checkpoint's query finished, and where its sources stood then, as Spark wrote it."""
+    folder = Path(checkpoint.removeprefix("file:"))
+    done = sorted(int(p.name) for p in (folder / "commits").glob("[0-9]*"))
+    if not done:
+        raise PipelineError(f"no batch was finished in {checkpoint}", hint="is it the checkpoint of a query?")
+    lines = (folder / "offsets" / str(done[-1])).read_text(encoding="utf-8").splitlines()
+    return {"batch": done[-1], "offsets": [_read(line) for line in lines[2:]]}
+
+
+def saved_identity(spark: SparkSession, checkpoint: str) -> dict[str, Any]:
+    """The views, tables and shards that a checkpoint belongs to."""
+    rows = _state(spark, checkpoint, "meta").select("value.identity").limit(1).collect()
+    return Identity(rows[0].identity).parts if rows else {}
+
+
+def _state(spark: SparkSession, checkpoint: str, variable: str) -> DataFrame:
+    # Spark numbers stateful operators from the sink: with a merge, the first level is operator 1.
+    operators = spark.read.format("state-metadata").load(checkpoint).select("operatorId").distinct().collect()
+    if not operators:
+        raise PipelineError(f"there is no state in {checkpoint}", hint="has the query finished a batch?")
+    first = max(row.operatorId for row in operators)
+    reader = spark.read.format("statestore").option("stateVarName", variable).option("operatorId", first)
+    return reader.load(checkpoint)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Unpacks a table's blobs. A row may lie in several shards; those count that have it as the first occurrence."""
+
+    masked: bool
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for blob in batch.column("blob").to_pylist():
+                data = read_blob(blob)
+                if self.masked:
+                    data = data.filter(pc.equal(pc.bit_wise_and(data.column(MASK), 1), 1)).drop_columns([MASK])
+                weight = data.column(WEIGHT)
+                data = data.drop_columns([WEIGHT]).append_column(COUNT, weight)
+                yield from data.to_batches()
+
+
+def _read(line: str) -> Any:
+    try:
+        return json.loads(line)
+    except ValueError:
+        return line

@@ -1,0 +1,86 @@
+"""The views of a query and the columns that they read, from SQL in any of the forms that ``maintain`` takes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from everview.errors import PipelineError
+from everview.query.schema import Schema, Table
+from everview.query.terms import Var
+from everview.query.view import View, blocks
+from everview.sql import parse_script, parse_view
+from everview.sql.statements import as_table
+
+
+def read_views(sql: str | Mapping[str, str], schema: Schema) -> tuple[tuple[View, ...], bool, Schema]:
+    """The views, whether it was a single one without a name, and the tables with only the columns that they read.
+
+    Rows that differ in other columns only are copies of one row for the views, and travel and are kept as such.
+    """
+    views, _ = _parsed(sql, schema)
+    read = _columns_read(views, schema)
+    narrow = Schema(tuple(_narrowed(t, read[t.name]) for t in schema if t.name in read))
+    views, single = _parsed(sql, narrow)
+    return views, single, narrow
+
+
+def _parsed(sql: str | Mapping[str, str], schema: Schema) -> tuple[tuple[View, ...], bool]:
+    if isinstance(sql, str):
+        made, views = parse_script(sql, schema)
+        extra = [t.name for t in made if t.name not in schema]
+        if extra:
+            raise PipelineError(
+                f"the SQL creates table {extra[0]}", hint="tables are DataFrames here; declare keys with schema="
+            )
+        if not views:
+            raise PipelineError("there is no view in the SQL", hint="write a SELECT or CREATE MATERIALIZED VIEW")
+        return views, len(views) == 1
+    if not sql:
+        raise PipelineError("there is no view", hint="pass a SELECT, or SELECTs by view name")
+    found: list[View] = []
+    known = schema
+    for name, text in sql.items():
+        if not re.fullmatch(r"\w+", name):
+            raise PipelineError(f"{name!r} is no name for a view", hint="use letters, digits and _")
+        view = parse_view(text, known, name)
+        found.append(view)
+        known = known.with_table(as_table(view))
+    return tuple(found), False
+
+
+def _columns_read(views: tuple[View, ...], schema: Schema) -> dict[str, set[str]]:
+    """The columns of each table that some view does anything with."""
+    found: dict[str, set[str]] = {}
+    for view in views:
+        for body in (*(s.body for s in view.stages), view.body):
+            for block in blocks(body):
+                used: set[Var] = set()
+                expressions = [*block.predicates, *(o.expression for o in block.outputs)]
+                if block.grouping is not None:
+                    expressions += block.grouping.keys
+                    expressions += [a.argument for a in block.grouping.aggregates if a.argument is not None]
+                for expression in expressions:
+                    used |= expression.variables
+                for atom in block.atoms:
+                    for computed in atom.computed:
+                        used |= computed.expression.variables
+                terms = [t for a in block.atoms for t in a.all_terms]
+                for atom in block.atoms:
+                    table = schema.table(atom.relation)
+                    if table is None:
+                        continue
+                    columns = found.setdefault(table.name, set())
+                    for column, term in zip(table.columns, atom.terms, strict=True):
+                        if not isinstance(term, Var) or term in used or term in block.not_null or terms.count(term) > 1:
+                            columns.add(column.name)
+    return found
+
+
+def _narrowed(table: Table, columns: set[str]) -> Table:
+    """The table with the columns that are read, its key, and at least one."""
+    key = {c.lower() for c in table.primary_key}
+    kept = [c for c in table.columns if c.name in columns or c.name.lower() in key] or [table.columns[0]]
+    names = {c.name.lower() for c in kept}
+    domains = tuple(d for d in table.small_domains if d.column.lower() in names)
+    return Table(table.name, tuple(kept), table.primary_key, (), domains)
