@@ -61,12 +61,19 @@ class PlainBlock:
 
     def process(self, changes: Changes, journal: Journal) -> WordRows:
         """Take in updates and give what changed."""
-        self.core.apply(changes, journal)
-        if not self.core.awake:
-            return WordRows.empty(self.width)
-        columns, measures, update = self.core.take(changes)
-        delta = self.projection.passed(WordRows(columns, measures[0], update))
+        delta = WordRows.concat(self._deltas(changes, journal), self.width)
         return delta if self.fold is None else flips(self.fold, delta, journal)
+
+    def pieces(self, changes: Changes, journal: Journal) -> Iterator[WordRows]:
+        """The same, piece by piece, where nothing has to be added up first."""
+        if self.fold is None:
+            yield from self._deltas(changes, journal)
+        else:
+            yield self.process(changes, journal)
+
+    def _deltas(self, changes: Changes, journal: Journal) -> Iterator[WordRows]:
+        for columns, measures, update in self.core.stream(changes, journal):
+            yield self.projection.passed(WordRows(columns, measures[0], update))
 
     def rows(self) -> Iterator[WordRows]:
         """The whole result."""

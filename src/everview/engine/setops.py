@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -48,6 +48,20 @@ class Source(Protocol):
         """The whole result."""
 
 
+@runtime_checkable
+class Streaming(Protocol):
+    """A source that can give what changed piece by piece."""
+
+    def pieces(self, changes: Changes, journal: Journal) -> Iterator[WordRows]:
+        """Take in updates and give what changed, in pieces of bounded size where nothing has to be added up first."""
+
+
+def pieces_of(source: Source, changes: Changes, journal: Journal) -> Iterator[WordRows]:
+    """Have a source take in updates; gives what changed, none of the pieces empty."""
+    found = source.pieces(changes, journal) if isinstance(source, Streaming) else [source.process(changes, journal)]
+    return (piece for piece in found if len(piece))
+
+
 class Concatenation:
     """UNION ALL: the rows of all sides."""
 
@@ -82,7 +96,12 @@ class Concatenation:
 
     def process(self, changes: Changes, journal: Journal) -> WordRows:
         """What changed on any side."""
-        return WordRows.concat([s.process(changes, journal) for s in self.sides], self.width)
+        return WordRows.concat(self.pieces(changes, journal), self.width)
+
+    def pieces(self, changes: Changes, journal: Journal) -> Iterator[WordRows]:
+        """One side after the other."""
+        for side in self.sides:
+            yield from pieces_of(side, changes, journal)
 
     def rows(self) -> Iterator[WordRows]:
         """One side after the other."""
