@@ -155,13 +155,14 @@ class _Versions:
     """The version's number, row by row: one column, which the batches of a version share."""
 
     def __init__(self) -> None:
-        self._version = -1
-        self._column = repeated(0, 0)
+        self._kept = -1, repeated(0, 0)
 
     def __call__(self, version: int, length: int) -> pa.Array:
-        if version != self._version or length > len(self._column):
-            self._version, self._column = version, repeated(version, length + length // 4)
-        return self._column.slice(0, length)
+        kept, column = self._kept
+        if kept != version or length > len(column):
+            column = repeated(version, length + length // 4)
+            self._kept = version, column
+        return column.slice(0, length)
 
 
 _versions = _Versions()

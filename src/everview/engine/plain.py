@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,6 +17,9 @@ from everview.plan.core_plan import CorePlan
 from everview.query.terms import Const, Expression, Var
 from everview.query.types import DataType
 from everview.query.view import Block, Output
+
+
+Maker = Callable[[WordRows, Sequence[pa.Array]], pa.Array]
 
 
 class PlainBlock:
@@ -106,6 +109,7 @@ class Projection:
         self.residual = Condition(core.plan.residual) if core.plan.residual else None
         computed = [e for e in self.outputs if e.term is None]
         self.evaluator = Evaluator(computed) if computed else None
+        self._makers = [self._maker(e, computed) for e in self.outputs]
 
     @property
     def computes(self) -> bool:
@@ -120,12 +124,10 @@ class Projection:
 
     def __call__(self, rows: WordRows) -> WordRows:
         """The output columns of rows that pass."""
-        computed: dict[Expression, pa.Array] = {}
+        computed: list[pa.Array] = []
         if self.evaluator is not None:
-            arrays = self.evaluator(self._values(rows, self.evaluator.variables), len(rows))
-            wanted = [e for e in self.outputs if e.term is None]
-            computed = dict(zip(wanted, arrays, strict=True))
-        return rows.with_columns([self._column(e, rows, computed) for e in self.outputs])
+            computed = self.evaluator(self._values(rows, self.evaluator.variables), len(rows))
+        return rows.with_columns([make(rows, computed) for make in self._makers])
 
     def passed(self, rows: WordRows) -> WordRows:
         """The output columns of those rows that pass."""
@@ -136,19 +138,21 @@ class Projection:
         places = self.core.crown.outputs
         return {v: from_words(rows.columns[places.index(v)], self.core.types[v], self.dictionary) for v in variables}
 
-    def _column(self, expression: Expression, rows: WordRows, computed: Mapping[Expression, pa.Array]) -> pa.Array:
-        term = expression.term
+    def _maker(self, expression: Expression, computed: Sequence[Expression]) -> Maker:
+        """How an output column is made from the core's words and the computed columns."""
+        term, want, dictionary = expression.term, expression.type, self.dictionary
         if isinstance(term, Var):
-            words = rows.columns[self.core.crown.outputs.index(term)]
-            return _in_type(words, self.core.types[term], expression.type, self.dictionary)
+            place, have = self.core.crown.outputs.index(term), self.core.types[term]
+            if have == want or want.is_open or (have.is_integer and want.is_integer):
+                return lambda rows, _: rows.columns[place]
+            return lambda rows, _: _in_type(rows.columns[place], have, want, dictionary)
         if isinstance(term, Const):
-            array = pa.repeat(pa.scalar(term.value).cast(arrow_type(expression.type)), len(rows))
-            return to_words(array, expression.type, self.dictionary)
-        return to_words(computed[expression], expression.type, self.dictionary)
+            scalar = pa.scalar(term.value).cast(arrow_type(want))
+            return lambda rows, _: to_words(pa.repeat(scalar, len(rows)), want, dictionary)
+        position = computed.index(expression)
+        return lambda _, arrays: to_words(arrays[position], want, dictionary)
 
 
 def _in_type(words: pa.Array, have: DataType, want: DataType, dictionary: Dictionary) -> pa.Array:
     """Words of one type as words of another, where a set operation widens a column."""
-    if have == want or want.is_open or (have.is_integer and want.is_integer):
-        return words
     return to_words(from_words(words, have, dictionary).cast(arrow_type(want)), want, dictionary)

@@ -62,7 +62,8 @@ def data_type(arrow: pa.DataType) -> DataType:
 
 def is_wide(type_: DataType) -> bool:
     """Whether words of this type are ids of the dictionary, and so have to be retained and released."""
-    return type_.kind in (Kind.STRING, Kind.BINARY) or (type_.kind is Kind.DECIMAL and type_.precision > NARROW_DIGITS)
+    kind = type_.kind
+    return kind is Kind.STRING or kind is Kind.BINARY or (kind is Kind.DECIMAL and type_.precision > NARROW_DIGITS)
 
 
 def to_words(array: pa.Array, type_: DataType, dictionary: Dictionary) -> pa.Array:
@@ -102,23 +103,22 @@ def from_words(words: pa.Array, type_: DataType, dictionary: Dictionary, *, null
     Shares the words' memory where they are the values and none is NULL, which is not looked for if ``nullable`` is
     false.
     """
-    arrow = arrow_type(type_)
     if is_wide(type_):
-        return dictionary.decode(words, arrow)
+        return dictionary.decode(words, arrow_type(type_))
     if type_.kind is Kind.NULL:
         return pa.nulls(len(words))
     if nullable and pc.min(words).as_py() == NULL:  # It is the least of all words.
         words = pc.if_else(pc.equal(words, _NULL_WORD), _ABSENT, words)
     match type_.kind:
-        case Kind.FLOAT | Kind.DOUBLE:
-            return words.view(pa.float64()).cast(arrow)
-        case Kind.DECIMAL:
-            return words.view(pa.decimal64(type_.precision, type_.scale)).cast(arrow)
-        case Kind.DATE:
-            return words.cast(pa.int32()).view(arrow)
-        case Kind.TIMESTAMP | Kind.TIMESTAMP_NTZ:
-            return words.view(arrow)
         case Kind.BIGINT:
             return words
+        case Kind.FLOAT | Kind.DOUBLE:
+            return words.view(pa.float64()).cast(arrow_type(type_))
+        case Kind.DECIMAL:
+            return words.view(pa.decimal64(type_.precision, type_.scale)).cast(arrow_type(type_))
+        case Kind.DATE:
+            return words.cast(pa.int32()).view(arrow_type(type_))
+        case Kind.TIMESTAMP | Kind.TIMESTAMP_NTZ:
+            return words.view(arrow_type(type_))
         case _:
-            return words.cast(arrow)
+            return words.cast(arrow_type(type_))
