@@ -194,8 +194,8 @@ class _OccurrenceRuntime:
                 tests.append(pc.equal(changes.words(i), self._constant(term, self.types[i])))
             elif self.places[term] != i:
                 tests.append(pc.equal(changes.words(i), words[term]))
-        for v in self.places:
-            if v in self.core.plan.query.not_null:
+        for v, i in self.places.items():
+            if i not in changes.no_nulls and v in self.core.plan.query.not_null:
                 tests.append(pc.not_equal(words[v], _NULL))
         result = None
         for test in tests:

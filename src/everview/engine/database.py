@@ -117,10 +117,10 @@ class Database:
     def _relations(self) -> dict[str, tuple[DataType, ...]]:
         return {n: t.types for n, t in self._tables.items()} | {n: v.types for n, v in self._views.items()}
 
-    def _changes(self, name: str, rows: WordRows, start: int | None = None) -> Changes:
+    def _changes(self, name: str, rows: WordRows) -> Changes:
         is_base = name in self._tables
         types = self._tables[name].types if is_base else self._views[name].types
-        return Changes(name, types, rows, self._dictionary, is_base, start=start)
+        return Changes(name, types, rows, self._dictionary, is_base)
 
     @property
     def tables(self) -> tuple[str, ...]:
@@ -281,8 +281,11 @@ class Database:
 
     def _encoded(self, name: str, data: pa.Table, weight: pa.Array, position: int) -> Changes:
         types = self._tables[name].types
-        words = tuple(to_words(_array(data.column(i)), t, self._dictionary) for i, t in enumerate(types))
-        return self._changes(name, WordRows(words, weight, counted(position, len(weight))), position)
+        arrays = [_array(column) for column in data.columns]
+        words = tuple(to_words(a, t, self._dictionary) for a, t in zip(arrays, types, strict=True))
+        rows = WordRows(words, weight, counted(position, len(weight)))
+        no_nulls = frozenset(i for i, a in enumerate(arrays) if not a.null_count)
+        return Changes(name, types, rows, self._dictionary, start=position, no_nulls=no_nulls)
 
     def _sliced(self, changes: Changes) -> Iterator[Changes]:
         """In large pieces; one by one where a feed wants single updates' deltas and only that gives them."""
@@ -326,12 +329,10 @@ class Database:
                 told = parts
                 if not (per_update and self._is_positional(name)):
                     told = [runtime.netted(parts, per_update=per_update)]
-                batches = list(
-                    feed_batches(
-                        told, runtime.view.columns, runtime.group_columns, self.version, per_update, self._dictionary
-                    )
-                )
-                yield from ((feed, b) for feed in feeds if feed.per_update is per_update for b in batches)
+                mine = [feed for feed in feeds if feed.per_update is per_update]
+                keys, outputs = runtime.group_columns, runtime.view.columns
+                for batch in feed_batches(told, outputs, keys, self.version, mine[0].schema, self._dictionary):
+                    yield from ((feed, batch) for feed in mine)
 
     def _tell(self, deltas: dict[str, list[WordRows]]) -> None:
         """Hand every feed its part; a subscriber that fails keeps nothing from the others, and is heard at the end.
@@ -430,5 +431,7 @@ def _complain(error: BaseException) -> None:
 
 
 def _array(column: pa.ChunkedArray) -> pa.Array:
+    if column.num_chunks == 1:
+        return column.chunk(0)
     combined = column.combine_chunks()
     return pa.concat_arrays(combined.chunks) if isinstance(combined, pa.ChunkedArray) else combined

@@ -22,6 +22,8 @@ INSERT, DELETE, BEFORE, AFTER = "insert", "delete", "update_preimage", "update_p
 Callback = Callable[[pa.RecordBatch], None]
 MOST_IN_BATCH = 1 << 19
 """No record batch has more rows; most have far fewer."""
+TOLD = {"_change_type": pa.string(), "_commit_version": pa.int64(), "_count": pa.int64()}
+"""What every feed says of a row."""
 _NAME_LENGTH = pa.scalar(len(INSERT), pa.int32())
 
 
@@ -93,11 +95,8 @@ class ChangeFeed:
 def feed_schema(outputs: Sequence[Output], per_update: bool) -> pa.Schema:
     """The view's columns and those that say what happened to a row, by Delta's and Spark's names."""
     fields = [pa.field(o.name, arrow_type(o.type)) for o in outputs]
-    fields.append(pa.field("_change_type", pa.string(), nullable=False))
-    fields.append(pa.field("_commit_version", pa.int64(), nullable=False))
-    fields.append(pa.field("_count", pa.int64(), nullable=False))
-    if per_update:
-        fields.append(pa.field("_update", pa.int64(), nullable=False))
+    told = {**TOLD, "_update": pa.int64()} if per_update else TOLD
+    fields += [pa.field(name, type_, nullable=False) for name, type_ in told.items()]
     return pa.schema(fields)
 
 
@@ -106,11 +105,11 @@ def feed_batches(
     outputs: Sequence[Output],
     keys: Sequence[int] | None,
     version: int,
-    per_update: bool,
+    schema: pa.Schema,
     dictionary: Dictionary,
 ) -> Iterator[pa.RecordBatch]:
     """Changed rows as batches of a feed; ``keys`` are a grouped view's columns by which old and new rows are paired."""
-    schema = feed_schema(outputs, per_update)
+    per_update = len(schema) > len(outputs) + len(TOLD)
     for rows in _in_batches(parts, len(outputs)):
         kinds, counts = _kinds_and_counts(rows.weight)
         ordered = rows

@@ -16,7 +16,7 @@ from everview.query.types import DataType
 ZERO = pa.scalar(0, pa.int64())
 """For comparisons: Arrow is slow to find the type of a plain 0."""
 
-SLICE = 65_536
+SLICE = 131_072
 """Deltas are taken from the kernel, and handed to feeds, in pieces of about so many rows: more would leave the cache."""
 
 _NOTHING = pa.array([], pa.int64())
@@ -79,6 +79,8 @@ class Changes:
     """Where these updates begin among those that the user has given."""
     start: int | None = None
     """The first update's number, if they are numbered one after the other."""
+    no_nulls: frozenset[int] = frozenset()
+    """Columns in which there is no NULL, as far as that is known."""
     _values: dict[int, pa.Array] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -91,14 +93,19 @@ class Changes:
     def values(self, column: int) -> pa.Array:
         """A column as values."""
         if column not in self._values:
-            self._values[column] = from_words(self.words(column), self.types[column], self.dictionary)
+            nullable = column not in self.no_nulls
+            values = from_words(self.words(column), self.types[column], self.dictionary, nullable=nullable)
+            self._values[column] = values
         return self._values[column]
 
     def slice(self, first: int, length: int = 1) -> Changes:
         """Some updates alone."""
         part = self.rows.slice(first, length)
         start = None if self.start is None else self.start + first
-        return Changes(self.relation, self.types, part, self.dictionary, self.is_base, self.first + first, start)
+        first += self.first
+        return Changes(
+            self.relation, self.types, part, self.dictionary, self.is_base, first, start, no_nulls=self.no_nulls
+        )
 
 
 class Journal:

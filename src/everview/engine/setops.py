@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -48,17 +48,9 @@ class Source(Protocol):
         """The whole result."""
 
 
-@runtime_checkable
-class Streaming(Protocol):
-    """A source that can give what changed piece by piece."""
-
-    def pieces(self, changes: Changes, journal: Journal) -> Iterator[WordRows]:
-        """Take in updates and give what changed, in pieces of bounded size where nothing has to be added up first."""
-
-
 def pieces_of(source: Source, changes: Changes, journal: Journal) -> Iterator[WordRows]:
-    """Have a source take in updates; gives what changed, none of the pieces empty."""
-    found = source.pieces(changes, journal) if isinstance(source, Streaming) else [source.process(changes, journal)]
+    """Have a source take in updates; gives what changed, in bounded pieces if it can, and none of them empty."""
+    found = source.pieces(changes, journal) if hasattr(source, "pieces") else [source.process(changes, journal)]
     return (piece for piece in found if len(piece))
 
 
