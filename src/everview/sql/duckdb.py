@@ -30,13 +30,14 @@ def read_expression(expression: Expression, names: dict[Var, str]) -> exp.Expr:
     """
     text = "".join(names[p] if isinstance(p, Var) else str(p) for p in expression.parts)
     tree = sqlglot.parse_one(text, read=SparkWithFunctions)
-
-    def strict(node: exp.Expr) -> exp.Expr:
-        if isinstance(node, exp.TryCast) and not node.args.get("safe"):
-            return exp.Cast(this=node.this, to=node.args["to"])
-        return node
-
-    return tree.transform(strict, copy=False)
+    for node in list(tree.find_all(exp.TryCast)):
+        if not node.args.get("safe"):
+            strict = exp.Cast(this=node.this, to=node.args["to"])
+            if node is tree:
+                tree = strict
+            else:
+                node.replace(strict)
+    return tree
 
 
 def duckdb_expression(expression: Expression, names: dict[Var, str]) -> str:

@@ -18,7 +18,7 @@ from everview.query.types import BOOLEAN, DataType, Kind, as_decimal, common_typ
 from everview.sql.datatypes import arithmetic
 from everview.sql.dialect import EverviewSpark
 from everview.sql.duckdb import read_expression
-from everview.sql.literals import constant, literal_type
+from everview.sql.literals import constant, fit, literal_type
 
 _ARITHMETIC: Final[dict[type[exp.Expr], str]] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Mod: "%"}
 _COMPARISONS: Final[dict[type[exp.Expr], str]] = {
@@ -178,5 +178,8 @@ def _cast(inner: Formula, target: DataType) -> Formula:
     elif not (inner.type.is_integer and target.is_integer):
         raise _NotSimple
     if isinstance(inner, Leaf) and isinstance(inner.term, Const):
-        return Leaf(inner.term, target)
+        fitted = fit(inner.term.value, target)
+        if fitted is None:
+            raise _NotSimple
+        return Leaf(fitted, target)
     return Operation("cast", (inner,), target)
