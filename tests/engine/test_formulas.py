@@ -166,7 +166,16 @@ def test_arrow_gives_what_duckdb_gives(seed: int) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["upper({s}) = 'A'", "{i} / 2", "{b} % {i}", "{b} % 0", "{i} <=> 1", "{p} = {q}", "CAST({s} AS INT)", "{i} IN (1, NULL)"],
+    [
+        "upper({s}) = 'A'",
+        "{i} / 2",
+        "{b} % {i}",
+        "{b} % 0",
+        "{i} <=> 1",
+        "{p} = {q}",
+        "CAST({s} AS INT)",
+        "{i} IN (1, NULL)",
+    ],
 )
 def test_the_rest_is_left_to_duckdb(text: str) -> None:
     """Whatever has another meaning in Arrow, or is not known to have the same."""

@@ -99,6 +99,21 @@ class CoreRuntime:
         update = columns[-1] if changes.start is not None else changes.rows.update.take(columns[-1])
         return tuple(columns[: self.width]), tuple(columns[self.width : -1]), update
 
+    def holds(self, words: Mapping[Var, int]) -> bool:
+        """Whether the result has a row with these words, one for each output variable: a lookup in each table.
+
+        A row of the result is a row of each table that listing it walks through, and these are found by their words.
+        """
+        program = self.crown.program
+        (cursor,) = program.cursors
+        keys = {t.name: t.key for t in program.tables}
+        by_name = {v.name: word for v, word in words.items()}
+        for step in cursor.steps:
+            found = self.machine.find(step.table, [by_name[name] for name in keys[step.table]])
+            if found is None or found[1] < step.level:
+                return False
+        return True
+
     def scan(self) -> Iterator[tuple[tuple[pa.Array, ...], tuple[pa.Array, ...]]]:
         """The whole result, chunk by chunk: output words and measures."""
         cursor = self.machine.open("result")

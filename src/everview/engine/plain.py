@@ -11,13 +11,12 @@ from everview.engine.core import CoreRuntime
 from everview.engine.dictionary import Dictionary
 from everview.engine.expressions import Condition, Evaluator
 from everview.engine.fold import Fold
-from everview.engine.rows import ZERO, Changes, Journal, WordRows, zeros
+from everview.engine.rows import ZERO, Changes, Journal, WordRows, ones, repeated, zeros
 from everview.engine.words import arrow_type, from_words, to_words
 from everview.plan.core_plan import CorePlan
 from everview.query.terms import Const, Expression, Var
 from everview.query.types import DataType
 from everview.query.view import Block, Output
-
 
 Maker = Callable[[WordRows, Sequence[pa.Array]], pa.Array]
 
@@ -78,6 +77,13 @@ class PlainBlock:
         for columns, measures, update in self.core.stream(changes, journal):
             yield self.projection.passed(WordRows(columns, measures[0], update))
 
+    def holds(self, words: Sequence[int]) -> bool | None:
+        """Whether a row is in the result, without listing it; None if its columns do not say which row it is."""
+        if self.fold is not None:
+            measures = self.fold.measures_of(words)
+            return measures is not None and measures[0] > 0
+        return self.projection.holds(words)
+
     def rows(self) -> Iterator[WordRows]:
         """The whole result."""
         if self.fold is not None:
@@ -134,6 +140,23 @@ class Projection:
         mask = self.passing(rows)
         return self(rows if mask is None else rows.filter(mask))
 
+    def holds(self, words: Sequence[int]) -> bool | None:
+        """Whether the core has the row that becomes this output; None if outputs are computed or do not say which."""
+        found: dict[Var, int] = {}
+        for expression, word in zip(self.outputs, words, strict=True):
+            term = expression.term
+            if not isinstance(term, Var) or not _same_words(self.core.types[term], expression.type):
+                return None
+            if found.setdefault(term, word) != word:
+                return False
+        if found.keys() != set(self.core.crown.outputs):
+            return None
+        if not self.core.holds(found):
+            return False
+        columns = tuple(repeated(found[v], 1) for v in self.core.crown.outputs)
+        mask = self.passing(WordRows(columns, ones(1), zeros(1)))
+        return mask is None or bool(mask[0].as_py())
+
     def _values(self, rows: WordRows, variables: Sequence[Var]) -> dict[Var, pa.Array]:
         places = self.core.crown.outputs
         return {v: from_words(rows.columns[places.index(v)], self.core.types[v], self.dictionary) for v in variables}
@@ -143,7 +166,7 @@ class Projection:
         term, want, dictionary = expression.term, expression.type, self.dictionary
         if isinstance(term, Var):
             place, have = self.core.crown.outputs.index(term), self.core.types[term]
-            if have == want or want.is_open or (have.is_integer and want.is_integer):
+            if _same_words(have, want):
                 return lambda rows, _: rows.columns[place]
             return lambda rows, _: _in_type(rows.columns[place], have, want, dictionary)
         if isinstance(term, Const):
@@ -151,6 +174,11 @@ class Projection:
             return lambda rows, _: to_words(pa.repeat(scalar, len(rows)), want, dictionary)
         position = computed.index(expression)
         return lambda _, arrays: to_words(arrays[position], want, dictionary)
+
+
+def _same_words(have: DataType, want: DataType) -> bool:
+    """True if a value has the same word in both types."""
+    return have == want or want.is_open or (have.is_integer and want.is_integer)
 
 
 def _in_type(words: pa.Array, have: DataType, want: DataType, dictionary: Dictionary) -> pa.Array:

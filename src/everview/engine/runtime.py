@@ -10,6 +10,7 @@ from everview.engine.core import CoreRuntime
 from everview.engine.dictionary import Dictionary
 from everview.engine.fold import Fold
 from everview.engine.part import build_part
+from everview.engine.plain import PlainBlock
 from everview.engine.rows import ZERO, Changes, Journal, WordRows, zeros
 from everview.engine.setops import Source, pieces_of
 from everview.plan.view_plan import ViewPlan
@@ -111,6 +112,11 @@ class ViewRuntime:
         fold.clear()
         update, columns = (columns[0], columns[1:]) if per_update else (zeros(len(weight)), columns)
         return WordRows(columns, weight, update).filter(pc.not_equal(weight, ZERO))
+
+    def holds(self, words: list[int]) -> bool | None:
+        """Whether a row is in the result, where that can be looked up; None where rows have to be listed."""
+        result = self.result
+        return result.holds(words) if isinstance(result, PlainBlock) else None
 
     def rows(self) -> Iterator[WordRows]:
         """The whole result, chunk by chunk; a row may come in several pieces."""
