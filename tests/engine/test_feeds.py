@@ -146,7 +146,7 @@ def test_membership(view: str, lookup: bool | None) -> None:
     db.insert("s", [(k, b) for k in (None, 1, 3) for b in values])
     listed = set(db.view("v"))
     width = len(db.view("v").schema)
-    candidates = [(a, k, b)[: width - 1] + (b,) for a in (None, 1, 2, 3) for k in (None, 1, 2) for b in values]
+    candidates = [(*(a, k)[: width - 1], b) for a in (None, 1, 2, 3) for k in (None, 1, 2) for b in values]
     for row in candidates:
         assert (row in db.view("v")) == (row in listed), row
     if lookup is not None:

@@ -17,7 +17,7 @@ ZERO = pa.scalar(0, pa.int64())
 """For comparisons: Arrow is slow to find the type of a plain 0."""
 
 SLICE = 131_072
-"""Deltas are taken from the kernel, and handed to feeds, in pieces of about so many rows: more would leave the cache."""
+"""Deltas are taken from the kernel, and handed to feeds, in pieces of about so many rows."""
 
 _NOTHING = pa.array([], pa.int64())
 

@@ -47,7 +47,7 @@ def duckdb_expression(expression: Expression, names: dict[Var, str]) -> str:
 
 def _typed(node: exp.Expr) -> exp.Expr:
     """An integer in arithmetic has a type of its own in Spark; in DuckDB it takes that of the other side."""
-    if isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit():
-        if isinstance(node.parent, _ARITHMETIC) and (type_ := integer_literal(node.name)).is_integer:
-            return exp.cast(node.copy(), str(type_))
-    return node
+    if not isinstance(node, exp.Literal) or not isinstance(node.parent, _ARITHMETIC) or not node.name.isdigit():
+        return node
+    type_ = integer_literal(node.name)
+    return exp.cast(node.copy(), str(type_)) if type_.is_integer and not node.is_string else node
