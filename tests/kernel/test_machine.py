@@ -735,3 +735,14 @@ def test_threads_take_turns() -> None:
     for thread in threads:
         thread.join()
     assert sum(values[0] for _, values, _ in machine.dump("pairs")) == 12 * 20_000
+
+
+def test_find_gives_what_dump_gives() -> None:
+    """Values and level by key; None where there is no such row, an error where the key is no key."""
+    machine = Machine(bag(SetLevel(R, "pairs", 1)))
+    machine.apply("change", columns((1, 2, 3), (4, 5, 6), (1, 7, -1)))
+    for key, values, level in machine.dump("pairs"):
+        assert machine.find("pairs", key) == (list(values), level)
+    assert machine.find("pairs", (2, 1)) is None
+    with pytest.raises(ValueError, match="2 words"):
+        machine.find("pairs", (1,))

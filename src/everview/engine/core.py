@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from everview.engine.dictionary import NULL, Dictionary
 from everview.engine.expressions import Condition, Evaluator
-from everview.engine.rows import ZERO, Changes, Journal, negated, words_array, zeros
+from everview.engine.rows import SLICE, ZERO, Changes, Journal, negated, ones, words_array, zeros
 from everview.engine.words import arrow_type, is_wide, to_words
 from everview.errors import DataError, MemoryLimitError
 from everview.kernel.machine import Machine, UpdateFault
@@ -22,7 +22,11 @@ from everview.query.types import DataType
 from everview.strategies.crown import Entry, Occurrence, compile_crown
 
 CHUNK = 65_536
+DELTA = "delta"
 _NULL = pa.scalar(NULL, pa.int64())
+
+
+Delta = tuple[tuple[pa.Array, ...], tuple[pa.Array, ...], pa.Array]
 
 
 @dataclass(frozen=True)
@@ -78,13 +82,37 @@ class CoreRuntime:
         """Take in a relation's updates."""
         entry = self._entries.get(changes.relation)
         if entry is not None and len(changes):
-            entry.apply(changes, journal)
+            for _ in entry.run(changes, journal, None):
+                pass
 
-    def take(self, changes: Changes) -> tuple[tuple[pa.Array, ...], tuple[pa.Array, ...], pa.Array]:
-        """What these changes, just applied, have changed: output words, measures' changes, positions of the updates."""
-        columns = [words_array(c) for c in self.machine.take("delta")]
-        update = changes.rows.update.take(columns[-1])
+    def stream(self, changes: Changes, journal: Journal) -> Iterator[Delta]:
+        """Take in a relation's updates, and give what they have changed, piece by piece, as ``take`` does."""
+        entry = self._entries.get(changes.relation)
+        if entry is not None and len(changes):
+            for _ in entry.run(changes, journal, SLICE):
+                if self.machine.pending(DELTA):
+                    yield self.take(changes)
+
+    def take(self, changes: Changes) -> Delta:
+        """What these changes, just applied, have changed: output words, measures' changes, the updates' numbers."""
+        columns = [words_array(c) for c in self.machine.take(DELTA)]
+        update = columns[-1] if changes.start is not None else changes.rows.update.take(columns[-1])
         return tuple(columns[: self.width]), tuple(columns[self.width : -1]), update
+
+    def holds(self, words: Mapping[Var, int]) -> bool:
+        """Whether the result has a row with these words, one for each output variable: a lookup in each table.
+
+        A row of the result is a row of each table that listing it walks through, and these are found by their words.
+        """
+        program = self.crown.program
+        (cursor,) = program.cursors
+        keys = {t.name: t.key for t in program.tables}
+        by_name = {v.name: word for v, word in words.items()}
+        for step in cursor.steps:
+            found = self.machine.find(step.table, [by_name[name] for name in keys[step.table]])
+            if found is None or found[1] < step.level:
+                return False
+        return True
 
     def scan(self) -> Iterator[tuple[tuple[pa.Array, ...], tuple[pa.Array, ...]]]:
         """The whole result, chunk by chunk: output words and measures."""
@@ -106,7 +134,8 @@ class _EntryRuntime:
         self.entry = entry
         self.occurrences = [_OccurrenceRuntime(core, o, types, measures) for o in entry.occurrences]
 
-    def apply(self, changes: Changes, journal: Journal) -> None:
+    def run(self, changes: Changes, journal: Journal, most_pending: int | None) -> Iterator[None]:
+        """Take in updates; stops to have deltas taken whenever so many rows are pending, and at the end."""
         if not changes.is_base:
             for i, type_ in enumerate(changes.types):
                 if is_wide(type_):
@@ -120,14 +149,19 @@ class _EntryRuntime:
         signed.append(len(columns) - 1)
         procedure = self.entry.loud if self.core.awake else self.entry.quiet
         machine = self.core.machine
-        done = len(changes)
-        try:
-            machine.apply(procedure, columns)
-        except UpdateFault as fault:
-            done = fault.update
-            raise explained(fault, changes) from fault
-        finally:
-            journal.add(lambda: take_back(machine, procedure, columns, signed, done))
+        done = 0
+        journal.add(lambda: take_back(machine, procedure, columns, signed, done))
+        while done < len(changes):
+            part = [c.slice(done) for c in columns] if done else columns
+            try:
+                done += machine.apply(
+                    procedure, part, first_update=(changes.start or 0) + done, most_pending=most_pending
+                )
+            except UpdateFault as fault:
+                at = fault.after(done)
+                done = at.update
+                raise explained(at, changes) from fault
+            yield
 
 
 class _OccurrenceRuntime:
@@ -159,7 +193,7 @@ class _OccurrenceRuntime:
         if self.conditions is not None:
             held = self.conditions(values, len(changes))
             fits = held if fits is None else pc.and_(fits, held)
-        flag = pa.repeat(pa.scalar(1, pa.int64()), len(changes)) if fits is None else fits.cast(pa.int64())
+        flag = ones(len(changes)) if fits is None else fits.cast(pa.int64())
         found = [words[v] for v in self.occurrence.variables]
         found.append(flag)
         if self.summed is not None:
@@ -175,8 +209,8 @@ class _OccurrenceRuntime:
                 tests.append(pc.equal(changes.words(i), self._constant(term, self.types[i])))
             elif self.places[term] != i:
                 tests.append(pc.equal(changes.words(i), words[term]))
-        for v in self.places:
-            if v in self.core.plan.query.not_null:
+        for v, i in self.places.items():
+            if i not in changes.no_nulls and v in self.core.plan.query.not_null:
                 tests.append(pc.not_equal(words[v], _NULL))
         result = None
         for test in tests:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from os import PathLike
@@ -11,10 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from everview.engine.dictionary import Dictionary
-from everview.engine.feed import Callback, ChangeFeed, feed_batch, feed_schema
+from everview.engine.feed import Callback, ChangeFeed, feed_batches, feed_schema
 from everview.engine.ingest import read_changes, read_rows
 from everview.engine.progress import Progress
-from everview.engine.rows import Changes, Journal, WordRows
+from everview.engine.rows import Changes, Journal, WordRows, counted, ones, repeated
 from everview.engine.runtime import ViewRuntime
 from everview.engine.table import BaseTable
 from everview.engine.view import View
@@ -41,6 +42,8 @@ class Database:
         self._views: dict[str, ViewRuntime] = {}
         self._definitions: list[tuple[str, str]] = []  # language (sql or rules) and text
         self._feeds: dict[str, list[ChangeFeed]] = {}
+        self._untold: deque[tuple[ChangeFeed, pa.RecordBatch]] = deque()
+        self._telling = False
         self.memory_limit = memory_limit
         self.version = 0
 
@@ -115,7 +118,9 @@ class Database:
         return {n: t.types for n, t in self._tables.items()} | {n: v.types for n, v in self._views.items()}
 
     def _changes(self, name: str, rows: WordRows) -> Changes:
-        return Changes(name, self._relations()[name], rows, self._dictionary, name in self._tables)
+        is_base = name in self._tables
+        types = self._tables[name].types if is_base else self._views[name].types
+        return Changes(name, types, rows, self._dictionary, is_base)
 
     @property
     def tables(self) -> tuple[str, ...]:
@@ -174,12 +179,12 @@ class Database:
     def _inserted(self, table: str, rows: Any) -> Operation:
         schema = self._table(table).schema
         data = read_rows(schema, rows, what="insert")
-        return schema.name, data, pa.repeat(pa.scalar(1, pa.int64()), data.num_rows)
+        return schema.name, data, ones(data.num_rows)
 
     def _deleted(self, table: str, rows: Any) -> Operation:
         schema = self._table(table).schema
         data = read_rows(schema, rows, what="delete")
-        return schema.name, data, pa.repeat(pa.scalar(-1, pa.int64()), data.num_rows)
+        return schema.name, data, repeated(-1, data.num_rows)
 
     def _applied(self, table: str, changes: Any) -> Operation:
         schema = self._table(table).schema
@@ -199,10 +204,9 @@ class Database:
         old = base.with_keys(list(last))
         changes = self._changes(base.schema.name, old)
         gone = pa.table([changes.values(i) for i in range(len(base.types))], schema=data.schema)
-        one = pa.scalar(1, pa.int64())
         return [
-            (base.schema.name, gone, pa.repeat(pa.scalar(-1, pa.int64()), gone.num_rows)),
-            (base.schema.name, data, pa.repeat(one, data.num_rows)),
+            (base.schema.name, gone, repeated(-1, gone.num_rows)),
+            (base.schema.name, data, ones(data.num_rows)),
         ]
 
     def _commit(self, operations: list[Operation]) -> None:
@@ -252,7 +256,7 @@ class Database:
         for runtime in self._views.values():
             vars(runtime).update(vars(self._filled(runtime.view)))
         for name, runtime in self._views.items():
-            if self._feeds[name] or any(name in v.reads for v in self._views.values()):
+            if self._feeds[name] or self._is_read(name):
                 runtime.listen(True)
 
     def _limit(self) -> list[Any]:
@@ -277,9 +281,11 @@ class Database:
 
     def _encoded(self, name: str, data: pa.Table, weight: pa.Array, position: int) -> Changes:
         types = self._tables[name].types
-        words = tuple(to_words(_array(data.column(i)), t, self._dictionary) for i, t in enumerate(types))
-        update = pa.array(range(position, position + len(weight)), pa.int64())
-        return self._changes(name, WordRows(words, weight, update))
+        arrays = [_array(column) for column in data.columns]
+        words = tuple(to_words(a, t, self._dictionary) for a, t in zip(arrays, types, strict=True))
+        rows = WordRows(words, weight, counted(position, len(weight)))
+        no_nulls = frozenset(i for i, a in enumerate(arrays) if not a.null_count)
+        return Changes(name, types, rows, self._dictionary, start=position, no_nulls=no_nulls)
 
     def _sliced(self, changes: Changes) -> Iterator[Changes]:
         """In large pieces; one by one where a feed wants single updates' deltas and only that gives them."""
@@ -301,36 +307,52 @@ class Database:
     def _propagate(self, changes: Changes, deltas: dict[str, list[WordRows]], journal: Journal) -> None:
         waiting = {changes.relation: changes}
         for name, runtime in self._views.items():
-            found = [runtime.process(waiting[r], journal) for r in sorted(runtime.reads & waiting.keys())]
-            if found:
-                delta = WordRows.concat(found, len(runtime.types))
-                deltas[name].append(delta)
-                if len(delta):
-                    waiting[name] = self._changes(name, delta)
+            delta: list[WordRows] = []
+            for relation in sorted(runtime.reads & waiting.keys()):
+                delta += runtime.process(waiting[relation], journal)
+            deltas[name] += delta
+            if delta and self._is_read(name):
+                waiting[name] = self._changes(name, WordRows.concat(delta, len(runtime.types)))
 
-    def _tell(self, deltas: dict[str, list[WordRows]]) -> None:
-        """Hand every feed its part; a subscriber that fails keeps nothing from the others, and is heard at the end."""
-        failures: list[Exception] = []
+    def _is_read(self, name: str) -> bool:
+        """True if another view reads it."""
+        return any(name in v.reads for v in self._views.values())
+
+    def _news(self, deltas: dict[str, list[WordRows]]) -> Iterator[tuple[ChangeFeed, pa.RecordBatch]]:
+        """What each feed is to be told of a batch."""
         for name, feeds in self._feeds.items():
-            runtime = self._views[name]
-            parts = [d for d in deltas[name] if len(d)]
+            parts = deltas[name]
             if not feeds or not parts:
                 continue
-            net = runtime.netted(parts) if any(not f.per_update for f in feeds) else WordRows.empty(0)
-            single = WordRows.empty(0)
-            if any(f.per_update for f in feeds):
-                plain = self._is_positional(name)
-                whole = WordRows.concat(parts, len(runtime.types))
-                single = whole if plain else runtime.netted([whole], per_update=True)
-            for feed in list(feeds):
-                rows = single if feed.per_update else net
-                if len(rows):
-                    keys, outputs = runtime.group_columns, runtime.view.columns
-                    batch = feed_batch(rows, outputs, keys, self.version, feed.per_update, self._dictionary)
-                    try:
-                        feed.push(batch)
-                    except Exception as error:  # a subscriber's own, which must not keep the batch from the others
-                        failures.append(error)
+            runtime = self._views[name]
+            for per_update in {feed.per_update for feed in feeds}:
+                told = parts
+                if not (per_update and self._is_positional(name)):
+                    told = [runtime.netted(parts, per_update=per_update)]
+                mine = [feed for feed in feeds if feed.per_update is per_update]
+                keys, outputs = runtime.group_columns, runtime.view.columns
+                for batch in feed_batches(told, outputs, keys, self.version, mine[0].schema, self._dictionary):
+                    yield from ((feed, batch) for feed in mine)
+
+    def _tell(self, deltas: dict[str, list[WordRows]]) -> None:
+        """Hand every feed its part; a subscriber that fails keeps nothing from the others, and is heard at the end.
+
+        A subscriber may change tables and open and close feeds: the news of its own batch come after those of this one.
+        """
+        self._untold += self._news(deltas)
+        if self._telling:
+            return
+        self._telling = True
+        failures: list[Exception] = []
+        try:
+            while self._untold:
+                feed, batch = self._untold.popleft()
+                try:
+                    feed.push(batch)
+                except Exception as error:  # a subscriber's own, which must not keep the batch from the others
+                    failures.append(error)
+        finally:
+            self._telling = False
         if failures:
             raise failures[0]
 
@@ -362,7 +384,7 @@ class Database:
     def _close_feed(self, feed: ChangeFeed) -> None:
         feeds = self._feeds[feed.view]
         feeds.remove(feed)
-        if not feeds and not any(feed.view in v.reads for v in self._views.values()):
+        if not feeds and not self._is_read(feed.view):
             self._views[feed.view].listen(False)
 
     def nbytes(self) -> int:
@@ -409,5 +431,7 @@ def _complain(error: BaseException) -> None:
 
 
 def _array(column: pa.ChunkedArray) -> pa.Array:
+    if column.num_chunks == 1:
+        return column.chunk(0)
     combined = column.combine_chunks()
     return pa.concat_arrays(combined.chunks) if isinstance(combined, pa.ChunkedArray) else combined

@@ -1,4 +1,4 @@
-"""Row expressions on Arrow batches, evaluated by DuckDB (never by us)."""
+"""Row expressions on Arrow batches: simple ones are computed by Arrow, all others by DuckDB (never by us)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from everview.engine.words import arrow_type
+from everview.engine.formulas import Compiled, compiled
+from everview.engine.words import arrow_type, data_type
 from everview.errors import DataError
 from everview.query.terms import Expression, Var
 from everview.query.types import BOOLEAN
@@ -16,53 +18,103 @@ from everview.query.types import BOOLEAN
 class Evaluator:
     """Some expressions over the same variables, compiled once and run on batch after batch."""
 
-    _connection: Any = None
+    def __init__(self, expressions: Sequence[Expression]) -> None:
+        self._expressions = tuple(expressions)
+        self.variables = tuple(sorted(frozenset().union(*(e.variables for e in expressions))))
+        self._simple: list[Compiled | None] | None = None
+        self._others: dict[tuple[int, ...], _Query] = {}
+
+    def __call__(self, columns: Mapping[Var, pa.Array], length: int) -> list[pa.Array]:
+        """The value of each expression for each row, in the type that the expression has."""
+        if not length:
+            return [pa.array([], arrow_type(e.type)) for e in self._expressions]
+        if self._simple is None:
+            types = {v: columns[v].type for v in self.variables}
+            self._simple = [_formula(e, types) for e in self._expressions]
+        found: dict[int, Any] = {}
+        for i, simple in enumerate(self._simple):
+            try:
+                if simple is not None:
+                    found[i] = simple(columns)
+            except pa.ArrowInvalid:  # DuckDB shall say what is wrong with the data
+                continue
+        rest = tuple(i for i in range(len(self._expressions)) if i not in found)
+        if rest:
+            if rest not in self._others:
+                self._others[rest] = _Query([self._expressions[i] for i in rest])
+            found.update(zip(rest, self._others[rest](columns, length), strict=True))
+        return [_in_type(found[i], e) for i, e in enumerate(self._expressions)]
+
+
+def _formula(expression: Expression, types: Mapping[Var, pa.DataType]) -> Compiled | None:
+    """How Arrow computes an expression; None if it does not mean the same there."""
+    term = expression.term
+    if isinstance(term, Var):
+        return lambda columns: columns[term]
+    from everview.sql.formula import formula
+
+    found = formula(expression, {v: data_type(types[v]) for v in expression.variables})
+    return None if found is None else compiled(found)
+
+
+class _Query:
+    """Expressions as a query that DuckDB has planned once: its table is whichever batch is there when it runs."""
+
+    _database: Any = None
 
     def __init__(self, expressions: Sequence[Expression]) -> None:
         from everview.sql.duckdb import duckdb_expression
 
-        self._expressions = tuple(expressions)
-        self.variables = tuple(sorted(frozenset().union(*(e.variables for e in expressions))))
-        self._computed = [e for e in self._expressions if not isinstance(e.term, Var)]
-        self._inputs = tuple(sorted(frozenset().union(*(e.variables for e in self._computed))))
+        self._inputs = tuple(sorted(frozenset().union(*(e.variables for e in expressions))))
         names = {v: f"v{i}" for i, v in enumerate(self._inputs)}
-        texts = [f"({duckdb_expression(e, names)}) AS e{i}" for i, e in enumerate(self._computed)]
-        self._query = f"SELECT {', '.join(texts)} FROM batch"
+        texts = [f"({duckdb_expression(e, names)}) AS e{i}" for i, e in enumerate(expressions)]
+        self._text = f"SELECT {', '.join(texts)} FROM batch"
+        self._batch = _Batch()
+        self._relation: Any = None
 
-    @classmethod
-    def _database(cls) -> Any:
-        if cls._connection is None:
-            import duckdb
-
-            cls._connection = duckdb.connect()
-            cls._connection.execute("SET threads = 1")
-            cls._connection.execute("SET TimeZone = 'UTC'")
-        return cls._connection.cursor()
-
-    def __call__(self, columns: Mapping[Var, pa.Array], length: int) -> list[pa.Array]:
-        """The value of each expression for each row, in the type that the expression has; DuckDB only computes."""
-        computed = iter(self._compute(columns, length) if self._computed else ())
-        found = [columns[e.term] if isinstance(e.term, Var) else next(computed) for e in self._expressions]
-        return [_in_type(array, e) for array, e in zip(found, self._expressions, strict=True)]
-
-    def _compute(self, columns: Mapping[Var, pa.Array], length: int) -> list[Any]:
-        if not length:
-            return [pa.array([], arrow_type(e.type)) for e in self._computed]
+    def __call__(self, columns: Mapping[Var, pa.Array], length: int) -> list[Any]:
         names = [f"v{i}" for i in range(len(self._inputs))] or ["nothing"]
         arrays = [columns[v] for v in self._inputs] or [pa.nulls(length, pa.int8())]
-        batch = pa.table(arrays, names=names)
         import duckdb
 
+        self._batch.table = pa.table(arrays, names=names)
         try:
-            cursor = self._database()
-            cursor.register("batch", batch)
-            found = cursor.sql(self._query).to_arrow_table()
+            if self._relation is None:
+                self._relation = self._planned()
+            found = self._relation.to_arrow_table()
         except duckdb.Error as error:
+            self._relation = None
             raise DataError(f"an expression of the view failed on the data: {error}") from error
-        return [found.column(i).combine_chunks() for i in range(len(self._computed))]
+        finally:
+            self._batch.table = None
+        return list(found.columns)
+
+    def _planned(self) -> Any:
+        import duckdb
+
+        if _Query._database is None:
+            _Query._database = duckdb.connect()
+            _Query._database.execute("SET threads = 1")
+        cursor = _Query._database.cursor()
+        cursor.execute("SET TimeZone = 'UTC'")
+        cursor.register("batch", self._batch)
+        return cursor.sql(self._text)
+
+
+class _Batch:
+    """The rows that a query is run on; it speaks Arrow."""
+
+    def __init__(self) -> None:
+        self.table: pa.Table | None = None
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        assert self.table is not None
+        return self.table.__arrow_c_stream__(requested_schema)
 
 
 def _in_type(array: Any, expression: Expression) -> pa.Array:
+    if isinstance(array, pa.ChunkedArray):
+        array = array.chunk(0) if array.num_chunks == 1 else array.combine_chunks()
     if isinstance(array, pa.ChunkedArray):
         array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
     wanted = arrow_type(expression.type)
@@ -78,11 +130,9 @@ class Condition:
 
     def __call__(self, columns: Mapping[Var, pa.Array], length: int) -> pa.Array:
         """True for the rows that all conditions hold for."""
-        import pyarrow.compute as pc
-
         result = None
         for part in self._evaluator(columns, length):
-            known = part.fill_null(False)
+            known = part.fill_null(False) if part.null_count else part
             result = known if result is None else pc.and_(result, known)
         assert result is not None
         return result

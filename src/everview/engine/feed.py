@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from everview.engine.dictionary import Dictionary
-from everview.engine.rows import WordRows
+from everview.engine.rows import SLICE, Shared, WordRows, ones, repeated
 from everview.engine.words import arrow_type, from_words
 from everview.errors import ClosedError, FeedError
+from everview.kernel.machine import change_columns
 from everview.query.view import Output
 
 MOST_ROWS = 50_000_000
@@ -20,9 +20,11 @@ MOST_ROWS = 50_000_000
 
 INSERT, DELETE, BEFORE, AFTER = "insert", "delete", "update_preimage", "update_postimage"
 Callback = Callable[[pa.RecordBatch], None]
-MOST_SHARED = 1 << 22
-_INSERT, _DELETE = INSERT.encode(), DELETE.encode()
-_shared = pa.py_buffer(b"")
+MOST_IN_BATCH = 1 << 19
+"""No record batch has more rows; most have far fewer."""
+TOLD = {"_change_type": pa.string(), "_commit_version": pa.int64(), "_count": pa.int64()}
+"""What every feed says of a row."""
+_NAME_LENGTH = pa.scalar(len(INSERT), pa.int32())
 
 
 class ChangeFeed:
@@ -47,7 +49,9 @@ class ChangeFeed:
         self.closed = False
 
     def push(self, batch: pa.RecordBatch) -> None:
-        """Take a batch in, or hand it to the subscriber."""
+        """Take a batch in, or hand it to the subscriber; nothing if it has been closed meanwhile."""
+        if self.closed:
+            return
         if self._callback is not None:
             self._callback(batch)
             return
@@ -91,65 +95,81 @@ class ChangeFeed:
 def feed_schema(outputs: Sequence[Output], per_update: bool) -> pa.Schema:
     """The view's columns and those that say what happened to a row, by Delta's and Spark's names."""
     fields = [pa.field(o.name, arrow_type(o.type)) for o in outputs]
-    fields.append(pa.field("_change_type", pa.string(), nullable=False))
-    fields.append(pa.field("_commit_version", pa.int64(), nullable=False))
-    fields.append(pa.field("_count", pa.int64(), nullable=False))
-    if per_update:
-        fields.append(pa.field("_update", pa.int64(), nullable=False))
+    told = {**TOLD, "_update": pa.int64()} if per_update else TOLD
+    fields += [pa.field(name, type_, nullable=False) for name, type_ in told.items()]
     return pa.schema(fields)
 
 
-def feed_batch(
-    rows: WordRows,
+def feed_batches(
+    parts: Sequence[WordRows],
     outputs: Sequence[Output],
     keys: Sequence[int] | None,
     version: int,
-    per_update: bool,
+    schema: pa.Schema,
     dictionary: Dictionary,
-) -> pa.RecordBatch:
-    """Netted rows as a batch of a feed; ``keys`` are a grouped view's columns by which old and new rows are paired."""
-    kinds = _kinds(rows.weight)
-    if keys is not None and len(rows) > 1:
-        rows, kinds = _paired(rows, kinds, keys)
-    arrays = [from_words(c, o.type, dictionary) for c, o in zip(rows.columns, outputs, strict=True)]
-    arrays.append(kinds)
-    arrays.append(_repeated(version, len(rows)))
-    arrays.append(pc.abs(rows.weight))
-    if per_update:
-        arrays.append(rows.update)
-    return pa.RecordBatch.from_arrays(arrays, schema=feed_schema(outputs, per_update))
+) -> Iterator[pa.RecordBatch]:
+    """Changed rows as batches of a feed; ``keys`` are a grouped view's columns by which old and new rows are paired."""
+    per_update = len(schema) > len(outputs) + len(TOLD)
+    for rows in _in_batches(parts, len(outputs)):
+        kinds, counts = _kinds_and_counts(rows.weight)
+        ordered = rows
+        if keys is not None and len(rows) > 1:
+            ordered, kinds, counts = _paired(rows, kinds, counts, keys)
+        columns = zip(ordered.columns, outputs, strict=True)
+        arrays = [from_words(c, o.type, dictionary, nullable=o.nullable) for c, o in columns]
+        arrays += [kinds, _versions(version, len(rows)), counts]
+        if per_update:
+            arrays.append(ordered.update)
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _kinds(weight: pa.Array) -> pa.Array:
-    """``insert`` or ``delete`` by the sign. Updates change rows in one direction, so signs come in long runs."""
-    signs = pc.run_end_encode(pc.greater(weight, 0))
-    ends, values = signs.run_ends, signs.values
-    if len(ends) > len(weight) // 16 or len(weight) > MOST_SHARED:
-        return pc.if_else(pc.greater(weight, 0), INSERT, DELETE)
-    pieces = []
-    begin = 0
-    for end, positive in zip(ends.to_pylist(), values.to_pylist(), strict=True):
-        pieces.append((_INSERT if positive else _DELETE) * (end - begin))
-        begin = end
-    buffers = [None, _offsets(len(weight)), pa.py_buffer(b"".join(pieces))]
-    return pa.Array.from_buffers(pa.string(), len(weight), buffers)
+def _in_batches(parts: Sequence[WordRows], width: int) -> Iterator[WordRows]:
+    """Small parts together, very large ones cut."""
+    waiting: list[WordRows] = []
+    for i, part in enumerate(parts):
+        waiting.append(part)
+        if sum(map(len, waiting)) < SLICE and i + 1 < len(parts):
+            continue
+        joined = WordRows.concat(waiting, width)
+        waiting = []
+        for first in range(0, len(joined), MOST_IN_BATCH):
+            yield joined if len(joined) <= MOST_IN_BATCH else joined.slice(first, MOST_IN_BATCH)
 
 
-def _offsets(length: int) -> pa.Buffer:
-    """Where the strings begin and end: both are six bytes long, so all batches share one buffer."""
-    global _shared  # noqa: PLW0603 - a cache of offsets that only grows
-    if _shared.size < 4 * (length + 1):
-        room = min(MOST_SHARED, 2 * length)
-        _shared = pa.array(range(0, 6 * (room + 1), 6), pa.int32()).buffers()[1]
-    return _shared
+def _kinds_and_counts(weight: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """``insert`` or ``delete`` by the sign, and the copies."""
+    length = len(weight)
+    names, counts = change_columns(weight)
+    kinds = pa.Array.from_buffers(pa.string(), length, [None, _offsets(length + 1).buffers()[1], pa.py_buffer(names)])
+    return kinds, ones(length) if counts is None else pa.array(counts)
 
 
-def _repeated(word: int, length: int) -> pa.Array:
-    data = pa.py_buffer(word.to_bytes(8, sys.byteorder, signed=True) * length)
-    return pa.Array.from_buffers(pa.int64(), length, [None, data])
+_offsets = Shared(
+    lambda length: pc.subtract(pc.cumulative_sum(pa.repeat(_NAME_LENGTH, length)), _NAME_LENGTH), pa.int32()
+)
+"""Where the strings begin and end: both are six bytes long, so all batches share one buffer."""
 
 
-def _paired(rows: WordRows, kinds: pa.Array, keys: Sequence[int]) -> tuple[WordRows, pa.Array]:
+class _Versions:
+    """The version's number, row by row: one column, which the batches of a version share."""
+
+    def __init__(self) -> None:
+        self._kept = -1, repeated(0, 0)
+
+    def __call__(self, version: int, length: int) -> pa.Array:
+        kept, column = self._kept
+        if kept != version or length > len(column):
+            column = repeated(version, length + length // 4)
+            self._kept = version, column
+        return column.slice(0, length)
+
+
+_versions = _Versions()
+
+
+def _paired(
+    rows: WordRows, kinds: pa.Array, counts: pa.Array, keys: Sequence[int]
+) -> tuple[WordRows, pa.Array, pa.Array]:
     """A group that was there before and is there after comes as two rows next to each other, old and new."""
     groups = list(zip(rows.update.to_pylist(), *(rows.columns[k].to_pylist() for k in keys), strict=True))
     names = kinds.to_pylist()
@@ -166,4 +186,4 @@ def _paired(rows: WordRows, kinds: pa.Array, keys: Sequence[int]) -> tuple[WordR
     positions = pa.array(order, pa.int64())
     columns = tuple(c.take(positions) for c in rows.columns)
     moved = WordRows(columns, rows.weight.take(positions), rows.update.take(positions))
-    return moved, pa.array([names[i] for i in order], pa.string())
+    return moved, pa.array([names[i] for i in order], pa.string()), counts.take(positions)

@@ -13,7 +13,7 @@ from everview.engine.rows import ZERO, Journal, words_array, zeros
 from everview.engine.words import is_wide
 from everview.kernel.machine import Machine, UpdateFault
 from everview.query.types import DataType
-from everview.strategies.fold import compile_fold
+from everview.strategies.fold import ROWS, compile_fold
 
 Columns = tuple[pa.Array, ...]
 
@@ -72,6 +72,11 @@ class Fold:
             if not columns or not len(columns[0]):
                 return
             yield columns[: self.width], columns[self.width :]
+
+    def measures_of(self, words: Sequence[int]) -> list[int] | None:
+        """The measures of one row; None if it is not there."""
+        found = self.machine.find(ROWS, words)
+        return None if found is None else found[0][: self.measures]
 
     def clear(self) -> None:
         """Forget everything; for folds that only net a batch, and so retained nothing."""

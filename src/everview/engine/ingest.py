@@ -32,6 +32,7 @@ CHANGE_TYPE = "_change_type"
 COUNT = "_count"
 
 _SIGNS = {"insert": 1, "update_postimage": 1, "delete": -1, "update_preimage": -1}
+_NAMES, _WEIGHTS = pa.array(_SIGNS, pa.string()), pa.array(_SIGNS.values(), pa.int64())
 _FEED_ONLY = ("_commit_version", "_commit_timestamp", "_update")  # what feeds, Delta's too, say about a change besides
 _ACTIONS = {"delete": "delete from", "change": "change of"}
 
@@ -185,11 +186,12 @@ def _signs(change: Raw, where: Where) -> pa.Array:
         return pa.array([], pa.int64())
     if not is_text(texts.type):
         raise _no_change_type(0, texts[0], where)
-    known = pc.index_in(texts.cast(pa.string()), pa.array(_SIGNS, pa.string()))
-    row = first_true(pc.is_null(known))
-    if row >= 0:
+    array = texts.chunk(0) if texts.num_chunks == 1 else texts.cast(pa.string()).combine_chunks()
+    known = pc.index_in(array.cast(pa.string()), value_set=_NAMES)
+    if known.null_count:
+        row = first_true(known.is_null())
         raise _no_change_type(row, texts[row], where)
-    return pa.array(_SIGNS.values(), pa.int64()).take(known).combine_chunks()
+    return _WEIGHTS.take(known)
 
 
 def _no_change_type(row: int, value: object, where: Where) -> DataError:

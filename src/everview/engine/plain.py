@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,12 +11,14 @@ from everview.engine.core import CoreRuntime
 from everview.engine.dictionary import Dictionary
 from everview.engine.expressions import Condition, Evaluator
 from everview.engine.fold import Fold
-from everview.engine.rows import ZERO, Changes, Journal, WordRows, zeros
+from everview.engine.rows import ZERO, Changes, Journal, WordRows, ones, repeated, zeros
 from everview.engine.words import arrow_type, from_words, to_words
 from everview.plan.core_plan import CorePlan
 from everview.query.terms import Const, Expression, Var
 from everview.query.types import DataType
 from everview.query.view import Block, Output
+
+Maker = Callable[[WordRows, Sequence[pa.Array]], pa.Array]
 
 
 class PlainBlock:
@@ -61,12 +63,26 @@ class PlainBlock:
 
     def process(self, changes: Changes, journal: Journal) -> WordRows:
         """Take in updates and give what changed."""
-        self.core.apply(changes, journal)
-        if not self.core.awake:
-            return WordRows.empty(self.width)
-        columns, measures, update = self.core.take(changes)
-        delta = self.projection.passed(WordRows(columns, measures[0], update))
+        delta = WordRows.concat(self._deltas(changes, journal), self.width)
         return delta if self.fold is None else flips(self.fold, delta, journal)
+
+    def pieces(self, changes: Changes, journal: Journal) -> Iterator[WordRows]:
+        """The same, piece by piece, where nothing has to be added up first."""
+        if self.fold is None:
+            yield from self._deltas(changes, journal)
+        else:
+            yield self.process(changes, journal)
+
+    def _deltas(self, changes: Changes, journal: Journal) -> Iterator[WordRows]:
+        for columns, measures, update in self.core.stream(changes, journal):
+            yield self.projection.passed(WordRows(columns, measures[0], update))
+
+    def holds(self, words: Sequence[int]) -> bool | None:
+        """Whether a row is in the result, without listing it; None if its columns do not say which row it is."""
+        if self.fold is not None:
+            measures = self.fold.measures_of(words)
+            return measures is not None and measures[0] > 0
+        return self.projection.holds(words)
 
     def rows(self) -> Iterator[WordRows]:
         """The whole result."""
@@ -99,6 +115,7 @@ class Projection:
         self.residual = Condition(core.plan.residual) if core.plan.residual else None
         computed = [e for e in self.outputs if e.term is None]
         self.evaluator = Evaluator(computed) if computed else None
+        self._makers = [self._maker(e, computed) for e in self.outputs]
 
     @property
     def computes(self) -> bool:
@@ -113,35 +130,57 @@ class Projection:
 
     def __call__(self, rows: WordRows) -> WordRows:
         """The output columns of rows that pass."""
-        computed: dict[Expression, pa.Array] = {}
+        computed: list[pa.Array] = []
         if self.evaluator is not None:
-            arrays = self.evaluator(self._values(rows, self.evaluator.variables), len(rows))
-            wanted = [e for e in self.outputs if e.term is None]
-            computed = dict(zip(wanted, arrays, strict=True))
-        return rows.with_columns([self._column(e, rows, computed) for e in self.outputs])
+            computed = self.evaluator(self._values(rows, self.evaluator.variables), len(rows))
+        return rows.with_columns([make(rows, computed) for make in self._makers])
 
     def passed(self, rows: WordRows) -> WordRows:
         """The output columns of those rows that pass."""
         mask = self.passing(rows)
         return self(rows if mask is None else rows.filter(mask))
 
+    def holds(self, words: Sequence[int]) -> bool | None:
+        """Whether the core has the row that becomes this output; None if outputs are computed or do not say which."""
+        found: dict[Var, int] = {}
+        for expression, word in zip(self.outputs, words, strict=True):
+            term = expression.term
+            if not isinstance(term, Var) or not _same_words(self.core.types[term], expression.type):
+                return None
+            if found.setdefault(term, word) != word:
+                return False
+        if found.keys() != set(self.core.crown.outputs):
+            return None
+        if not self.core.holds(found):
+            return False
+        columns = tuple(repeated(found[v], 1) for v in self.core.crown.outputs)
+        mask = self.passing(WordRows(columns, ones(1), zeros(1)))
+        return mask is None or bool(mask[0].as_py())
+
     def _values(self, rows: WordRows, variables: Sequence[Var]) -> dict[Var, pa.Array]:
         places = self.core.crown.outputs
         return {v: from_words(rows.columns[places.index(v)], self.core.types[v], self.dictionary) for v in variables}
 
-    def _column(self, expression: Expression, rows: WordRows, computed: Mapping[Expression, pa.Array]) -> pa.Array:
-        term = expression.term
+    def _maker(self, expression: Expression, computed: Sequence[Expression]) -> Maker:
+        """How an output column is made from the core's words and the computed columns."""
+        term, want, dictionary = expression.term, expression.type, self.dictionary
         if isinstance(term, Var):
-            words = rows.columns[self.core.crown.outputs.index(term)]
-            return _in_type(words, self.core.types[term], expression.type, self.dictionary)
+            place, have = self.core.crown.outputs.index(term), self.core.types[term]
+            if _same_words(have, want):
+                return lambda rows, _: rows.columns[place]
+            return lambda rows, _: _in_type(rows.columns[place], have, want, dictionary)
         if isinstance(term, Const):
-            array = pa.repeat(pa.scalar(term.value).cast(arrow_type(expression.type)), len(rows))
-            return to_words(array, expression.type, self.dictionary)
-        return to_words(computed[expression], expression.type, self.dictionary)
+            scalar = pa.scalar(term.value).cast(arrow_type(want))
+            return lambda rows, _: to_words(pa.repeat(scalar, len(rows)), want, dictionary)
+        position = computed.index(expression)
+        return lambda _, arrays: to_words(arrays[position], want, dictionary)
+
+
+def _same_words(have: DataType, want: DataType) -> bool:
+    """True if a value has the same word in both types."""
+    return have == want or want.is_open or (have.is_integer and want.is_integer)
 
 
 def _in_type(words: pa.Array, have: DataType, want: DataType, dictionary: Dictionary) -> pa.Array:
     """Words of one type as words of another, where a set operation widens a column."""
-    if have == want or want.is_open or (have.is_integer and want.is_integer):
-        return words
     return to_words(from_words(words, have, dictionary).cast(arrow_type(want)), want, dictionary)

@@ -10,10 +10,16 @@ import pyarrow.compute as pc
 
 from everview.engine.dictionary import Dictionary
 from everview.engine.words import from_words
+from everview.kernel.machine import constant_column
 from everview.query.types import DataType
 
 ZERO = pa.scalar(0, pa.int64())
 """For comparisons: Arrow is slow to find the type of a plain 0."""
+
+SLICE = 131_072
+"""Deltas are taken from the kernel, and handed to feeds, in pieces of about so many rows."""
+
+_NOTHING = pa.array([], pa.int64())
 
 
 @dataclass(frozen=True)
@@ -30,8 +36,7 @@ class WordRows:
     @staticmethod
     def empty(width: int) -> WordRows:
         """No rows."""
-        nothing = pa.array([], pa.int64())
-        return WordRows((nothing,) * width, nothing, nothing)
+        return WordRows((_NOTHING,) * width, _NOTHING, _NOTHING)
 
     def filter(self, mask: pa.Array) -> WordRows:
         """The rows for which ``mask`` is true."""
@@ -40,6 +45,11 @@ class WordRows:
     def with_columns(self, columns: Sequence[pa.Array]) -> WordRows:
         """The same weights over other columns."""
         return WordRows(tuple(columns), self.weight, self.update)
+
+    def slice(self, first: int, length: int) -> WordRows:
+        """Some of the rows, without copying."""
+        columns = tuple(c.slice(first, length) for c in self.columns)
+        return WordRows(columns, self.weight.slice(first, length), self.update.slice(first, length))
 
     @staticmethod
     def concat(parts: Iterable[WordRows], width: int) -> WordRows:
@@ -67,6 +77,10 @@ class Changes:
     """A base table keeps its wide values in the dictionary; rows of a stage or view must be kept by who stores them."""
     first: int = 0
     """Where these updates begin among those that the user has given."""
+    start: int | None = None
+    """The first update's number, if they are numbered one after the other."""
+    no_nulls: frozenset[int] = frozenset()
+    """Columns in which there is no NULL, as far as that is known."""
     _values: dict[int, pa.Array] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -79,18 +93,19 @@ class Changes:
     def values(self, column: int) -> pa.Array:
         """A column as values."""
         if column not in self._values:
-            self._values[column] = from_words(self.words(column), self.types[column], self.dictionary)
+            nullable = column not in self.no_nulls
+            values = from_words(self.words(column), self.types[column], self.dictionary, nullable=nullable)
+            self._values[column] = values
         return self._values[column]
 
     def slice(self, first: int, length: int = 1) -> Changes:
         """Some updates alone."""
-        rows = self.rows
-        part = WordRows(
-            tuple(c.slice(first, length) for c in rows.columns),
-            rows.weight.slice(first, length),
-            rows.update.slice(first, length),
+        part = self.rows.slice(first, length)
+        start = None if self.start is None else self.start + first
+        first += self.first
+        return Changes(
+            self.relation, self.types, part, self.dictionary, self.is_base, first, start, no_nulls=self.no_nulls
         )
-        return Changes(self.relation, self.types, part, self.dictionary, self.is_base, self.first + first)
 
 
 class Journal:
@@ -119,9 +134,40 @@ def words_array(column: object) -> pa.Array:
     return pa.array(column)
 
 
-def zeros(length: int) -> pa.Array:
-    """Words 0."""
-    return pa.repeat(pa.scalar(0, pa.int64()), length)
+class Shared:
+    """An array that many batches have in common; it grows to the longest that is asked for, within bounds."""
+
+    most = 1 << 20
+
+    def __init__(self, make: Callable[[int], pa.Array], type_: pa.DataType = _NOTHING.type) -> None:
+        self._make = make
+        self._array = pa.array([], type_)
+
+    def __call__(self, length: int) -> pa.Array:
+        if length > self.most:
+            return self._make(length)
+        if length > len(self._array):
+            self._array = self._make(min(self.most, 2 * length))
+        return self._array.slice(0, length)
+
+
+def repeated(word: int, length: int) -> pa.Array:
+    """One word again and again."""
+    return words_array(constant_column(word, length))
+
+
+def counted(first: int, length: int) -> pa.Array:
+    """The words first, first + 1, …"""
+    if first + length <= Shared.most:
+        return _positions(first + length).slice(first)
+    return pc.add(_positions(length), pa.scalar(first, pa.int64()))
+
+
+zeros = Shared(lambda length: repeated(0, length))
+"""Words 0."""
+ones = Shared(lambda length: repeated(1, length))
+"""Words 1."""
+_positions = Shared(lambda length: pc.subtract(pc.cumulative_sum(repeated(1, length)), pa.scalar(1, pa.int64())))
 
 
 def negated(words: pa.Array) -> pa.Array:

@@ -10,8 +10,9 @@ from everview.engine.core import CoreRuntime
 from everview.engine.dictionary import Dictionary
 from everview.engine.fold import Fold
 from everview.engine.part import build_part
+from everview.engine.plain import PlainBlock
 from everview.engine.rows import ZERO, Changes, Journal, WordRows, zeros
-from everview.engine.setops import Source
+from everview.engine.setops import Source, pieces_of
 from everview.plan.view_plan import ViewPlan
 from everview.query.types import BIGINT, DataType
 from everview.query.view import Block, View
@@ -36,6 +37,10 @@ class ViewRuntime:
                     source.process(self._of_stage(name, rows), Journal())
             self.stages.append((part.name, source))
             known[part.name] = tuple(c.type for c in part.body.columns)
+        self.cores: tuple[CoreRuntime, ...] = tuple(c for _, s in self.stages for c in s.cores)
+        own = {name for name, _ in self.stages[:-1]}
+        self.reads = frozenset(a.relation for c in self.cores for a in c.plan.query.atoms) - own
+        """The tables and views that it reads."""
         self.net = Fold(self.types, 1, dictionary)
         self.updates = 0
         self.deltas = 0
@@ -47,20 +52,9 @@ class ViewRuntime:
         return self.stages[-1][1]
 
     @property
-    def cores(self) -> tuple[CoreRuntime, ...]:
-        """All cores of all parts."""
-        return tuple(c for _, s in self.stages for c in s.cores)
-
-    @property
     def folds(self) -> tuple[Fold, ...]:
         """All folds of all parts."""
         return tuple(f for _, s in self.stages for f in s.folds)
-
-    @property
-    def reads(self) -> frozenset[str]:
-        """The tables and views that it reads."""
-        own = {name for name, _ in self.stages[:-1]}
-        return frozenset(a.relation for c in self.cores for a in c.plan.query.atoms) - own
 
     @property
     def is_positional(self) -> bool:
@@ -85,21 +79,23 @@ class ViewRuntime:
         if not self.result.needs_deltas:
             self.result.listen(loud)
 
-    def process(self, changes: Changes, journal: Journal) -> WordRows:
-        """Take in changes of one relation; gives the view's own, not netted."""
+    def process(self, changes: Changes, journal: Journal) -> list[WordRows]:
+        """Take in changes of one relation; gives the view's own, not netted, in pieces that are not empty."""
         self.updates += len(changes)
         waiting = [changes]
-        delta = WordRows.empty(len(self.types))
-        for i, (name, source) in enumerate(self.stages):
-            found = [source.process(c, journal) for c in waiting if any(r.reads(c.relation) for r in source.cores)]
-            width = len(self.types) if i == len(self.stages) - 1 else source.width
-            rows = WordRows.concat(found, width)
-            if i == len(self.stages) - 1:
-                delta = rows
-            elif len(rows):
+        for name, source in self.stages[:-1]:
+            rows = WordRows.concat(self._pieces(source, waiting, journal), source.width)
+            if len(rows):
                 waiting.append(self._of_stage(name, rows))
-        self.deltas += len(delta)
+        delta = list(self._pieces(self.result, waiting, journal))
+        self.deltas += sum(map(len, delta))
         return delta
+
+    @staticmethod
+    def _pieces(source: Source, waiting: list[Changes], journal: Journal) -> Iterator[WordRows]:
+        for changes in waiting:
+            if any(core.reads(changes.relation) for core in source.cores):
+                yield from pieces_of(source, changes, journal)
 
     def _of_stage(self, name: str, rows: WordRows) -> Changes:
         part = next(p for p in self.plan.parts if p.name == name)
@@ -116,6 +112,11 @@ class ViewRuntime:
         fold.clear()
         update, columns = (columns[0], columns[1:]) if per_update else (zeros(len(weight)), columns)
         return WordRows(columns, weight, update).filter(pc.not_equal(weight, ZERO))
+
+    def holds(self, words: list[int]) -> bool | None:
+        """Whether a row is in the result, where that can be looked up; None where rows have to be listed."""
+        result = self.result
+        return result.holds(words) if isinstance(result, PlainBlock) else None
 
     def rows(self) -> Iterator[WordRows]:
         """The whole result, chunk by chunk; a row may come in several pieces."""

@@ -48,6 +48,12 @@ class Source(Protocol):
         """The whole result."""
 
 
+def pieces_of(source: Source, changes: Changes, journal: Journal) -> Iterator[WordRows]:
+    """Have a source take in updates; gives what changed, in bounded pieces if it can, and none of them empty."""
+    found = source.pieces(changes, journal) if hasattr(source, "pieces") else [source.process(changes, journal)]
+    return (piece for piece in found if len(piece))
+
+
 class Concatenation:
     """UNION ALL: the rows of all sides."""
 
@@ -82,7 +88,12 @@ class Concatenation:
 
     def process(self, changes: Changes, journal: Journal) -> WordRows:
         """What changed on any side."""
-        return WordRows.concat([s.process(changes, journal) for s in self.sides], self.width)
+        return WordRows.concat(self.pieces(changes, journal), self.width)
+
+    def pieces(self, changes: Changes, journal: Journal) -> Iterator[WordRows]:
+        """One side after the other."""
+        for side in self.sides:
+            yield from pieces_of(side, changes, journal)
 
     def rows(self) -> Iterator[WordRows]:
         """One side after the other."""

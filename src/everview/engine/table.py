@@ -110,5 +110,7 @@ class BaseTable:
 
 def _first(machine: Machine, channel: str) -> int | None:
     """The first update told on a channel, which is emptied."""
+    if not machine.pending(channel):
+        return None
     (positions,) = [words_array(c) for c in machine.take(channel)]
-    return int(positions[0].as_py()) if len(positions) else None
+    return int(positions[0].as_py())

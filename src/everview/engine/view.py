@@ -55,8 +55,12 @@ class View:
                 f"a row of {self.name} has {len(self._runtime.types)} columns, not {len(row)}",
                 hint=f"its columns are {', '.join(self.schema.names)}",
             )
-        if self._words(row) is None:
+        words = self._words(row)
+        if words is None:
             return False
+        found = self._runtime.holds(words)
+        if found is not None:
+            return found
         for rows in self._runtime.rows():
             words = self._words(row)  # anew: a computed string has an id only once it has been computed
             if words is not None and _holds(rows, words):

@@ -37,6 +37,8 @@ _ARROW: Final = {
     Kind.TIMESTAMP_NTZ: pa.timestamp("us"),
     Kind.NULL: pa.null(),
 }
+_NULL_WORD: Final = pa.scalar(NULL, pa.int64())
+_ABSENT: Final = pa.scalar(None, pa.int64())
 _KINDS: Final = {arrow: kind for kind, arrow in _ARROW.items()}
 
 
@@ -60,7 +62,8 @@ def data_type(arrow: pa.DataType) -> DataType:
 
 def is_wide(type_: DataType) -> bool:
     """Whether words of this type are ids of the dictionary, and so have to be retained and released."""
-    return type_.kind in (Kind.STRING, Kind.BINARY) or (type_.kind is Kind.DECIMAL and type_.precision > NARROW_DIGITS)
+    kind = type_.kind
+    return kind is Kind.STRING or kind is Kind.BINARY or (kind is Kind.DECIMAL and type_.precision > NARROW_DIGITS)
 
 
 def to_words(array: pa.Array, type_: DataType, dictionary: Dictionary) -> pa.Array:
@@ -88,30 +91,34 @@ def _bits(array: pa.Array, type_: DataType) -> pa.Array:
             return array.view(pa.int32()).cast(pa.int64())
         case Kind.TIMESTAMP | Kind.TIMESTAMP_NTZ:
             return array.view(pa.int64())
+        case Kind.BIGINT:
+            return array
         case _:
             return array.cast(pa.int64())
 
 
-def from_words(words: pa.Array, type_: DataType, dictionary: Dictionary) -> pa.Array:
+def from_words(words: pa.Array, type_: DataType, dictionary: Dictionary, *, nullable: bool = True) -> pa.Array:
     """The values of words, as an array of ``arrow_type(type_)``: the inverse of ``to_words``.
 
-    Shares the words' memory where they are the values and none is NULL.
+    Shares the words' memory where they are the values and none is NULL, which is not looked for if ``nullable`` is
+    false.
     """
-    arrow = arrow_type(type_)
     if is_wide(type_):
-        return dictionary.decode(words, arrow)
+        return dictionary.decode(words, arrow_type(type_))
     if type_.kind is Kind.NULL:
         return pa.nulls(len(words))
-    if pc.min(words).as_py() == NULL:  # It is the least of all words.
-        words = pc.if_else(pc.equal(words, NULL), pa.scalar(None, pa.int64()), words)
+    if nullable and pc.min(words).as_py() == NULL:  # It is the least of all words.
+        words = pc.if_else(pc.equal(words, _NULL_WORD), _ABSENT, words)
     match type_.kind:
+        case Kind.BIGINT:
+            return words
         case Kind.FLOAT | Kind.DOUBLE:
-            return words.view(pa.float64()).cast(arrow)
+            return words.view(pa.float64()).cast(arrow_type(type_))
         case Kind.DECIMAL:
-            return words.view(pa.decimal64(type_.precision, type_.scale)).cast(arrow)
+            return words.view(pa.decimal64(type_.precision, type_.scale)).cast(arrow_type(type_))
         case Kind.DATE:
-            return words.cast(pa.int32()).view(arrow)
+            return words.cast(pa.int32()).view(arrow_type(type_))
         case Kind.TIMESTAMP | Kind.TIMESTAMP_NTZ:
-            return words.view(arrow)
+            return words.view(arrow_type(type_))
         case _:
-            return words.cast(arrow)
+            return words.cast(arrow_type(type_))

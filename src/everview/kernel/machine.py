@@ -21,9 +21,14 @@ class UpdateFault(RuntimeError):
     """
 
     def __init__(self, message: str, *, update: int, kind: str) -> None:
-        super().__init__(message)
+        super().__init__(f"update {update}: {message}")
+        self.message = message
         self.update = update
         self.kind = kind
+
+    def after(self, earlier: int) -> UpdateFault:
+        """The same fault, its position counted from so many updates earlier."""
+        return UpdateFault(self.message, update=earlier + self.update, kind=self.kind)
 
 
 class Machine:
@@ -113,6 +118,10 @@ class Machine:
         """A table's rows in their order: key, values, level."""
         return self._machine.dump(self._tables[table])
 
+    def find(self, table: str, key: Sequence[int]) -> tuple[list[int], int] | None:
+        """The values and the level of the row with this key; None if there is none."""
+        return self._machine.find(self._tables[table], list(key))
+
     def group(self, table: str, index: int, key: Sequence[int]) -> list[int]:
         """The numbers of a group's rows in their order."""
         return self._machine.group(self._tables[table], index, list(key))
@@ -126,6 +135,19 @@ class Machine:
         self._machine.restore(data)
 
 
+def change_columns(weights: InputColumn) -> tuple[Column, Column | None]:
+    """What a feed says of rows with these weights: "insert" or "delete" as bytes, six a row, and how many copies.
+
+    The copies are None if each row is one.
+    """
+    return _kernel.change_columns(weights)
+
+
+def constant_column(word: int, rows: int) -> Column:
+    """One word again and again."""
+    return _kernel.constant_column(word, rows)
+
+
 def _numbered(names: Sequence[str]) -> Mapping[str, int]:
     return {name: i for i, name in enumerate(names)}
 
@@ -133,4 +155,4 @@ def _numbered(names: Sequence[str]) -> Mapping[str, int]:
 def _check(failure: tuple[int, str, str] | None) -> None:
     if failure is not None:
         update, kind, message = failure
-        raise UpdateFault(f"update {update}: {message}", update=update, kind=kind)
+        raise UpdateFault(message, update=update, kind=kind)

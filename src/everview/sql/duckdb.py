@@ -5,12 +5,16 @@ from __future__ import annotations
 from typing import ClassVar
 
 import sqlglot
+from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 
 from everview.query.terms import Expression, Var
+from everview.sql.datatypes import integer_literal
+
+_ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Mod, exp.IntDiv, exp.Neg, exp.Paren)
 
 
-class _SparkWithFunctions(Spark):
+class SparkWithFunctions(Spark):
     """Spark SQL with doubled quotes, and sqlglot's own idea of its functions, so that they can be translated."""
 
     class Tokenizer(Spark.Tokenizer):
@@ -19,7 +23,31 @@ class _SparkWithFunctions(Spark):
         STRING_ESCAPES: ClassVar[list[str]] = ["\\", "'", '"']
 
 
+def read_expression(expression: Expression, names: dict[Var, str]) -> exp.Expr:
+    """An expression as a tree, its variables called by ``names`` (plain identifiers).
+
+    CAST fails on what does not fit, as in Spark's ANSI mode; sqlglot takes it for TRY_CAST, which gives NULL.
+    """
+    text = "".join(names[p] if isinstance(p, Var) else str(p) for p in expression.parts)
+    tree = sqlglot.parse_one(text, read=SparkWithFunctions)
+    for node in list(tree.find_all(exp.TryCast)):
+        if not node.args.get("safe"):
+            strict = exp.Cast(this=node.this, to=node.args["to"])
+            if node is tree:
+                tree = strict
+            else:
+                node.replace(strict)
+    return tree
+
+
 def duckdb_expression(expression: Expression, names: dict[Var, str]) -> str:
     """An expression as DuckDB reads it, its variables called by ``names`` (plain identifiers)."""
-    text = "".join(names[p] if isinstance(p, Var) else str(p) for p in expression.parts)
-    return sqlglot.transpile(text, read=_SparkWithFunctions, write="duckdb")[0]
+    return read_expression(expression, names).transform(_typed, copy=False).sql("duckdb")
+
+
+def _typed(node: exp.Expr) -> exp.Expr:
+    """An integer in arithmetic has a type of its own in Spark; in DuckDB it takes that of the other side."""
+    if not isinstance(node, exp.Literal) or not isinstance(node.parent, _ARITHMETIC) or not node.name.isdigit():
+        return node
+    type_ = integer_literal(node.name)
+    return exp.cast(node.copy(), str(type_)) if type_.is_integer and not node.is_string else node

@@ -14,6 +14,7 @@
 #include <mutex>
 
 #include "arrow.h"
+#include "feed_columns.h"
 #include "snapshot.h"
 
 namespace nb = nanobind;
@@ -188,6 +189,29 @@ nb::list dump(SharedMachine& machine, std::size_t number) {
   return list;
 }
 
+// A row's values and level; none if no row has the key.
+std::optional<std::pair<std::vector<Word>, unsigned>> find(SharedMachine& machine, std::size_t number,
+                                                           const std::vector<Word>& key) {
+  check(number, machine.program().tables.size(), "table");
+  const std::size_t wanted = machine.program().tables[number].key_width();
+  if (key.size() != wanted) raise(PyExc_ValueError, "the table's key has " + std::to_string(wanted) + " words");
+  return machine.use([&](Machine& m) -> std::optional<std::pair<std::vector<Word>, unsigned>> {
+    const Table& table = m.program().tables[number];
+    const Row row = table.find(key.data());
+    if (row == kNoRow) return std::nullopt;
+    const Word* const values = table.words() + row * table.width() + table.key_width();
+    return {{{values, values + table.value_width()}, table.levels()[row]}};
+  });
+}
+
+// What a feed says of rows with these weights: names of changes, and counts unless all are 1.
+std::pair<Column, std::optional<Column>> change_columns_of(nb::handle weights) {
+  const InputColumn column(weights, "the weights");
+  const nb::gil_scoped_release released;
+  ChangeColumns made = change_columns(column.words(), column.size());
+  return {std::move(made.kinds), std::move(made.counts)};
+}
+
 std::vector<Row> group(SharedMachine& machine, std::size_t table, std::size_t index, const std::vector<Word>& key) {
   check(table, machine.program().tables.size(), "table");
   check(index, machine.program().tables[table].indexes().size(), "index");
@@ -267,6 +291,11 @@ NB_MODULE(_kernel, module) {
           [](const Column& column, nb::handle) { return nb::make_tuple(arrow::export_schema(), arrow::export_array(column)); },
           "requested_schema"_a.none() = nb::none());
 
+  module.def("change_columns", &change_columns_of, "weights"_a,
+             "The bytes of 'insert' or 'delete' for each weight, and the counts; None if all are 1.");
+
+  module.def("constant_column", &constant_column, "word"_a, "rows"_a, "One word again and again.");
+
   nb::class_<PythonCursor>(module, "Cursor", "Lists a result, a piece at a time, for as long as the state stays the same.")
       .def("fetch", &PythonCursor::fetch, "limit"_a)
       .def("skip", &PythonCursor::skip, "count"_a);
@@ -287,6 +316,7 @@ NB_MODULE(_kernel, module) {
       .def("nbytes", [](SharedMachine& self) { return self.use([](Machine& m) { return m.nbytes(); }); })
       .def("table_stats", &table_stats)
       .def("dump", &dump, "table"_a)
+      .def("find", &find, "table"_a, "key"_a)
       .def("group", &group, "table"_a, "index"_a, "key"_a)
       .def("snapshot", &take_snapshot)
       .def("restore", &restore, "data"_a)

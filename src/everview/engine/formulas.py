@@ -1,0 +1,80 @@
+"""Formulas computed by Arrow, a column at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from everview.engine.words import arrow_type
+from everview.query.formula import Formula, Leaf
+from everview.query.terms import Const, Var
+from everview.query.types import DataType, Kind
+
+Columns = Mapping[Var, pa.Array]
+Compiled = Callable[[Columns], Any]
+"""From columns to an array; to a scalar, where no column is needed."""
+
+_BINARY: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "+": pc.add_checked,
+    "-": pc.subtract_checked,
+    "*": pc.multiply_checked,
+    "=": pc.equal,
+    "<>": pc.not_equal,
+    "<": pc.less,
+    "<=": pc.less_equal,
+    ">": pc.greater,
+    ">=": pc.greater_equal,
+    "and": pc.and_kleene,
+    "or": pc.or_kleene,
+    "%": lambda a, b: pc.subtract(a, pc.multiply(pc.divide(a, b), b)),  # of the dividend's sign: division truncates
+}
+_UNARY: Final[dict[str, Callable[[Any], Any]]] = {"neg": pc.negate_checked, "not": pc.invert, "null": pc.is_null}
+_UNKNOWN: Final = pa.scalar(None, pa.bool_())
+
+
+def compiled(formula: Formula) -> Compiled:
+    """A function that computes the formula; ``pa.ArrowInvalid`` where a value does not fit its type."""
+    if isinstance(formula, Leaf):
+        term = formula.term
+        if isinstance(term, Var):
+            return lambda columns: columns[term]
+        value = _scalar(term, formula.type)
+        return lambda columns: value
+    if formula.operator == "in":
+        return _member(formula.arguments[0], formula.arguments[1:])
+    inner = [compiled(a) for a in formula.arguments]
+    if formula.operator == "cast":
+        (argument,), target = inner, arrow_type(formula.type)
+        return lambda columns: argument(columns).cast(target)
+    if formula.operator in _UNARY:
+        (argument,), unary = inner, _UNARY[formula.operator]
+        return lambda columns: unary(argument(columns))
+    (left, right), binary = inner, _BINARY[formula.operator]
+    return lambda columns: binary(left(columns), right(columns))
+
+
+def _member(tested: Formula, members: tuple[Formula, ...]) -> Compiled:
+    argument = compiled(tested)
+    listed = [_scalar(m.term, m.type) for m in members if isinstance(m, Leaf) and isinstance(m.term, Const)]
+    values = pa.array([v.as_py() for v in listed], arrow_type(tested.type))
+
+    def test(columns: Columns) -> Any:
+        array = argument(columns)
+        found = pc.is_in(array, value_set=values)
+        return pc.if_else(pc.is_valid(array), found, _UNKNOWN) if array.null_count else found
+
+    return test
+
+
+def _scalar(constant: Const, type_: DataType) -> pa.Scalar:
+    value = constant.value
+    if type_.kind is Kind.DECIMAL and isinstance(value, int):
+        value = Decimal(value)
+    if type_.kind is Kind.TIMESTAMP and isinstance(value, datetime) and value.tzinfo is None:
+        value = value.replace(tzinfo=UTC)
+    return pa.scalar(value, arrow_type(type_))

@@ -1,0 +1,61 @@
+// The columns of a change feed that say what happened to each row, made from the rows' weights in one pass.
+#pragma once
+
+#include <cstring>
+#include <optional>
+
+#include "channel.h"
+
+namespace everview {
+
+struct ChangeColumns {
+  Column kinds;                  // Bytes, packed into words: "insert" or "delete", six a row.
+  std::optional<Column> counts;  // How many copies; none if each row is one.
+};
+
+inline Column pooled_column(std::size_t size) {
+  const std::size_t least = std::max<std::size_t>(size, 1);
+  BufferPool::Buffer buffer = BufferPool::shared().take_fitting(least);
+  if (buffer.words == nullptr) {
+    buffer = {static_cast<Word*>(reallocate(nullptr, least * sizeof(Word))), least};
+    if (buffer.words == nullptr) throw std::bad_alloc();
+  }
+  const std::size_t capacity = buffer.capacity;
+  return {{buffer.words, [capacity](Word* words) { BufferPool::shared().give({words, capacity}); }}, size};
+}
+
+// One word again and again.
+inline Column constant_column(Word word, std::size_t rows) {
+  Column made = pooled_column(rows);
+  std::fill_n(made.words.get(), rows, word);
+  return made;
+}
+
+inline ChangeColumns change_columns(const Word* weights, std::size_t rows) {
+  static constexpr std::size_t kName = 6;
+  static constexpr char kComes[] = "insert\0", kGoes[] = "delete\0";  // As long as a word, to be written in one go:
+  ChangeColumns made;                                                 // the next row's name overwrites the rest.
+  made.kinds = pooled_column((rows * kName + sizeof(Word) - kName + sizeof(Word) - 1) / sizeof(Word));
+  std::uint64_t comes = 0, goes = 0;
+  std::memcpy(&comes, kComes, sizeof comes);
+  std::memcpy(&goes, kGoes, sizeof goes);
+  auto* out = reinterpret_cast<char*>(made.kinds.words.get());
+  bool single = true;
+  for (std::size_t i = 0; i < rows; ++i, out += kName) {
+    const Word weight = weights[i];
+    single &= weight == 1 || weight == -1;
+    const std::uint64_t name = weight > 0 ? comes : goes;
+    std::memcpy(out, &name, sizeof name);
+  }
+  if (!single) {
+    made.counts = pooled_column(rows);
+    Word* const counts = made.counts->words.get();
+    for (std::size_t i = 0; i < rows; ++i) {
+      const auto weight = static_cast<std::uint64_t>(weights[i]);
+      counts[i] = static_cast<Word>(weights[i] < 0 ? 0 - weight : weight);
+    }
+  }
+  return made;
+}
+
+}  // namespace everview
