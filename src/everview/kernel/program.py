@@ -19,8 +19,8 @@ class Order:
     """An ordered index: rows in the order of some key columns (as signed words), ties by the other key columns.
 
     The rows that agree on the first so many of the columns are a *group*: it is named by a key of so many words. Ranks
-    in a group begin with 0 and count rows, or, with a ``measure`` (a value column), what rows have there: a row takes as
-    many ranks as its measure says, and none if that is negative.
+    in a group begin with 0 and count rows, or, with a ``measure`` (a value column), what rows have there: a row takes
+    as many ranks as its measure says, and none if that is negative.
     """
 
     columns: tuple[int, ...]
