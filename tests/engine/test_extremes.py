@@ -1,4 +1,4 @@
-"""MIN and MAX against DuckDB, for every type: extremes that go, ties, NULLs, NaN, failures, and the memory they take."""
+"""MIN and MAX against DuckDB, for every type: extremes that go, ties, NULLs, NaN, failures, and their memory."""
 
 from __future__ import annotations
 
