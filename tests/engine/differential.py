@@ -445,13 +445,15 @@ class Run:
             machines[f"{name} net"] = runtime.net.machine
             for i, source in enumerate(s for _, s in runtime.stages):
                 for j, listed in enumerate(_listed(source)):
-                    found[f"{name} listed {i} {j}"] = {g: plain(s.result()) for g, s in listed.states.items()}
+                    states = getattr(listed, "states", {})  # the others keep theirs in folds
+                    found[f"{name} listed {i} {j}"] = {g: plain(s.result()) for g, s in states.items()}
         for name, machine in machines.items():
             fold = " fold" in name or " net" in name
             for table in machine.program.tables:
                 rows = machine.dump(table.name)
-                if fold:  # the second half are old measures, which mean nothing once settled
-                    rows = [(k, v[: len(v) // 2], lv) for k, v, lv in rows if any(v[: len(v) // 2])]
+                if fold:  # old measures mean nothing once settled
+                    now = sum(not v.startswith("old") for v in table.values)
+                    rows = [(k, v[:now], lv) for k, v, lv in rows if any(v[:now])]
                 found[f"{name} {table.name}"] = sorted(rows)
             for channel, _ in machine.program.channels:
                 found[f"{name} {channel}"] = machine.pending(channel)

@@ -17,20 +17,25 @@ from everview.kernel.program import (
     Find,
     GetLevel,
     If,
+    InOrder,
     Insert,
     Instruction,
     KeyOf,
     Lit,
     Math,
     Operand,
+    Order,
     Output,
     Procedure,
     Product,
     Program,
+    Rank,
     Reg,
     Remove,
     Scan,
+    Select,
     SetLevel,
+    Size,
     Step,
     Store,
     Table,
@@ -82,7 +87,14 @@ class ProgramMaker:
             tuple(self.random.sample(columns, self.random.randint(0, len(key))))
             for _ in range(self.random.randint(0, 3))
         )
-        return Table(f"t{i}", key, values, indexes)
+        orders = tuple(
+            Order(tuple(self.random.sample(columns, self.random.randint(0, len(key)))), self._measure(len(values)))
+            for _ in range(self.random.randint(0, 2))
+        )
+        return Table(f"t{i}", key, values, indexes, orders)
+
+    def _measure(self, values: int) -> int | None:
+        return self.random.randrange(values) if values and self.random.random() < 0.5 else None
 
     def _procedure(self, name: str) -> None:
         self.here = self.effects[name] = _Effects()
@@ -95,17 +107,25 @@ class ProgramMaker:
     def _cursor(self, i: int) -> Cursor:
         parameters = tuple(Reg(f"a{j}") for j in range(self.random.randint(0, 1)))
         frame: Frame = dict.fromkeys(parameters, WORD)
-        steps = []
-        indexed = [t for t in self.tables if t.indexes]
-        for _ in range(self.random.randint(0, 3) if indexed else 0):
-            table = self.random.choice(indexed)
-            index = self.random.randrange(len(table.indexes))
-            row = self._new("r")
-            key = self._operands(len(table.indexes[index]), frame)
-            steps.append(Step(row, table.name, index, key, self.random.randint(0, 2)))
-            frame[row] = table.name
+        steps: list[Step | InOrder] = []
+        for _ in range(self.random.randint(0, 3)):
+            step = self._in_order(frame) if self.random.random() < 0.5 else self._step(frame)
+            if step is not None:
+                steps.append(step)
+                frame[step.row] = step.table
         outputs = tuple(self._output(frame) for _ in range(self.random.randint(1, 3)))
         return Cursor(f"q{i}", parameters, tuple(steps), outputs)
+
+    def _step(self, frame: Frame) -> Step | None:
+        loop = self._loop(frame)
+        return None if loop is None else Step(self._new("r"), *loop)
+
+    def _in_order(self, frame: Frame) -> InOrder | None:
+        group = self._range(frame)
+        if group is None:
+            return None
+        start = Lit(0) if self.random.random() < 0.5 else self._operand(frame)
+        return InOrder(self._new("r"), *group, start, self.random.random() < 0.5)
 
     def _new(self, prefix: str) -> Reg:
         self.fresh += 1
@@ -151,9 +171,9 @@ class ProgramMaker:
         return row, next(t for t in self.tables if t.name == kind)
 
     def _instruction(self, frame: Frame, walked: set[str], scanned: set[str], depth: int) -> Instruction | None:
-        kinds = ["compute", "store", "level", "level", "level?", "count", "emit", "remove", "call"]
+        kinds = ["compute", "store", "level", "level", "level?", "count", "emit", "remove", "call", "rank", "size"]
         if depth < 4:
-            kinds += ["upsert", "upsert", "upsert", "find", "if", "each", "scan", "nest", "nest"]
+            kinds += ["upsert", "upsert", "upsert", "find", "if", "each", "scan", "nest", "nest", "select", "select"]
         maker = getattr(self, "_" + {"level?": "get_level"}.get(kind := self.random.choice(kinds), kind))
         result = maker(frame, walked, scanned, depth)
         assert result is None or not isinstance(result, tuple)
@@ -258,6 +278,46 @@ class ProgramMaker:
         missing = self._block(other, walked, scanned, depth + 1)
         self._merge(frame, one, other)
         return Find(row, table.name, key, found, missing)
+
+    def _range(self, frame: Frame) -> tuple[str, int, tuple[Operand, ...]] | None:
+        """A group of an ordered index."""
+        ordered = [t for t in self.tables if t.orders]
+        if not ordered:
+            return None
+        table = self.random.choice(ordered)
+        order = self.random.randrange(len(table.orders))
+        width = self.random.randint(0, len(table.orders[order].columns))
+        return table.name, order, self._operands(width, frame)
+
+    def _select(self, frame: Frame, walked: set[str], scanned: set[str], depth: int) -> Instruction | None:
+        group = self._range(frame)
+        if group is None:
+            return None
+        rank = self._operand(frame)
+        row = self._new("r")
+        one, other = {**frame, row: group[0]}, dict(frame)
+        found = self._block(one, walked, scanned, depth + 1)
+        missing = self._block(other, walked, scanned, depth + 1)
+        self._merge(frame, one, other)
+        return Select(row, *group, rank, found, missing)
+
+    def _rank(self, frame: Frame, *_: object) -> Instruction | None:
+        found = self._row(frame, {t.name for t in self.tables if not t.orders})
+        if found is None:
+            return None
+        row, table = found
+        order = self.random.randrange(len(table.orders))
+        target = self._new("x")
+        frame[target] = WORD
+        return Rank(target, row, table.name, order, self.random.randint(0, len(table.orders[order].columns)))
+
+    def _size(self, frame: Frame, *_: object) -> Instruction | None:
+        group = self._range(frame)
+        if group is None:
+            return None
+        target = self._new("x")
+        frame[target] = WORD
+        return Size(target, *group)
 
     def _if(self, frame: Frame, walked: set[str], scanned: set[str], depth: int) -> Instruction:
         left, right = self._operands(2, frame)
@@ -367,6 +427,12 @@ class Pair:
                 keys = {tuple(key[c] for c in columns) for key, _, _ in rows}
                 for key in keys | {(77,) * len(columns)}:
                     assert machine.group(table.name, number, key) == self.reference.group(table.name, number, key)
+            for number, order in enumerate(table.orders):
+                for width in range(len(order.columns) + 1):
+                    keys = {tuple(key[c] for c in order.columns[:width]) for key, _, _ in rows}
+                    for key in keys | {(77,) * width}:
+                        wanted = self.reference.in_order(table.name, number, key)
+                        assert machine.in_order(table.name, number, key) == wanted
 
     def check_channels(self) -> None:
         for name, _ in self.program.channels:

@@ -108,6 +108,59 @@ struct Model {
   }
 };
 
+// The ordered indexes against a sorted list: every group's order, every rank both ways.
+void check_orders(const Table& table, const Model& model) {
+  const RowsView rows = table.view();
+  for (std::size_t i = 0; i < table.orders().size(); ++i) {
+    const OrderedIndex& order = table.orders()[i];
+    const std::vector<std::uint32_t>& columns = order.shape().columns;
+    std::vector<Key> keys;
+    for (const Model::Item& item : model.items) {
+      Key& key = keys.emplace_back();
+      for (const std::uint32_t c : columns) key.push_back(item.words[c]);
+      key.insert(key.end(), item.words.begin(), item.words.begin() + static_cast<long>(model.key_width));
+    }
+    std::vector<Row> sorted(model.items.size());
+    for (std::size_t r = 0; r < sorted.size(); ++r) sorted[r] = static_cast<Row>(r);
+    std::sort(sorted.begin(), sorted.end(), [&](Row a, Row b) { return keys[a] < keys[b]; });
+    for (std::size_t width = 0; width <= columns.size(); ++width) {
+      for (std::size_t begin = 0, end = 0; begin < sorted.size(); begin = end) {
+        const Key& key = keys[sorted[begin]];
+        const auto in_group = [&](std::size_t at) {
+          return at < sorted.size() && std::equal(key.begin(), key.begin() + static_cast<long>(width), keys[sorted[at]].begin());
+        };
+        OrderedIndex::Sum total = 0;
+        while (in_group(end)) {
+          const auto measure = order.shape().measure;
+          const Word own = measure ? std::max<Word>(model.items[sorted[end]].words[*measure], 0) : 1;
+          expect(order.rank(sorted[end], width, rows) == total, "a rank differs");
+          if (own != 0 && total <= std::numeric_limits<Word>::max() - own) {
+            expect(order.select(key.data(), width, static_cast<Word>(total), rows) == sorted[end], "a selection differs");
+            expect(order.select(key.data(), width, static_cast<Word>(total + own - 1), rows) == sorted[end],
+                   "a selection differs at a row's last rank");
+          }
+          total += own;
+          const bool last = !in_group(++end);
+          expect(order.next(sorted[end - 1], false, width, rows) == (last ? kNoRow : sorted[end]), "the next row differs");
+          if (!last) expect(order.next(sorted[end], true, width, rows) == sorted[end - 1], "the row before differs");
+        }
+        expect(order.size(key.data(), width, rows) == total, "a group's ranks differ");
+        expect(order.first(key.data(), width, rows) == sorted[begin], "the first row differs");
+        if (!order.shape().measure) {
+          expect(order.select(key.data(), width, -1, rows) == sorted[end - 1], "the last row differs");
+          const auto size = static_cast<Word>(total);
+          expect(order.select(key.data(), width, -size, rows) == sorted[begin], "the first row from the end differs");
+          expect(order.select(key.data(), width, -size - 1, rows) == kNoRow, "a row is before the first");
+          expect(order.select(key.data(), width, size, rows) == kNoRow, "a row is after the last");
+        }
+      }
+    }
+    const std::size_t depth = order.depth();
+    const std::size_t most = 3 * static_cast<std::size_t>(std::bit_width(sorted.size()));
+    expect(depth <= most, "a tree is out of balance");
+  }
+}
+
 void check(const Table& table, const Model& model, const UndoLog& log) {
   expect(table.size() == model.items.size(), "the number of rows differs");
   for (std::size_t i = 0; i < model.items.size(); ++i) {
@@ -125,6 +178,7 @@ void check(const Table& table, const Model& model, const UndoLog& log) {
       }
     }
   }
+  check_orders(table, model);
 }
 
 void undo(Table& table, UndoLog& log) {
@@ -142,7 +196,14 @@ void fuzz_table(unsigned seed) {
       if (below(2) == 0) columns.push_back(c);
     }
   }
-  Table table(0, key_width, value_width, indexes);
+  std::vector<OrderedIndex::Shape> orders(below(3));
+  for (OrderedIndex::Shape& order : orders) {
+    for (std::uint32_t c = 0; c < key_width; ++c) {
+      if (below(2) == 0) order.columns.insert(order.columns.begin() + static_cast<long>(below(order.columns.size() + 1)), c);
+    }
+    if (value_width != 0 && below(2) == 0) order.measure = static_cast<std::uint32_t>(key_width + below(value_width));
+  }
+  Table table(0, key_width, value_width, indexes, orders);
   UndoLog log;
   Model model{key_width, indexes, {}, std::vector<std::vector<Model::Group>>(indexes.size())};
   const std::uint64_t spread = 1 + below(12);
@@ -170,7 +231,7 @@ void fuzz_table(unsigned seed) {
           model.set_level(row, level);
         } else {
           const std::size_t column = below(value_width);
-          const auto word = static_cast<Word>(random());
+          const auto word = below(4) == 0 ? static_cast<Word>(random()) : static_cast<Word>(below(4)) - 1;
           table.store(row, column, word, log);
           model.items[row].words[key_width + column] = word;
         }
@@ -194,27 +255,47 @@ void fuzz_table(unsigned seed) {
     table.remove(static_cast<Row>(below(table.size())), log);
     table.tidy();
   }
-  expect(table.nbytes() < 4096 * (1 + indexes.size()), "memory is kept when the rows are gone");
+  expect(table.nbytes() < 4096 * (1 + indexes.size() + orders.size()), "memory is kept when the rows are gone");
 }
 
 // change(a, b, c): two tables, upserts with levels, a loop with an emit, removal at zero, and an overflow at will.
 std::vector<Word> program() {
   enum : Word { kReg, kLit, kKey, kValue, kUpdate };
   const std::vector<Word> key = {2, kReg, 0, kReg, 1};
-  std::vector<Word> code = {2, 2, 1, 3, 1, 0, 1, 1, 0, /* table 1: */ 1, 1, 1, 1, 0, /* channel: */ 1, 3, 1, 3, 6};
+  // Each table has its key and value words, its indexes and its ordered ones.
+  std::vector<Word> code = {2, 2, 1, 3, 1, 0, 1, 1, 0, 2, 2, 0, 1, 0, 1, 1, 1, /* table 1: */ 1, 1, 1, 1, 0, 0,
+                            /* channel: */ 1, 3, /* procedure: */ 1, 3, 6};
   const auto add = [&](std::initializer_list<Word> words) { code.insert(code.end(), words); };
   const auto add_key = [&] { code.insert(code.end(), key.begin(), key.end()); };
-  add({8});                                                // Eight instructions.
+  add({11});                                               // Eleven instructions.
   add({1, 3, 0}), add_key(), add({0, 1, 2, 3, 0}), add_key();  // Find r3 in table 0, or insert it.
   add({1, 4, 1, 1, kReg, 1, 0, 1, 2, 4, 1, 1, kReg, 1});    // Find r4 in table 1 by b, or insert it.
   add({0, 5, 0, kValue, 3, 0, 0, kReg, 2});                // r5 = r3.value + c
   add({4, 3, 0, 0, kReg, 5});                              // r3.value = r5
   add({5, 3, 0, 1});                                       // r3 to level 1
   add({10, 4, 0, 0, 1, kReg, 0, 0, 1, 11, 0, 3, 1, kReg, 0, 1, kKey, 4, 0, 1, 2, kReg, 2, kValue, 4, 0, 0});  // Scan, emit.
+  add({13, 4, 0, 0, 1, kReg, 0, kLit, -1, 0, 0});           // Select r4 in table 0, the last of a.
+  add({14, 4, 3, 0, 1, 1});                                // r4 = rank of r3 by measure in its b
+  add({15, 4, 0, 1, 0});                                   // r4 = all ranks by measure
   add({8, 0, kReg, 5, kLit, 0, 1, 3, 3, 0, 0});             // If r5 = 0: remove r3.
   add({0, 5, 2, kReg, 2, kReg, 2});                        // r5 = c * c
-  add({0});                                                // No cursors.
+  // A cursor: table 0 in order 1, downwards from a rank, and the rows of the same a in order 0.
+  add({1, 1, 3, 2, 1, 1, 0, 1, 0, kReg, 0, 1, 1, 2, 0, 0, 1, kKey, 1, 0, 0, kLit, 0, 0});
+  add({2, 1, kKey, 1, 0, 1, 1, kKey, 2, 0, 1});
   return code;
+}
+
+// Opens all cursors and reads them to their ends, a few rows at a time.
+void list(const Machine& machine, Word argument) {
+  for (const CursorPlan& plan : machine.program().cursors) {
+    const std::vector<Word> arguments(plan.parameters, argument);
+    CursorState cursor(machine, plan, arguments.data());
+    Channel rows(plan.nest.outputs.size());
+    try {
+      for (std::size_t reads = 0; reads < 50 && cursor.run(&rows, 7) != 0; ++reads) continue;
+    } catch (const Fault&) {
+    }
+  }
 }
 
 void fuzz_machine(unsigned seed) {
@@ -242,6 +323,7 @@ void fuzz_machine(unsigned seed) {
       // Groups may come in another order; the order within them, and that of the rows, is checked by fuzz_table.
       expect(before.size() == after.size(), "a failed update has left something");
     }
+    list(machine, static_cast<Word>(below(6)));
     const Array<Word> words = snapshot::write(machine);
     if (below(2) == 0) machine.replace(snapshot::read(words.data(), words.size(), machine.program()));
     const Array<Word> again = snapshot::write(machine);
@@ -277,6 +359,7 @@ void fuzz_decoder(unsigned seed) {
         const std::vector<const Word*> columns(machine.program().procedures[p].parameters, column.data());
         (void)machine.apply(p, columns, columns.size() > 100 ? 0 : column.size(), 0, SIZE_MAX);
       }
+      list(machine, 1);
     } catch (const std::invalid_argument&) {
     }
   }

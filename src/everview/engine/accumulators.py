@@ -7,6 +7,7 @@ what is inserted and deleted again leaves no trace.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
@@ -16,6 +17,10 @@ from sortedcontainers import SortedDict
 
 from everview.query.types import DataType, Kind
 from everview.query.view import Aggregate, AggregateFunction
+
+_MANY = 1_000
+SLOT_BYTES = sys.getsizeof(dict.fromkeys(range(_MANY))) // _MANY
+"""What an entry of a dict takes, apart from the objects in it."""
 
 
 class Accumulator(Protocol):
@@ -30,6 +35,9 @@ class Accumulator(Protocol):
     def is_empty(self) -> bool:
         """True if no value is counted in."""
 
+    def nbytes(self) -> int:
+        """The memory that it takes, by estimate."""
+
 
 class Extreme:
     """MIN or MAX: the group's values in order, O(log n) a change. NaN is the largest double, as in Spark."""
@@ -37,27 +45,41 @@ class Extreme:
     def __init__(self, highest: bool) -> None:
         self._highest = highest
         self._values: Any = SortedDict()
+        self._bytes = 0
 
     def add(self, value: Any, copies: int) -> None:
         """Count a value in or out."""
         if value is None:
             return
         key = _orderly(value)
-        count = self._values.get(key, 0) + copies
+        old = self._values.get(key, 0)
+        count = old + copies
         if count:
             self._values[key] = count
         else:
             del self._values[key]
+        self._bytes += (bool(count) - bool(old)) * (
+            sys.getsizeof(key) + sys.getsizeof(value) + SLOT_BYTES + _LINK_BYTES
+        )
 
     def is_empty(self) -> bool:
         """True if there is no value."""
         return not self._values
+
+    def nbytes(self) -> int:
+        """Values, and what it takes to keep them in order."""
+        return sys.getsizeof(self) + _EMPTY_BYTES + self._bytes
 
     def result(self) -> Any:
         """The lowest or highest value."""
         if not self._values:
             return None
         return self._values.peekitem(-1 if self._highest else 0)[0][1]
+
+
+_LINK_BYTES = sys.getsizeof([None]) - sys.getsizeof([])
+_EMPTY = SortedDict()
+_EMPTY_BYTES = sum(map(sys.getsizeof, (_EMPTY, vars(_EMPTY), *vars(_EMPTY).values())))
 
 
 def _orderly(value: Any) -> tuple[bool, Any]:
@@ -79,6 +101,10 @@ class Tally:
     def is_empty(self) -> bool:
         """True if there is no value."""
         return self._count == 0
+
+    def nbytes(self) -> int:
+        """One number."""
+        return sys.getsizeof(self) + sys.getsizeof(self._count)
 
     def result(self) -> int:
         """The number of values."""
@@ -111,6 +137,17 @@ class Moments:
     def is_empty(self) -> bool:
         """True if there is no value."""
         return self._count == 0
+
+    def nbytes(self) -> int:
+        """Numbers, as long as they have become."""
+        numbers = (
+            self._count,
+            self._sum.numerator,
+            self._sum.denominator,
+            self._squares.numerator,
+            self._squares.denominator,
+        )
+        return sum(map(sys.getsizeof, (self, vars(self), self._odd, self._sum, self._squares, *numbers)))
 
     def result(self) -> Any:
         """The aggregate's value, rounded once."""

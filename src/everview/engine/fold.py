@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,6 +17,14 @@ from everview.query.types import DataType
 from everview.strategies.fold import ROWS, compile_fold
 
 Columns = tuple[pa.Array, ...]
+
+
+class Kept(Protocol):
+    """State around the cores: what has a machine of its own."""
+
+    @property
+    def machine(self) -> Machine:
+        """The machine that holds it."""
 
 
 class Fold:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from everview.engine.accumulators import Accumulator, accumulator_for
+from everview.engine.accumulators import SLOT_BYTES, Accumulator, accumulator_for
 from everview.engine.core import CoreRuntime, Measure
-from everview.engine.dictionary import Dictionary
+from everview.engine.dictionary import NULL, Dictionary
 from everview.engine.expressions import Condition, Evaluator
-from everview.engine.fold import Columns, Fold
+from everview.engine.extremes import Extremes, has_order
+from everview.engine.fold import Columns, Fold, Kept
 from everview.engine.plain import Projection, flips
 from everview.engine.rows import ZERO, Changes, Journal, WordRows, zeros
 from everview.engine.sums import Slot, slots_of
@@ -50,8 +52,10 @@ class GroupedBlock:
         self.projection = Projection([*keys, *posted], self.core, dictionary)
         self.groups = Fold([k.type for k in self.grouping.keys], 1 + len(self.slots), dictionary)
         listed = [a for a in self.grouping.aggregates if not is_summed(a)]
-        self.listed = [
-            _Listed(a, self.grouping, CoreRuntime(p, (), relations, dictionary), dictionary)
+        self.listed: list[Listed] = [
+            (Extremes if has_order(a) else _Accumulated)(
+                a, self.grouping, CoreRuntime(p, (), relations, dictionary), dictionary
+            )
             for a, p in zip(listed, plans[1:], strict=True)
         ]
         self.finish = _Finish(block, self.slots, dictionary)
@@ -91,9 +95,9 @@ class GroupedBlock:
         return (self.core, *(a.core for a in self.listed))
 
     @property
-    def folds(self) -> tuple[Fold, ...]:
-        """The groups, the distinct values of aggregates, and distinct rows."""
-        further = [a.values for a in self.listed if a.values is not None]
+    def folds(self) -> tuple[Kept, ...]:
+        """The groups, the values of aggregates, and distinct rows."""
+        further = [f for a in self.listed for f in a.folds]
         return (self.groups, *further, *((self.fold,) if self.fold else ()))
 
     def process(self, changes: Changes, journal: Journal) -> WordRows:
@@ -109,14 +113,10 @@ class GroupedBlock:
             rows, measures = rows.filter(mask), tuple(m.filter(mask) for m in measures)
         keyed = self.projection(rows)
         self.groups.add(*self._split(keyed, measures), journal)
-        before: list[dict[Group, Any]] = [a.process(changes, journal) for a in self.listed]
         words, old, new = self.groups.touched()
         self.groups.settle()
-        groups = _tuples(words, len(old[0]))
-        was = [[b[g] if g in b else a.result(g) for g in groups] for a, b in zip(self.listed, before, strict=True)]
-        now = [[a.result(g) for g in groups] for a in self.listed]
-        for a in self.listed:
-            a.forget_empty(groups)
+        listed = [a.process(changes, journal, words, len(old[0])) for a in self.listed]
+        was, now = [before for before, _ in listed], [after for _, after in listed]
         position = changes.rows.update[0].as_py() if len(changes) else 0
         delta = _difference(self.finish(words, old, was), self.finish(words, new, now), position)
         return delta if self.fold is None else flips(self.fold, delta, journal)
@@ -149,8 +149,8 @@ class GroupedBlock:
             yield self._finished((), tuple(zeros(1) for _ in range(1 + len(self.slots))))
 
     def _finished(self, words: Columns, measures: Columns) -> WordRows:
-        groups = _tuples(words, len(measures[0]))
-        rows, there = self.finish(words, measures, [[a.result(g) for g in groups] for a in self.listed])
+        length = len(measures[0])
+        rows, there = self.finish(words, measures, [a.results(words, length) for a in self.listed])
         weight = pa.repeat(pa.scalar(1, pa.int64()), len(there))
         return WordRows(rows, weight, zeros(len(there))).filter(there)
 
@@ -161,8 +161,30 @@ class GroupedBlock:
             flips(self.fold, first, journal)
 
 
-class _Listed:
-    """An aggregate with a core of its own: the values of each group, in accumulators."""
+class Listed(Protocol):
+    """An aggregate with a core of its own, which lists the values of each group."""
+
+    core: CoreRuntime
+
+    @property
+    def folds(self) -> tuple[Kept, ...]:
+        """What it keeps in machines."""
+
+    def process(self, changes: Changes, journal: Journal, words: Columns, length: int) -> tuple[pa.Array, pa.Array]:
+        """Take in what has changed; gives the results that some groups had before, and have now."""
+
+    def results(self, words: Columns, length: int) -> pa.Array:
+        """The aggregate's values for some groups."""
+
+    def rebuild(self) -> None:
+        """Make what is not in machines, after a load."""
+
+    def nbytes(self) -> int:
+        """The memory that it takes beside its machines."""
+
+
+class _Accumulated:
+    """An aggregate whose values go into accumulators, one a group."""
 
     def __init__(self, aggregate: Aggregate, grouping: Grouping, core: CoreRuntime, dictionary: Dictionary) -> None:
         assert aggregate.argument is not None
@@ -175,16 +197,35 @@ class _Listed:
         self.type = aggregate.argument.type
         self.make = accumulator_for(aggregate)
         self.states: dict[Group, Accumulator] = {}
+        self._bytes = 0
+        self._group_bytes = SLOT_BYTES + sys.getsizeof((0,) * self.keys) + self.keys * sys.getsizeof(NULL)
         as_set = core.plan.query.semantics is Semantics.SET
         self.values = Fold([o.type for o in outputs], 1, dictionary) if as_set else None
 
-    def process(self, changes: Changes, journal: Journal) -> dict[Group, Any]:
-        """Bring the accumulators up to date; gives the results that the touched groups had before."""
+    @property
+    def folds(self) -> tuple[Fold, ...]:
+        """The distinct values, where only those count."""
+        return () if self.values is None else (self.values,)
+
+    def nbytes(self) -> int:
+        """What the accumulators take, by estimate."""
+        return self._bytes
+
+    def process(self, changes: Changes, journal: Journal, words: Columns, length: int) -> tuple[pa.Array, pa.Array]:
+        """Bring the accumulators up to date; gives the results that some groups had before, and have now."""
         columns, measures, update = self.core.take(changes)
         delta = self.projection.passed(WordRows(columns, measures[0], update))
         if self.values is not None:
             delta = flips(self.values, delta, journal)
-        return self._add(delta, journal)
+        before = self._add(delta, journal)
+        groups = _tuples(words, length)
+        was = [before[g] if g in before else self._result(g) for g in groups]
+        now = self.results(words, length)
+        self.forget_empty(groups)
+        return self._array(was), now
+
+    def _array(self, results: list[Any]) -> pa.Array:
+        return pa.array(results, arrow_type(self.aggregate.type))
 
     def _add(self, delta: WordRows, journal: Journal) -> dict[Group, Any]:
         before: dict[Group, Any] = {}
@@ -192,24 +233,36 @@ class _Listed:
         groups = _tuples(delta.columns[:-1], len(delta))
         weights = delta.weight.to_pylist()
         for group, value, weight in zip(groups, values, weights, strict=True):
-            state = self.states.get(group)
-            if state is None:
-                state = self.states[group] = self.make()
+            state = self._state(group)
             if group not in before:
                 before[group] = state.result()
+                self._bytes -= state.nbytes()
             state.add(value, weight)
+        self._bytes += sum(self.states[g].nbytes() for g in before)
         journal.add(lambda: self._take_back(groups, values, weights))
         return before
 
     def _take_back(self, groups: list[Group], values: list[Any], weights: list[int]) -> None:
+        touched = set(groups)
+        self._bytes -= sum(self._state(g).nbytes() for g in touched)
         for group, value, weight in zip(groups, values, weights, strict=True):
-            if group not in self.states:
-                self.states[group] = self.make()
             self.states[group].add(value, -weight)
+        self._bytes += sum(self.states[g].nbytes() for g in touched)
         self.forget_empty(groups)
 
-    def result(self, group: Group) -> Any:
-        """The aggregate's value for a group."""
+    def _state(self, group: Group) -> Accumulator:
+        """A group's accumulator, made if there is none."""
+        state = self.states.get(group)
+        if state is None:
+            state = self.states[group] = self.make()
+            self._bytes += state.nbytes() + self._group_bytes
+        return state
+
+    def results(self, words: Columns, length: int) -> pa.Array:
+        """The aggregate's values for some groups."""
+        return self._array([self._result(g) for g in _tuples(words, length)])
+
+    def _result(self, group: Group) -> Any:
         state = self.states.get(group)
         return (state or self.make()).result()
 
@@ -218,11 +271,13 @@ class _Listed:
         for group in groups:
             state = self.states.get(group)
             if state is not None and state.is_empty():
+                self._bytes -= state.nbytes() + self._group_bytes
                 del self.states[group]
 
     def rebuild(self) -> None:
         """Fill the accumulators from the core, after a load."""
         self.states.clear()
+        self._bytes = 0
         for columns, measures in self.core.scan():
             rows = self.projection.passed(WordRows(columns, measures[0], zeros(len(measures[0]))))
             if self.values is None:
@@ -252,7 +307,7 @@ class _Finish:
         self._having = Condition([grouping.having]) if grouping.having else None
         self._outputs = Evaluator([o.expression for o in self.block.outputs])
 
-    def __call__(self, words: Columns, measures: Columns, listed: Sequence[list[Any]]) -> tuple[Columns, pa.Array]:
+    def __call__(self, words: Columns, measures: Columns, listed: Sequence[pa.Array]) -> tuple[Columns, pa.Array]:
         length = len(measures[0])
         values: dict[Var, pa.Array] = {}
         for v, key, column in zip(self.grouping.key_names, self.grouping.keys, words, strict=True):
@@ -263,7 +318,7 @@ class _Finish:
                 mine = {s.kind: m for s, m in zip(self.slots, measures[1:], strict=True) if s.aggregate == aggregate}
                 values[v] = Slot.result(aggregate, measures[0], mine)
             else:
-                values[v] = pa.array(next(further), arrow_type(aggregate.type))
+                values[v] = next(further)
         there = pc.greater(measures[0], ZERO) if self.grouping.keys else pa.repeat(pa.scalar(True), length)
         if self._having is not None:
             there = pc.and_(there, self._having(values, length))

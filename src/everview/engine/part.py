@@ -28,6 +28,14 @@ def build_part(plan: PartPlan, relations: Relations, dictionary: Dictionary, jou
     return _body(plan.body, planned, relations, dictionary, journal)
 
 
+def grouped_blocks(source: Source) -> Iterator[GroupedBlock]:
+    """The grouped blocks among a source's sides."""
+    if isinstance(source, GroupedBlock):
+        yield source
+    for side in getattr(source, "sides", ()):
+        yield from grouped_blocks(side)
+
+
 def _body(
     body: Body, planned: Iterator[BlockPlan], relations: Relations, dictionary: Dictionary, journal: Journal
 ) -> Source:

@@ -8,8 +8,8 @@ import pyarrow.compute as pc
 
 from everview.engine.core import CoreRuntime
 from everview.engine.dictionary import Dictionary
-from everview.engine.fold import Fold
-from everview.engine.part import build_part
+from everview.engine.fold import Fold, Kept
+from everview.engine.part import build_part, grouped_blocks
 from everview.engine.plain import PlainBlock
 from everview.engine.rows import ZERO, Changes, Journal, WordRows, zeros
 from everview.engine.setops import Source, pieces_of
@@ -52,7 +52,7 @@ class ViewRuntime:
         return self.stages[-1][1]
 
     @property
-    def folds(self) -> tuple[Fold, ...]:
+    def folds(self) -> tuple[Kept, ...]:
         """All folds of all parts."""
         return tuple(f for _, s in self.stages for f in s.folds)
 
@@ -123,6 +123,7 @@ class ViewRuntime:
         yield from self.result.rows()
 
     def nbytes(self) -> int:
-        """The memory that its state takes."""
+        """The memory that its state takes, as far as it is not the kernel's by estimate."""
         machines = [c.machine for c in self.cores] + [f.machine for f in self.folds]
-        return sum(m.nbytes() for m in machines)
+        listed = [a for _, s in self.stages for block in grouped_blocks(s) for a in block.listed]
+        return sum(m.nbytes() for m in machines) + sum(a.nbytes() for a in listed)

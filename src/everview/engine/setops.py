@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from everview.engine.core import CoreRuntime
 from everview.engine.dictionary import Dictionary
-from everview.engine.fold import Fold
+from everview.engine.fold import Fold, Kept
 from everview.engine.rows import ZERO, Changes, Journal, WordRows, zeros
 from everview.query.view import SetOperation, SetOperator
 
@@ -27,7 +27,7 @@ class Source(Protocol):
         """The cores below."""
 
     @property
-    def folds(self) -> tuple[Fold, ...]:
+    def folds(self) -> tuple[Kept, ...]:
         """The folds below."""
 
     @property
@@ -67,7 +67,7 @@ class Concatenation:
         return tuple(c for s in self.sides for c in s.cores)
 
     @property
-    def folds(self) -> tuple[Fold, ...]:
+    def folds(self) -> tuple[Kept, ...]:
         """The folds of all sides."""
         return tuple(f for s in self.sides for f in s.folds)
 
@@ -129,7 +129,7 @@ class Counted:
         return tuple(c for s in self.sides for c in s.cores)
 
     @property
-    def folds(self) -> tuple[Fold, ...]:
+    def folds(self) -> tuple[Kept, ...]:
         """The counts, and the folds of all sides."""
         return (self.counts, *(f for s in self.sides for f in s.folds))
 

@@ -18,11 +18,10 @@ import pyarrow.compute as pc
 
 from everview.engine.container import Path, Reader, SectionWriter, Writer, reading, replacing
 from everview.engine.dictionary import Dictionary
-from everview.engine.grouped import GroupedBlock
+from everview.engine.part import grouped_blocks
 from everview.engine.progress import Progress
 from everview.engine.rows import Journal, WordRows, zeros
 from everview.engine.runtime import ViewRuntime
-from everview.engine.setops import Source
 from everview.engine.table import BaseTable
 from everview.engine.words import arrow_type, is_wide
 from everview.errors import EverviewError, SnapshotError
@@ -173,7 +172,7 @@ def _restore(database: Database, state: _State, file: Reader, progress: Progress
         for core, awake in zip(view.cores, entry["awake"], strict=True):
             core.awake = bool(awake)
         for _, source in view.stages:
-            for grouped in _grouped(source):
+            for grouped in grouped_blocks(source):
                 for listed in grouped.listed:
                     listed.rebuild()
         view.restored = FROM_SNAPSHOT
@@ -201,13 +200,6 @@ def _rebuild(database: Database, state: _State, file: Reader, progress: Progress
 
 def _used_once(values: pa.Table) -> pa.Table:
     return values.set_column(2, "count", pa.repeat(pa.scalar(1, pa.int64()), len(values)))
-
-
-def _grouped(source: Source) -> Iterator[GroupedBlock]:
-    if isinstance(source, GroupedBlock):
-        yield source
-    for side in getattr(source, "sides", ()):
-        yield from _grouped(side)
 
 
 def _word_rows(file: Reader, number: int, table: BaseTable, progress: Progress) -> Iterator[WordRows]:

@@ -19,19 +19,24 @@ from everview.kernel.program import (
     Find,
     GetLevel,
     If,
+    InOrder,
     Insert,
     Instruction,
     KeyOf,
     Lit,
     Operand,
+    Order,
     Output,
     Procedure,
     Product,
     Program,
+    Rank,
     Reg,
     Remove,
     Scan,
+    Select,
     SetLevel,
+    Size,
     Step,
     Store,
     Table,
@@ -58,7 +63,12 @@ def _listed(items: Sequence[T], encoded: Callable[[T], Iterable[int]]) -> list[i
 
 
 def _table(table: Table) -> list[int]:
-    return [len(table.key), len(table.values), *_listed(table.indexes, lambda columns: [len(columns), *columns])]
+    indexes = _listed(table.indexes, lambda columns: [len(columns), *columns])
+    return [len(table.key), len(table.values), *indexes, *_listed(table.orders, _order)]
+
+
+def _order(order: Order) -> list[int]:
+    return [len(order.columns), *order.columns, 0 if order.measure is None else order.measure + 1]
 
 
 class _Encoder:
@@ -77,7 +87,7 @@ class _Encoder:
 
     def cursor(self, cursor: Cursor) -> list[int]:
         self._parameters(cursor)
-        steps = _listed(cursor.steps, self._loop)
+        steps = _listed(cursor.steps, self._step)
         outputs = _listed(cursor.outputs, self._output)
         return [len(cursor.parameters), len(self._registers), *steps, *outputs]
 
@@ -117,6 +127,14 @@ class _Encoder:
     def _loop(self, loop: Each | Scan | Step) -> list[int]:
         return [*self._row(loop.row, loop.table), loop.index, *self._operands(loop.key), loop.level]
 
+    def _step(self, step: Step | InOrder) -> list[int]:
+        if isinstance(step, Step):
+            return [0, *self._loop(step)]
+        return [1, *self._range(step.row, step), *self._operand(step.start), int(step.descending)]
+
+    def _range(self, register: Reg, i: InOrder | Select | Size) -> list[int]:
+        return [*self._row(register, i.table), i.order, *self._operands(i.key)]
+
     def _instruction(self, i: Instruction) -> list[int]:
         match i:
             case Compute():
@@ -147,6 +165,13 @@ class _Encoder:
                 return [11, _number(self._channels, i.channel), *_listed(i.outputs, self._output)]
             case Call():
                 return [12, _number(self._procedures, i.procedure), *self._operands(i.arguments)]
+            case Select():
+                head = [13, *self._range(i.row, i), *self._operand(i.rank)]
+                return [*head, *self._block(i.found), *self._block(i.missing)]
+            case Rank():
+                return [14, self._register(i.target), *self._row(i.row, i.table), i.order, i.width]
+            case Size():
+                return [15, *self._range(i.target, i)]
 
 
 def _number(numbers: dict[str, int], name: str) -> int:

@@ -126,6 +126,10 @@ class Machine:
         """The numbers of a group's rows in their order."""
         return self._machine.group(self._tables[table], index, list(key))
 
+    def in_order(self, table: str, order: int, key: Sequence[int] = ()) -> list[int]:
+        """The numbers of the rows of a group of an ordered index, in order."""
+        return self._machine.in_order(self._tables[table], order, list(key))
+
     def snapshot(self) -> bytes:
         """All tables, with the order of their rows and groups; not what the channels hold."""
         return self._machine.snapshot()

@@ -14,15 +14,21 @@ from everview.kernel.program import (
     Find,
     GetLevel,
     If,
+    InOrder,
     Insert,
     Instruction,
     Math,
     Operand,
+    Order,
     Procedure,
     Program,
+    Rank,
     Remove,
     Scan,
+    Select,
     SetLevel,
+    Size,
+    Step,
     Store,
     Table,
     Test,
@@ -44,9 +50,15 @@ def show_program(program: Program) -> str:
 
 
 def _table(table: Table) -> str:
-    indexes = "; ".join(f"index {i} on ({', '.join(table.key[c] for c in cs)})" for i, cs in enumerate(table.indexes))
+    parts = [f"index {i} on ({', '.join(table.key[c] for c in cs)})" for i, cs in enumerate(table.indexes)]
+    parts += [_order(i, order, table) for i, order in enumerate(table.orders)]
     values = f" → {', '.join(table.values)}" if table.values else ""
-    return f"table {table.name}({', '.join(table.key)}){values}" + (f"; {indexes}" if indexes else "")
+    return "; ".join([f"table {table.name}({', '.join(table.key)}){values}", *parts])
+
+
+def _order(number: int, order: Order, table: Table) -> str:
+    measure = f", ranks by {table.values[order.measure]}" if order.measure is not None else ""
+    return f"order {number} by ({', '.join(table.key[c] for c in order.columns)}){measure}"
 
 
 def _procedure(procedure: Procedure) -> Iterator[str]:
@@ -57,8 +69,15 @@ def _procedure(procedure: Procedure) -> Iterator[str]:
 def _cursor(cursor: Cursor) -> Iterator[str]:
     yield f"cursor {cursor.name}({', '.join(map(str, cursor.parameters))})"
     for depth, step in enumerate(cursor.steps):
-        yield "  " * (depth + 1) + f"for {step.row} in {_group(step.table, step.index, step.key, step.level)}"
+        yield "  " * (depth + 1) + f"for {step.row} in {_step(step)}"
     yield "  " * (len(cursor.steps) + 1) + f"row {', '.join(map(str, cursor.outputs))}"
+
+
+def _step(step: Step | InOrder) -> str:
+    if isinstance(step, Step):
+        return _group(step.table, step.index, step.key, step.level)
+    direction = "down" if step.descending else "up"
+    return f"{_range(step.table, step.order, step.key)} {direction} from {step.start}"
 
 
 def _block(body: Iterable[Instruction], depth: int) -> Iterator[str]:
@@ -96,6 +115,13 @@ def _instruction(i: Instruction, indent: str, depth: int) -> Iterator[str]:
             yield f"{indent}emit {i.channel}: {', '.join(map(str, i.outputs))}"
         case Call():
             yield f"{indent}call {i.procedure}({', '.join(map(str, i.arguments))})"
+        case Select():
+            yield f"{indent}select {i.row} at {i.rank} in {_range(i.table, i.order, i.key)}"
+            yield from _branches(indent, depth, ("found", i.found), ("missing", i.missing))
+        case Rank():
+            yield f"{indent}{i.target} ← rank {i.row} in {i.table} order {i.order} by {i.width}"
+        case Size():
+            yield f"{indent}{i.target} ← size {_range(i.table, i.order, i.key)}"
 
 
 def _branches(indent: str, depth: int, *branches: tuple[str, tuple[Instruction, ...]]) -> Iterator[str]:
@@ -107,6 +133,10 @@ def _branches(indent: str, depth: int, *branches: tuple[str, tuple[Instruction, 
 
 def _key(key: Iterable[Operand]) -> str:
     return ", ".join(map(str, key))
+
+
+def _range(table: str, order: int, key: Iterable[Operand]) -> str:
+    return f"{table} order {order}[{_key(key)}]"
 
 
 def _group(table: str, index: int, key: Iterable[Operand], level: int) -> str:

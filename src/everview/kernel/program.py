@@ -15,16 +15,30 @@ LEVELS = 3
 
 
 @dataclass(frozen=True, slots=True)
+class Order:
+    """An ordered index: rows in the order of some key columns (as signed words), ties by the other key columns.
+
+    The rows that agree on the first so many of the columns are a *group*: it is named by a key of so many words. Ranks
+    in a group begin with 0 and count rows, or, with a ``measure`` (a value column), what rows have there: a row takes
+    as many ranks as its measure says, and none if that is negative.
+    """
+
+    columns: tuple[int, ...]
+    measure: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Table:
     """Rows of ``key`` words (unique together) and ``values`` words, found by key and through indexes on key columns.
 
-    An index on no columns is one group that holds every row.
+    An index on no columns is one group that holds every row. ``orders`` keep the rows in order.
     """
 
     name: str
     key: tuple[str, ...]
     values: tuple[str, ...] = ()
     indexes: tuple[tuple[int, ...], ...] = ()
+    orders: tuple[Order, ...] = ()
 
 
 # --- operands --------------------------------------------------------------------------------------------------------
@@ -249,8 +263,60 @@ class Call:
     arguments: tuple[Operand, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Select:
+    """row ← the row at a rank of a group of an ordered index; run ``found`` or ``missing``.
+
+    Negative ranks count from the end: -1 is the last one.
+    """
+
+    row: Reg
+    table: str
+    order: int
+    key: tuple[Operand, ...]
+    rank: Operand
+    found: tuple[Instruction, ...] = ()
+    missing: tuple[Instruction, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """target ← the first rank of a row in its group, which the first ``width`` columns of an ordered index make."""
+
+    target: Reg
+    row: Reg
+    table: str
+    order: int
+    width: int
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """target ← how many ranks a group of an ordered index has."""
+
+    target: Reg
+    table: str
+    order: int
+    key: tuple[Operand, ...]
+
+
 Instruction: TypeAlias = (
-    Compute | Find | Insert | Remove | Store | SetLevel | GetLevel | Count | If | Each | Scan | Emit | Call
+    Compute
+    | Find
+    | Insert
+    | Remove
+    | Store
+    | SetLevel
+    | GetLevel
+    | Count
+    | If
+    | Each
+    | Scan
+    | Emit
+    | Call
+    | Select
+    | Rank
+    | Size
 )
 
 
@@ -279,12 +345,28 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
+class InOrder:
+    """One loop of a cursor: the rows of a group of an ordered index, upwards or downwards.
+
+    It begins with the row that has rank ``start``, counted from the end where the loop begins; a negative start is
+    nowhere, so there are no rows then.
+    """
+
+    row: Reg
+    table: str
+    order: int
+    key: tuple[Operand, ...]
+    start: Operand = Lit(0)
+    descending: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Cursor:
     """Nested loops that can be left and taken up again: they list a result without holding it."""
 
     name: str
     parameters: tuple[Reg, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[Step | InOrder, ...]
     outputs: tuple[Output, ...]
 
 

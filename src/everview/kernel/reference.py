@@ -19,6 +19,7 @@ from everview.kernel.program import (
     Find,
     GetLevel,
     If,
+    InOrder,
     Insert,
     Instruction,
     KeyOf,
@@ -28,10 +29,14 @@ from everview.kernel.program import (
     Output,
     Product,
     Program,
+    Rank,
     Reg,
     Remove,
     Scan,
+    Select,
     SetLevel,
+    Size,
+    Step,
     Store,
     Table,
     Test,
@@ -93,6 +98,29 @@ class _State:
 
     def group(self, index: int, key: tuple[int, ...]) -> _Group:
         return self.groups[index].get(key) or _Group()
+
+    def in_order(self, order: int, key: tuple[int, ...]) -> list[int]:
+        """The rows of a group of an ordered index."""
+        columns = self.table.orders[order].columns
+        rows = [r for r, k in enumerate(self.keys) if tuple(k[c] for c in columns[: len(key)]) == key]
+        return sorted(rows, key=lambda r: ([self.keys[r][c] for c in columns], self.keys[r]))
+
+    def ranked(self, order: int, key: tuple[int, ...]) -> list[int]:
+        """How many ranks each row of a group has, in order."""
+        measure = self.table.orders[order].measure
+        rows = self.in_order(order, key)
+        return [1 if measure is None else max(0, self.values[r][measure]) for r in rows]
+
+    def select(self, order: int, key: tuple[int, ...], rank: int) -> int | None:
+        """The place of a rank among a group's rows in order."""
+        widths = self.ranked(order, key)
+        if rank < 0:
+            rank += sum(widths)
+        for place, width in enumerate(widths):
+            if 0 <= rank < width:
+                return place
+            rank -= width
+        return None
 
     def _own_groups(self, row: int) -> Iterator[_Group]:
         for columns, groups in zip(self.table.indexes, self.groups, strict=True):
@@ -195,12 +223,16 @@ class Reference:
         """The rows of a group in their order."""
         return list(self._tables[table].group(index, key).rows)
 
+    def in_order(self, table: str, order: int, key: tuple[int, ...]) -> list[int]:
+        """The rows of a group of an ordered index in their order."""
+        return self._tables[table].in_order(order, key)
+
     def _nested(self, cursor: Cursor, depth: int, frame: dict[Reg, int]) -> Iterator[tuple[int, ...]]:
         if depth == len(cursor.steps):
             yield tuple(self._output(o, frame) for o in cursor.outputs)
             return
         step = cursor.steps[depth]
-        for row in self._rows(step.table, step.index, step.key, step.level, frame):
+        for row in self._step(step, frame):
             frame[step.row] = row
             yield from self._nested(cursor, depth + 1, frame)
 
@@ -246,6 +278,33 @@ class Reference:
                 self._channels[i.channel].append(tuple(self._output(o, frame) for o in i.outputs))
             case Call():
                 self._call(i.procedure, [self._word(a, frame) for a in i.arguments])
+            case Select():
+                state, key = self._tables[i.table], self._key(i.key, frame)
+                place = state.select(i.order, key, self._word(i.rank, frame))
+                if place is None:
+                    self._run(i.missing, frame)
+                else:
+                    frame[i.row] = state.in_order(i.order, key)[place]
+                    self._run(i.found, frame)
+            case Rank():
+                state, row = self._tables[i.table], frame[i.row]
+                key = tuple(state.keys[row][c] for c in state.table.orders[i.order].columns[: i.width])
+                before = state.in_order(i.order, key).index(row)
+                frame[i.target] = _in_range(sum(state.ranked(i.order, key)[:before]))
+            case Size():
+                frame[i.target] = _in_range(sum(self._tables[i.table].ranked(i.order, self._key(i.key, frame))))
+
+    def _step(self, step: Step | InOrder, frame: dict[Reg, int]) -> list[int]:
+        if isinstance(step, Step):
+            return self._rows(step.table, step.index, step.key, step.level, frame)
+        state, key, start = self._tables[step.table], self._key(step.key, frame), self._word(step.start, frame)
+        if start < 0:
+            return []
+        place = state.select(step.order, key, -1 - start if step.descending else start)
+        rows = state.in_order(step.order, key)
+        if place is None:
+            return []
+        return rows[place::-1] if step.descending else rows[place:]
 
     def _rows(self, table: str, index: int, key: tuple[Operand, ...], level: int, frame: dict[Reg, int]) -> list[int]:
         group = self._tables[table].group(index, self._key(key, frame))
@@ -278,8 +337,12 @@ class Reference:
 
 def _compute(operation: Math, left: int, right: int) -> int:
     result = {Math.ADD: left + right, Math.SUBTRACT: left - right, Math.MULTIPLY: left * right}[operation]
+    return _in_range(result)
+
+
+def _in_range(result: int) -> int:
     if not LOWEST <= result <= HIGHEST:
-        raise Fault("overflow", f"{left} and {right} leave 64 bits")
+        raise Fault("overflow", f"{result} leaves 64 bits")
     return result
 
 

@@ -23,11 +23,16 @@ from everview.kernel.program import (
     Output,
     Product,
     Program,
+    Rank,
     Reg,
     Remove,
     Scan,
+    Select,
     SetLevel,
+    Size,
+    Step,
     Store,
+    Table,
     ValueOf,
 )
 
@@ -46,15 +51,22 @@ def verify(program: Program) -> None:
     _unique("procedure", [p.name for p in program.procedures])
     _unique("cursor", [c.name for c in program.cursors])
     for table in program.tables:
-        for columns in table.indexes:
-            if len(set(columns)) != len(columns) or not all(0 <= c < len(table.key) for c in columns):
-                raise ProgramError(f"table {table.name}: bad index on columns {columns}")
+        _check_indexes(table)
     _check_calls(program)
     for procedure in program.procedures:
         checker = _Checker(program, f"procedure {procedure.name}")
         checker.block(procedure.body, dict.fromkeys(procedure.parameters, WORD) | dict(procedure.row_of), frozenset())
     for cursor in program.cursors:
         _check_cursor(program, cursor)
+
+
+def _check_indexes(table: Table) -> None:
+    for columns in (*table.indexes, *(o.columns for o in table.orders)):
+        if len(set(columns)) != len(columns) or not all(0 <= c < len(table.key) for c in columns):
+            raise ProgramError(f"table {table.name}: bad index on columns {columns}")
+    for order in table.orders:
+        if order.measure is not None and not 0 <= order.measure < len(table.values):
+            raise ProgramError(f"table {table.name}: there is no value number {order.measure} to measure by")
 
 
 def _unique(kind: str, names: Sequence[str]) -> None:
@@ -89,7 +101,7 @@ def _flat(body: Iterable[Instruction]) -> Iterable[Instruction]:
     for i in body:
         yield i
         match i:
-            case Find():
+            case Find() | Select():
                 yield from _flat((*i.found, *i.missing))
             case If():
                 yield from _flat((*i.then, *i.otherwise))
@@ -173,6 +185,18 @@ class _Checker:
                 self.outputs(i.outputs, frame)
             case Call():
                 self.call(i, frame, walked)
+            case Select():
+                self.order(i.table, i.order, len(i.key), i.key, frame)
+                self.words((i.rank,), frame)
+                after = self.block(i.found, {**frame, i.row: i.table}, walked)
+                self.merge(frame, after, self.block(i.missing, frame, walked))
+            case Rank():
+                self.row(i.row, i.table, frame)
+                self.order(i.table, i.order, i.width, (), frame)
+                frame[i.target] = WORD
+            case Size():
+                self.order(i.table, i.order, len(i.key), i.key, frame)
+                frame[i.target] = WORD
 
     def loop(self, i: Each | Scan, frame: Frame, walked: frozenset[str]) -> None:
         self.index(i.table, i.index, i.key, frame)
@@ -261,6 +285,16 @@ class _Checker:
             raise self.fault(f"index {index} of {table} takes {len(indexes[index])} words, not {len(key)}")
         self.words(key, frame)
 
+    def order(self, table: str, order: int, width: int, key: Sequence[Operand], frame: Frame) -> None:
+        """An ordered index, and a group by its first columns."""
+        self.known(table)
+        orders = self.program.table(table).orders
+        if not 0 <= order < len(orders):
+            raise self.fault(f"{table} has no ordered index {order}")
+        if not 0 <= width <= len(orders[order].columns):
+            raise self.fault(f"ordered index {order} of {table} has {len(orders[order].columns)} columns, not {width}")
+        self.words(key, frame)
+
     def column(self, column: int, width: int, what: str) -> None:
         if not 0 <= column < width:
             raise self.fault(f"there is no {what} number {column}")
@@ -285,7 +319,11 @@ def _check_cursor(program: Program, cursor: Cursor) -> None:
     checker = _Checker(program, f"cursor {cursor.name}")
     frame: Frame = dict.fromkeys(cursor.parameters, WORD)
     for step in cursor.steps:
-        checker.index(step.table, step.index, step.key, frame)
-        checker.level(step.level)
+        if isinstance(step, Step):
+            checker.index(step.table, step.index, step.key, frame)
+            checker.level(step.level)
+        else:
+            checker.order(step.table, step.order, len(step.key), step.key, frame)
+            checker.words((step.start,), frame)
         frame[step.row] = step.table
     checker.outputs(cursor.outputs, frame)

@@ -82,17 +82,27 @@ class Decoder {
       const std::size_t key_width = count(kMaxWidth, "key words");
       const std::size_t value_width = count(kMaxWidth, "value words");
       std::vector<std::vector<std::uint32_t>> indexes(items(kMaxWidth, "indexes"));
-      for (std::vector<std::uint32_t>& columns : indexes) {
-        const std::size_t width = items(key_width, "columns of an index");
-        std::vector<bool> seen(key_width);
-        for (std::size_t c = 0; c < width; ++c) {
-          columns.push_back(number(key_width, "key column"));
-          if (seen[columns.back()]) refuse("an index has a column twice");
-          seen[columns.back()] = true;
-        }
+      for (std::vector<std::uint32_t>& columns : indexes) columns = read_columns(key_width);
+      std::vector<OrderedIndex::Shape> orders(items(kMaxWidth, "ordered indexes"));
+      for (OrderedIndex::Shape& order : orders) {
+        order.columns = read_columns(key_width);
+        const auto measure = count(value_width, "as a measure");  // 0 is none.
+        if (measure != 0) order.measure = static_cast<std::uint32_t>(key_width + measure - 1);
       }
-      program_.tables.emplace_back(static_cast<std::uint32_t>(i), key_width, value_width, indexes);
+      program_.tables.emplace_back(static_cast<std::uint32_t>(i), key_width, value_width, indexes, orders);
     }
+  }
+
+  std::vector<std::uint32_t> read_columns(std::size_t key_width) {
+    std::vector<std::uint32_t> columns;
+    const std::size_t width = items(key_width, "columns of an index");
+    std::vector<bool> seen(key_width);
+    for (std::size_t c = 0; c < width; ++c) {
+      columns.push_back(number(key_width, "key column"));
+      if (seen[columns.back()]) refuse("an index has a column twice");
+      seen[columns.back()] = true;
+    }
+    return columns;
   }
 
   void read_procedure() {
@@ -111,7 +121,7 @@ class Decoder {
     if (cursor.parameters > cursor.registers) refuse("a cursor has fewer registers than parameters");
     registers_ = cursor.registers;
     const std::size_t steps = items(kMaxWidth, "steps");
-    for (std::size_t i = 0; i < steps; ++i) cursor.nest.loops.push_back(read_loop());
+    for (std::size_t i = 0; i < steps; ++i) cursor.nest.loops.push_back(read_step());
     cursor.nest.outputs = read_outputs();
     if (!finish(cursor.nest)) refuse("a cursor's outputs take one table's rows for another's");
   }
@@ -179,6 +189,27 @@ class Decoder {
     loop.level = static_cast<std::uint8_t>(number(kLevels, "level"));
     loop.own_group = is_own_group(*loop.table, loop.index, loop.key);
     return loop;
+  }
+
+  // A cursor's loop: that of a group index, or one in order.
+  Loop read_step() {
+    if (number(2, "kind of step") == 0) return read_loop();
+    Loop loop;
+    loop.ordered = true;
+    loop.reg = reg();
+    loop.table = table();
+    loop.index = number(loop.table->orders().size(), "ordered index");
+    loop.key = read_operands(loop.table->orders()[loop.index].shape().columns.size());
+    loop.start = read_operand();
+    loop.descending = number(2, "direction") == 1;
+    return loop;
+  }
+
+  // The table, the ordered index, and a key for some of its columns.
+  void read_range(Instruction& i) {
+    i.table = table();
+    i.number = number(i.table->orders().size(), "ordered index");
+    i.operands = read_operands(i.table->orders()[i.number].shape().columns.size());
   }
 
   Block read_block(std::size_t depth) {
@@ -271,6 +302,25 @@ class Decoder {
         calls_[current_].push_back({i.number, i.operands.size(), depth});
         for (ScanBody* body : open_scans_) body->calls.push_back(i.number);
         break;
+      case Op::kSelect:
+        i.reg = reg();
+        read_range(i);
+        i.operands.push_back(read_operand());  // The rank, after the key.
+        i.first = read_block(depth + 1);
+        i.second = read_block(depth + 1);
+        break;
+      case Op::kRank: {
+        i.reg = reg();
+        i.row = reg();
+        i.table = table();
+        i.number = number(i.table->orders().size(), "ordered index");
+        i.width = number(i.table->orders()[i.number].shape().columns.size() + 1, "group by so many columns:");
+        break;
+      }
+      case Op::kSize:
+        i.reg = reg();
+        read_range(i);
+        break;
       case Op::kNest:
         break;
     }
@@ -328,7 +378,7 @@ class Decoder {
     for (std::size_t inner = 1; plain && inner < depth; ++inner) {
       const Loop& outer = nest.loops[inner - 1];
       bool reads = false;
-      bool safe = nest.loops[inner].key.size() <= kMostAhead;
+      bool safe = nest.loops[inner].key.size() <= kMostAhead && !nest.loops[inner].ordered;
       for (const Operand& operand : nest.loops[inner].key) {
         if (!operand.reads(outer.reg)) continue;
         reads = true;

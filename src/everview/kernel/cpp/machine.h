@@ -1,6 +1,7 @@
 // The machine: a program's state, and the interpreter that changes it.
 #pragma once
 
+#include <bit>
 #include <optional>
 
 #include "decoder.h"
@@ -177,7 +178,7 @@ class Machine {
         break;
       }
       case Op::kInsert: {
-        steps_ += 1 + i.table->indexes().size();
+        steps_ += change_steps(*i.table);
         const KeyWords key(i.operands, frame);
         const Row row = i.table->insert(key.data(), log_);
         if (row == kNoRow) fail_program("a row was to be inserted whose key is there already");
@@ -185,7 +186,7 @@ class Machine {
         break;
       }
       case Op::kRemove:
-        steps_ += 1 + i.table->indexes().size();
+        steps_ += change_steps(*i.table);
         i.table->remove(row_in(registers[i.reg], *i.table), log_);
         break;
       case Op::kStore: {
@@ -236,6 +237,29 @@ class Machine {
         run(program_.procedures[i.number], stack);
         break;
       }
+      case Op::kSelect: {
+        steps_ += ordered_steps(*i.table);
+        const KeyWords key(i.operands, frame);
+        const std::size_t width = i.operands.size() - 1;
+        const OrderedIndex& order = i.table->orders()[i.number];
+        const Row row = order.select(key.data(), width, key.data()[width], i.table->view());
+        if (row != kNoRow) registers[i.reg] = row;
+        run(row != kNoRow ? i.first : i.second, frame, stack);
+        break;
+      }
+      case Op::kRank: {
+        steps_ += ordered_steps(*i.table);
+        const Row row = row_in(registers[i.row], *i.table);
+        registers[i.reg] = to_word(i.table->orders()[i.number].rank(row, i.width, i.table->view()));
+        break;
+      }
+      case Op::kSize: {
+        steps_ += ordered_steps(*i.table);
+        const KeyWords key(i.operands, frame);
+        const OrderedIndex& order = i.table->orders()[i.number];
+        registers[i.reg] = to_word(order.size(key.data(), i.operands.size(), i.table->view()));
+        break;
+      }
       case Op::kNest:
         if (silent_) break;
         walk_.begin(i.nest, frame, log_);
@@ -252,6 +276,21 @@ class Machine {
                                            : __builtin_mul_overflow(a, b, &result);
     if (overflow) fail_overflow();
     return result;
+  }
+
+  static Word to_word(OrderedIndex::Sum sum) {
+    if (sum > std::numeric_limits<Word>::max()) fail_overflow();
+    return static_cast<Word>(sum);
+  }
+
+  static std::uint64_t change_steps(const Table& table) noexcept {
+    const std::size_t orders = table.orders().size();
+    return 1 + table.indexes().size() + (orders == 0 ? 0 : orders * ordered_steps(table));
+  }
+
+  // What a way down an ordered index costs.
+  static std::uint64_t ordered_steps(const Table& table) noexcept {
+    return static_cast<std::uint64_t>(std::bit_width(table.size()));
   }
 
   static bool test(std::uint8_t test, Word a, Word b) noexcept {

@@ -223,6 +223,14 @@ std::vector<Row> group(SharedMachine& machine, std::size_t table, std::size_t in
   });
 }
 
+std::vector<Row> in_order(SharedMachine& machine, std::size_t table, std::size_t number, const std::vector<Word>& key) {
+  check(table, machine.program().tables.size(), "table");
+  check(number, machine.program().tables[table].orders().size(), "ordered index");
+  const std::size_t most = machine.program().tables[table].orders()[number].shape().columns.size();
+  if (key.size() > most) raise(PyExc_ValueError, "the index's key has at most " + std::to_string(most) + " words");
+  return machine.use([&](Machine& m) { return m.program().tables[table].in_order(number, key); });
+}
+
 std::vector<std::pair<std::size_t, std::size_t>> table_stats(SharedMachine& machine) {
   return machine.use([&](Machine& m) {
     std::vector<std::pair<std::size_t, std::size_t>> stats;
@@ -318,6 +326,7 @@ NB_MODULE(_kernel, module) {
       .def("dump", &dump, "table"_a)
       .def("find", &find, "table"_a, "key"_a)
       .def("group", &group, "table"_a, "index"_a, "key"_a)
+      .def("in_order", &in_order, "table"_a, "order"_a, "key"_a)
       .def("snapshot", &take_snapshot)
       .def("restore", &restore, "data"_a)
       .def_prop_ro("steps", [](SharedMachine& self) { return self.use([](Machine& m) { return m.steps(); }); })

@@ -148,6 +148,9 @@ class Walk {
     std::size_t ahead_begin = 0;
     std::size_t ahead_end = 0;
     std::span<const Row> ahead[GroupIndex::kMany];
+    // Of a loop in order, `rows` is a piece; this row begins the next one.
+    Row next = kNoRow;
+    std::vector<Row> piece;
   };
 
   std::size_t run_loops(Channel* out, std::size_t limit) {
@@ -171,12 +174,16 @@ class Walk {
           frame_->registers[loops[depth_].reg] = level.rows[level.at - 1];
         }
         if (level.at < level.rows.size()) return given;
+        if (given < limit && go_on(depth_)) continue;
+        if (level.next != kNoRow) return given;
       } else if (level.at < level.rows.size()) {
         if (given == limit) return given;
         frame_->registers[loops[depth_].reg] = level.rows[level.at++];
         fresh_ &= ~loops[depth_].outdates;
         ++steps_;
         open(++depth_);
+        continue;
+      } else if (go_on(depth_)) {
         continue;
       }
       if (depth_ == 0) {
@@ -192,6 +199,7 @@ class Walk {
     level.at = 0;
     if (depth + 1 < nest_->loops.size()) levels_[depth + 1].ahead_end = 0;  // It began with other rows.
     const std::uint64_t bit = depth < 64 ? std::uint64_t{1} << depth : 0;
+    if (nest_->loops[depth].ordered) return open_ordered(depth);
     if ((fresh_ & bit) != 0) return;
     fresh_ |= bit;
     steps_ += 2;
@@ -202,6 +210,38 @@ class Walk {
       if (outer_at < level.ahead_begin || outer_at >= level.ahead_end) look_ahead(depth, outer_at);
       level.rows = level.ahead[outer_at - level.ahead_begin];
     }
+  }
+
+  void open_ordered(std::size_t depth) {
+    const Loop& loop = nest_->loops[depth];
+    Level& level = levels_[depth];
+    steps_ += 2;
+    const KeyWords key(loop.key, *frame_);
+    const Word start = read(loop.start, *frame_);
+    const OrderedIndex& order = loop.table->orders()[loop.index];
+    level.rows = {};
+    level.next = start < 0 ? kNoRow
+                           : order.select(key.data(), loop.key.size(), loop.descending ? -1 - start : start,
+                                          loop.table->view());
+    go_on(depth);
+  }
+
+  // Takes the next piece of a loop in order; false if there is none.
+  bool go_on(std::size_t depth) {
+    const Loop& loop = nest_->loops[depth];
+    Level& level = levels_[depth];
+    if (!loop.ordered || level.next == kNoRow) return false;
+    constexpr std::size_t kPiece = 256;
+    const OrderedIndex& order = loop.table->orders()[loop.index];
+    level.piece.clear();
+    while (level.next != kNoRow && level.piece.size() < kPiece) {
+      level.piece.push_back(level.next);
+      level.next = order.next(level.next, loop.descending, loop.key.size(), loop.table->view());
+    }
+    level.rows = level.piece;
+    level.at = 0;
+    if (depth + 1 < nest_->loops.size()) levels_[depth + 1].ahead_end = 0;  // Other rows than it looked ahead for.
+    return true;
   }
 
   // Finds the groups for the next rows of the outer loop together.

@@ -31,13 +31,16 @@ struct Output {
 
 inline constexpr std::size_t kMostAhead = 4;  // The most words in a key that loops find ahead.
 
-// A loop over the rows of a group on a level or above.
+// A loop over the rows of a group on a level or above; or, in a cursor, of a group of an ordered index, in order.
 struct Loop {
   std::uint32_t reg = 0;
   const Table* table = nullptr;
   std::uint32_t index = 0;
   std::uint8_t level = 0;
   std::vector<Operand> key;
+  bool ordered = false;        // Then `index` is that of an ordered one,
+  bool descending = false;
+  Operand start;               // and this many ranks are passed over.
   bool own_group = false;      // That of the row in the key's register.
   bool looks_ahead = false;    // In a nest: its groups for the next rows of the outer loop can be found together.
   std::uint64_t outdates = 0;  // In a nest: the inner loops (as bits) whose groups change when this one goes on.
@@ -64,7 +67,8 @@ using Block = std::vector<Instruction>;
 
 struct Instruction {
   enum class Op : std::uint8_t {
-    kCompute, kFind, kInsert, kRemove, kStore, kSetLevel, kGetLevel, kCount, kIf, kEach, kScan, kEmit, kCall,
+    kCompute, kFind, kInsert, kRemove, kStore, kSetLevel, kGetLevel, kCount, kIf, kEach, kScan, kEmit, kCall, kSelect,
+    kRank, kSize,
     kNest,  // Not in the encoding: scans within scans around one emit.
   };
 
@@ -72,7 +76,8 @@ struct Instruction {
   std::uint8_t detail = 0;     // The operation, test or level.
   std::uint32_t reg = 0;       // The target, or the row.
   std::uint32_t number = 0;    // The value column, index, channel or procedure.
-  std::uint32_t row = 0;       // kGetLevel: the row.
+  std::uint32_t row = 0;       // kGetLevel, kRank: the row.
+  std::uint32_t width = 0;     // kRank: how many columns make the group.
   bool own_group = false;      // kCount: as of a loop.
   Table* table = nullptr;
   std::vector<Operand> operands;

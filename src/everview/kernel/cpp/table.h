@@ -4,18 +4,20 @@
 #include <string>
 
 #include "group_index.h"
+#include "ordered_index.h"
 
 namespace everview {
 
 // Rows of `key_width` words, unique together, followed by `value_width` words more, in one flat array, and their levels
-// in another; found by hash and through group indexes. Every change either happens whole or, when it throws, not at all, and leaves a record in
+// in another; found by hash, through group indexes and in order. Every change either happens whole or, when it throws, not at all, and leaves a record in
 // the undo log. Memory that a change frees is given back by `tidy`, after the update: so undoing never needs any.
 class Table {
  public:
   Table(std::uint32_t number, std::size_t key_width, std::size_t value_width,
-        const std::vector<std::vector<std::uint32_t>>& indexes)
+        const std::vector<std::vector<std::uint32_t>>& indexes, const std::vector<OrderedIndex::Shape>& orders = {})
       : number_(number), key_width_(key_width), width_(key_width + value_width) {
     for (const auto& columns : indexes) indexes_.emplace_back(columns);
+    for (const auto& shape : orders) orders_.emplace_back(shape, key_width);
   }
 
   std::size_t size() const noexcept { return levels_.size(); }
@@ -28,10 +30,12 @@ class Table {
   std::uint8_t level(Row row) const noexcept { return levels_[row]; }
   const std::uint8_t* levels() const noexcept { return levels_.data(); }
   const std::vector<GroupIndex>& indexes() const noexcept { return indexes_; }
+  const std::vector<OrderedIndex>& orders() const noexcept { return orders_; }
 
   std::size_t nbytes() const noexcept {
     std::size_t bytes = words_.nbytes() + levels_.nbytes() + slots_.nbytes();
     for (const GroupIndex& index : indexes_) bytes += index.nbytes();
+    for (const OrderedIndex& order : orders_) bytes += order.nbytes();
     return bytes;
   }
 
@@ -46,6 +50,17 @@ class Table {
     return indexes_[index].find(key, level, view(), log);
   }
 
+  // All rows of a group of an ordered index, in order; the key has a word for some of the first columns.
+  std::vector<Row> in_order(std::size_t number, const std::vector<Word>& key) const {
+    std::vector<Row> rows;
+    const OrderedIndex& order = orders_[number];
+    for (Row row = order.first(key.data(), key.size(), view()); row != kNoRow;) {
+      rows.push_back(row);
+      row = order.next(row, false, key.size(), view());
+    }
+    return rows;
+  }
+
   // A new row; kNoRow if the key is there already.
   Row insert(const Word* key, UndoLog& log) {
     if (find_slot(key) != SlotTable::kNone) return kNoRow;
@@ -55,6 +70,7 @@ class Table {
     levels_.make_room(1);
     slots_.reserve_one();
     for (GroupIndex& index : indexes_) index.prepare(key, view(), log);
+    for (OrderedIndex& order : orders_) order.prepare();
     // From here on nothing can fail.
     const Row row = static_cast<Row>(size());
     slots_.insert(tag_of(key), row);
@@ -63,6 +79,7 @@ class Table {
     std::fill_n(words_.end() + key_width_, value_width(), 0);
     words_.resize(words_.size() + width_);
     levels_.push_back(0);
+    for (OrderedIndex& order : orders_) order.append(view());
     log.push({UndoLog::Kind::kInsert, number_});
     touched_ = true;
     return row;
@@ -74,6 +91,7 @@ class Table {
     log.push(value);
     log.push(static_cast<Word>(column << 32 | row));
     log.push({UndoLog::Kind::kStore, number_});
+    for (OrderedIndex& order : orders_) order.stored(row, key_width_ + column, value, word);
     value = word;
   }
 
@@ -105,6 +123,7 @@ class Table {
     log.push(row);
     log.push({UndoLog::Kind::kRemove, number_});
     for (GroupIndex& index : indexes_) index.take_out(row, logged_key);
+    for (OrderedIndex& order : orders_) order.take_out(row, view());
     slots_.erase(find_slot(words(row)));
     const Row last = static_cast<Row>(size() - 1);
     if (row != last) move_row(last, row);
@@ -117,12 +136,18 @@ class Table {
     switch (kind) {
       case UndoLog::Kind::kStore: {
         const auto at = static_cast<std::uint64_t>(log.pop());
-        words_[static_cast<Row>(at) * width_ + key_width_ + (at >> 32)] = log.pop();
+        const auto row = static_cast<Row>(at);
+        const std::size_t column = key_width_ + (at >> 32);
+        Word& value = words_[row * width_ + column];
+        const Word before = log.pop();
+        for (OrderedIndex& order : orders_) order.stored(row, column, value, before);
+        value = before;
         break;
       }
       case UndoLog::Kind::kInsert: {
         const Row row = static_cast<Row>(size() - 1);
         for (GroupIndex& index : indexes_) index.take_out(row, 0);
+        for (OrderedIndex& order : orders_) order.take_out(row, view());
         slots_.erase(find_slot(words(row)));
         drop_last();
         break;
@@ -154,6 +179,7 @@ class Table {
     if (!touched_) return;
     touched_ = false;
     for (GroupIndex& index : indexes_) index.tidy();
+    for (OrderedIndex& order : orders_) order.tidy();
     words_.give_back();
     levels_.give_back();
     slots_.give_back();
@@ -163,6 +189,7 @@ class Table {
   Table fresh() const {
     Table table(number_, key_width_, value_width(), {});
     for (const GroupIndex& index : indexes_) table.indexes_.emplace_back(index.columns());
+    for (const OrderedIndex& order : orders_) table.orders_.emplace_back(order.shape(), key_width_);
     return table;
   }
 
@@ -180,6 +207,7 @@ class Table {
       slots_.insert(tag_of(key), static_cast<Row>(row));
     }
     for (GroupIndex& index : indexes_) index.start_loading(rows);
+    for (OrderedIndex& order : orders_) order.load(rows, view());
     return true;
   }
   bool load_group(std::size_t index, std::span<const Row> rows) {
@@ -213,6 +241,7 @@ class Table {
   void move_row(Row from, Row to) noexcept {
     slots_[slots_.find(tag_of(words(from)), [&](Row row) { return row == from; })] = to;
     for (GroupIndex& index : indexes_) index.renumber(from, to);
+    for (OrderedIndex& order : orders_) order.renumber(from, to);
     std::copy_n(words(from), width_, words_.data() + to * width_);
     levels_[to] = levels_[from];
   }
@@ -225,6 +254,7 @@ class Table {
   void drop_last() noexcept {
     resize(size() - 1);
     for (GroupIndex& index : indexes_) index.drop_last();
+    for (OrderedIndex& order : orders_) order.drop_last();
   }
 
   void undo_remove(UndoLog& log) noexcept {
@@ -233,6 +263,7 @@ class Table {
     const Row last = static_cast<Row>(size());
     resize(size() + 1);
     for (GroupIndex& index : indexes_) index.add_last();
+    for (OrderedIndex& order : orders_) order.add_last();
     if (row != last) move_row(row, last);
     std::copy_n(record, width_, words_.data() + row * width_);
     levels_[row] = 0;
@@ -241,6 +272,7 @@ class Table {
       const auto place = static_cast<std::uint64_t>(record[width_ + i]);
       indexes_[i].put(row, {static_cast<Row>(place >> 32), static_cast<Row>(place)});
     }
+    for (OrderedIndex& order : orders_) order.put(row, view());
   }
 
   std::uint32_t number_;
@@ -250,6 +282,7 @@ class Table {
   Array<std::uint8_t> levels_;
   SlotTable slots_;
   std::vector<GroupIndex> indexes_;
+  std::vector<OrderedIndex> orders_;
   bool touched_ = false;  // Since `tidy`.
 };
 

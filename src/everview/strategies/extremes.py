@@ -1,0 +1,67 @@
+"""MIN and MAX: a program that keeps each group's values in order, and reads the lowest or highest in O(log n)."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from everview.kernel.program import (
+    Compute,
+    Cursor,
+    Emit,
+    Find,
+    If,
+    InOrder,
+    Insert,
+    Instruction,
+    KeyOf,
+    Lit,
+    Math,
+    Order,
+    Procedure,
+    Program,
+    Reg,
+    Remove,
+    Select,
+    Store,
+    Table,
+    Test,
+    ValueOf,
+)
+from everview.kernel.verifier import verify
+
+VALUES, FOUND = "values", "found"
+_ROW, _VALUE, _COPIES, _AFTER = Reg("row"), Reg("value"), Reg("copies"), Reg("after")
+
+
+@lru_cache(maxsize=256)
+def compile_extremes(keys: int, highest: bool) -> Program:
+    """The values of groups that have ``keys`` words.
+
+    ``change`` takes a group, a value and the change of its copies. ``read`` takes a group (with no keys: anything) and
+    tells on channel ``found`` its lowest or highest value, after 1; if it has none, two zeros. Cursor ``all`` lists
+    groups, values and copies.
+    """
+    group = tuple(Reg(f"@{i}") for i in range(keys))
+    key = (*group, _VALUE)
+    table = Table(
+        VALUES,
+        (*(f"g{i}" for i in range(keys)), "value"),
+        ("copies",),
+        orders=(Order(tuple(range(keys + 1))),),
+    )
+    change: tuple[Instruction, ...] = (
+        Compute(_AFTER, Math.ADD, ValueOf(_ROW, VALUES, 0), _COPIES),
+        Store(_ROW, VALUES, 0, _AFTER),
+        If(Test.EQUAL, _AFTER, Lit(0), (Remove(_ROW, VALUES),)),
+    )
+    told = Emit(FOUND, (Lit(1), KeyOf(_ROW, VALUES, keys)))
+    read = Select(_ROW, VALUES, 0, group, Lit(-1 if highest else 0), (told,), (Emit(FOUND, (Lit(0), Lit(0))),))
+    procedures = (
+        Procedure("change", (*key, _COPIES), (Find(_ROW, VALUES, key, change, (Insert(_ROW, VALUES, key), *change)),)),
+        Procedure("read", group or (Reg("once"),), (read,)),
+    )
+    words = tuple(KeyOf(_ROW, VALUES, i) for i in range(keys + 1))
+    listing = Cursor("all", (), (InOrder(_ROW, VALUES, 0, ()),), (*words, ValueOf(_ROW, VALUES, 0)))
+    program = Program((table,), ((FOUND, 2),), procedures, (listing,))
+    verify(program)
+    return program
