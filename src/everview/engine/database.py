@@ -100,11 +100,14 @@ class Database:
         runtime = ViewRuntime(
             plan_view(view, schema, views=frozenset(self._views)), self._relations(), self._dictionary
         )
+        journal = Journal()
         with Progress(f"filling {view.name}") as progress:
             for name in sorted(runtime.reads):
                 for rows in self._rows_of(name):
-                    runtime.process(self._changes(name, rows), Journal())
+                    runtime.process(self._changes(name, rows), journal)
+                    journal.keep()
                     progress.add(len(rows))
+        journal.conclude()
         runtime.updates = runtime.deltas = 0
         return runtime
 
@@ -224,6 +227,7 @@ class Database:
                     if bounded:
                         self._check_memory(before)
                     progress.add(len(part))
+            journal.conclude()
         except BaseException as error:
             if not journal.rollback():
                 self._recover()

@@ -27,7 +27,7 @@ _WORD = {Kind.TINYINT: 7, Kind.SMALLINT: 15, Kind.INT: 31, Kind.BIGINT: 63}
 
 def largest(type_: DataType) -> int:
     """The largest value of an exact type, scaled to an integer."""
-    return 10**type_.precision - 1 if type_.kind is Kind.DECIMAL else 2 ** _WORD[type_.kind] - 1
+    return int(10**type_.precision if type_.kind is Kind.DECIMAL else 2 ** _WORD[type_.kind]) - 1
 
 
 def limbs_for(largest_value: int) -> int:
@@ -144,9 +144,7 @@ def _words(limbs: Sequence[pa.Array], size: int) -> tuple[list[pa.Array], pa.Arr
         digits.append(pc.bit_wise_and(digit, _LOW))
         upper = pc.add(pc.shift_right(limb, _SHIFT), pc.shift_right(carry, _SHIFT))
         carry = pc.add(upper, pc.shift_right(digit, _SHIFT))
-    found = [
-        pc.bit_wise_or(digits[2 * i], pc.shift_left(digits[2 * i + 1], _SHIFT)) for i in range(size)
-    ]
+    found = [pc.bit_wise_or(digits[2 * i], pc.shift_left(digits[2 * i + 1], _SHIFT)) for i in range(size)]
     return found, carry
 
 

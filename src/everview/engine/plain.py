@@ -109,13 +109,13 @@ class Projection:
         """The rows that conditions across relations hold for; None if there are no such conditions."""
         if self.residual is None:
             return None
-        return self.residual(self._values(rows, self.residual.variables), len(rows))
+        return self.residual(self.values(rows, self.residual.variables), len(rows))
 
     def __call__(self, rows: WordRows) -> WordRows:
         """The output columns of rows that pass."""
         computed: dict[Expression, pa.Array] = {}
         if self.evaluator is not None:
-            arrays = self.evaluator(self._values(rows, self.evaluator.variables), len(rows))
+            arrays = self.evaluator(self.values(rows, self.evaluator.variables), len(rows))
             wanted = [e for e in self.outputs if e.term is None]
             computed = dict(zip(wanted, arrays, strict=True))
         return rows.with_columns([self._column(e, rows, computed) for e in self.outputs])
@@ -125,7 +125,8 @@ class Projection:
         mask = self.passing(rows)
         return self(rows if mask is None else rows.filter(mask))
 
-    def _values(self, rows: WordRows, variables: Sequence[Var]) -> dict[Var, pa.Array]:
+    def values(self, rows: WordRows, variables: Sequence[Var]) -> dict[Var, pa.Array]:
+        """Some of the core's variables as values."""
         places = self.core.crown.outputs
         return {v: from_words(rows.columns[places.index(v)], self.core.types[v], self.dictionary) for v in variables}
 
