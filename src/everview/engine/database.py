@@ -247,8 +247,8 @@ class Database:
     def _recover(self) -> None:
         """Make all views anew from the tables, which can always be taken back.
 
-        For batches whose way back leaves 64 bits though the way there did not: sums of large numbers of both signs meet
-        other states in between.
+        For batches whose way back leaves 64 bits though the way there did not: only a sum over more than 2³¹ copies of
+        large numbers of both signs, in a self-join, can meet such a state in between.
         """
         self._dictionary.reset_uses([])
         for table in self._tables.values():
