@@ -12,9 +12,11 @@ import pyarrow.compute as pc
 from everview.engine.dictionary import NULL, Dictionary
 from everview.engine.expressions import Condition, Evaluator
 from everview.engine.rows import SLICE, ZERO, Changes, Journal, negated, ones, words_array, zeros
+from everview.engine.sums import Slot
 from everview.engine.words import arrow_type, is_wide, to_words
 from everview.errors import DataError, MemoryLimitError
 from everview.kernel.machine import Machine, UpdateFault
+from everview.kernel.program import Step
 from everview.plan.core_plan import CorePlan
 from everview.query.conjunctive import Atom
 from everview.query.terms import Const, Expression, Var
@@ -31,10 +33,24 @@ Delta = tuple[tuple[pa.Array, ...], tuple[pa.Array, ...], pa.Array]
 
 @dataclass(frozen=True)
 class Measure:
-    """A sum to keep inside the core: an integer expression over one atom's row, 0 where it is NULL."""
+    """A sum to keep inside the core: one limb of what a slot makes of an expression over one atom's row.
 
-    atom: int
-    expression: Expression
+    With a ``limit`` the core tells of sums beyond it, while it tells nothing else (crown.Watch).
+    """
+
+    slot: Slot
+    limb: int
+
+    @property
+    def atom(self) -> int:
+        """The atom whose rows are summed up."""
+        assert self.slot.atom is not None
+        return self.slot.atom
+
+    @property
+    def limit(self) -> int | None:
+        """What the highest limb may be unseen."""
+        return self.slot.limit if self.limb == self.slot.limbs - 1 else None
 
 
 class CoreRuntime:
@@ -50,7 +66,8 @@ class CoreRuntime:
         self.plan = plan
         self.dictionary = dictionary
         self.types = _variable_types(plan, relations)
-        self.crown = compile_crown(plan, [m.atom for m in measures])
+        limits = {j: m.limit for j, m in enumerate(measures, 1) if m.limit is not None}
+        self.crown = compile_crown(plan, [m.atom for m in measures], limits)
         self.machine = Machine(self.crown.program)
         self.awake = False
         self._entries = {
@@ -109,10 +126,17 @@ class CoreRuntime:
         keys = {t.name: t.key for t in program.tables}
         by_name = {v.name: word for v, word in words.items()}
         for step in cursor.steps:
+            assert isinstance(step, Step)  # CROWN lists by groups, not in an order.
             found = self.machine.find(step.table, [by_name[name] for name in keys[step.table]])
             if found is None or found[1] < step.level:
                 return False
         return True
+
+    def alarm(self) -> int | None:
+        """The last of the updates just applied, not telling what changes, that brought a sum near its limit."""
+        if self.crown.alarm is None or not self.machine.pending(self.crown.alarm):
+            return None
+        return int(words_array(self.machine.take(self.crown.alarm)[0])[-1].as_py())
 
     def scan(self) -> Iterator[tuple[tuple[pa.Array, ...], tuple[pa.Array, ...]]]:
         """The whole result, chunk by chunk: output words and measures."""
@@ -180,8 +204,9 @@ class _OccurrenceRuntime:
         self.conditions = Condition(own) if (own := _own_filters(plan, self.atom, occurrence.atom)) else None
         computed = [c.expression for c in self.atom.computed]
         self.computed = Evaluator(computed) if computed else None
-        summed = [measures[j - 1].expression for j in occurrence.sums]
-        self.summed = Evaluator(summed) if summed else None
+        self.measures = [measures[j - 1] for j in occurrence.sums]
+        self.arguments = tuple(dict.fromkeys(m.slot.argument for m in self.measures))
+        self.summed = Evaluator(self.arguments) if self.arguments else None
 
     def columns(self, changes: Changes, journal: Journal) -> list[pa.Array]:
         """Words of the variables, the flag, and the change of each sum."""
@@ -197,8 +222,9 @@ class _OccurrenceRuntime:
         found = [words[v] for v in self.occurrence.variables]
         found.append(flag)
         if self.summed is not None:
-            for value in self.summed(values, len(changes)):
-                found.append(pc.multiply_checked(_integer(value), changes.rows.weight))
+            arrays = dict(zip(self.arguments, self.summed(values, len(changes)), strict=True))
+            limbs = {slot: slot.split(arrays[slot.argument]) for slot in {m.slot for m in self.measures}}
+            found += [pc.multiply_checked(limbs[m.slot][m.limb], changes.rows.weight) for m in self.measures]
         return found
 
     def _fits(self, changes: Changes, words: dict[Var, pa.Array]) -> pa.Array | None:
@@ -287,13 +313,6 @@ def _variable_types(plan: CorePlan, relations: Mapping[str, tuple[DataType, ...]
             if isinstance(computed.term, Var):
                 found.setdefault(computed.term, computed.expression.type)
     return found
-
-
-def _integer(values: pa.Array) -> pa.Array:
-    """Integers and short decimals as words, 0 for NULL."""
-    if pa.types.is_decimal(values.type):
-        values = values.cast(pa.decimal64(min(values.type.precision, 18), values.type.scale)).view(pa.int64())
-    return pc.fill_null(values.cast(pa.int64()), 0)
 
 
 def count_uses(dictionary: Dictionary, ids: pa.Array, weight: pa.Array, journal: Journal) -> None:

@@ -103,11 +103,14 @@ class Database:
         runtime = ViewRuntime(
             plan_view(view, schema, views=frozenset(self._views)), self._relations(), self._dictionary
         )
+        journal = Journal()
         with Progress(f"filling {view.name}") as progress:
             for name in sorted(runtime.reads):
                 for rows in self._rows_of(name):
-                    runtime.process(self._changes(name, rows), Journal())
+                    runtime.process(self._changes(name, rows), journal)
+                    journal.keep()
                     progress.add(len(rows))
+        journal.conclude()
         runtime.updates = runtime.deltas = 0
         return runtime
 
@@ -228,6 +231,7 @@ class Database:
                     if bounded:
                         self._check_memory(before)
                     progress.add(len(part))
+            journal.conclude()
         except BaseException as error:
             if not journal.rollback():
                 self._recover()
@@ -247,8 +251,8 @@ class Database:
     def _recover(self) -> None:
         """Make all views anew from the tables, which can always be taken back.
 
-        For batches whose way back leaves 64 bits though the way there did not: sums of large numbers of both signs meet
-        other states in between.
+        For batches whose way back leaves 64 bits though the way there did not: only a sum over more than 2³¹ copies of
+        large numbers of both signs, in a self-join, can meet such a state in between.
         """
         self._dictionary.reset_uses([])
         for table in self._tables.values():

@@ -5,12 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from everview.engine.accumulators import SLOT_BYTES, Accumulator, accumulator_for
+from everview.engine.beyond import Beyond, Group, Place, refusal
 from everview.engine.core import CoreRuntime, Measure
 from everview.engine.dictionary import NULL, Dictionary
 from everview.engine.expressions import Condition, Evaluator
@@ -18,16 +20,14 @@ from everview.engine.extremes import Extremes, has_order
 from everview.engine.fold import Columns, Fold, Kept
 from everview.engine.plain import Projection, flips
 from everview.engine.rows import ZERO, Changes, Journal, WordRows, zeros
-from everview.engine.sums import Slot, slots_of
+from everview.engine.sums import Slot, result, slots_of
 from everview.engine.words import arrow_type, from_words, to_words
 from everview.plan.core_plan import CorePlan
 from everview.plan.cores import is_summed
 from everview.query.conjunctive import Semantics
-from everview.query.terms import Var
+from everview.query.terms import Expression, Var
 from everview.query.types import DataType
 from everview.query.view import Aggregate, Block, Grouping, Output
-
-Group = tuple[int, ...]
 
 
 class GroupedBlock:
@@ -45,12 +45,13 @@ class GroupedBlock:
         self.dictionary = dictionary
         self.width = len(block.outputs)
         self.slots = slots_of(block)
-        ring = [Measure(s.atom, s.expression) for s in self.slots if s.atom is not None]
+        ring = [Measure(s, i) for s in self.slots if s.atom is not None for i in range(s.limbs)]
         self.core = CoreRuntime(plans[0], ring, relations, dictionary)
         keys = [Output(str(k), k) for k in self.grouping.keys]
-        posted = [Output(str(s.expression), s.expression) for s in self.slots if s.atom is None]
-        self.projection = Projection([*keys, *posted], self.core, dictionary)
-        self.groups = Fold([k.type for k in self.grouping.keys], 1 + len(self.slots), dictionary)
+        self.projection = Projection(keys, self.core, dictionary)
+        self.posted = tuple(dict.fromkeys(s.argument for s in self.slots if s.atom is None))
+        self.measures = 1 + sum(s.limbs for s in self.slots)
+        self.groups = Fold([k.type for k in self.grouping.keys], self.measures, dictionary)
         listed = [a for a in self.grouping.aggregates if not is_summed(a)]
         self.listed: list[Listed] = [
             (Extremes if has_order(a) else _Accumulated)(
@@ -60,6 +61,10 @@ class GroupedBlock:
         ]
         self.finish = _Finish(block, self.slots, dictionary)
         self.fold = Fold([o.type for o in block.outputs], 1, dictionary) if block.distinct else None
+        self.evaluator = Evaluator(self.posted) if self.posted else None
+        self.beyond = Beyond()
+        self.is_watched = False
+        """True once a sum has come near its limit: from then on every changed group is looked at."""
 
     is_positional = False
 
@@ -70,7 +75,7 @@ class GroupedBlock:
 
     def listen(self, loud: bool) -> None:
         """Give what changes from now on, or stop; a changed group's old values must be known for that."""
-        if loud == self.core.awake:
+        if loud == self.core.awake or self.is_watched:
             return
         for core in self.cores:
             if loud:
@@ -86,8 +91,8 @@ class GroupedBlock:
     def _core_groups(self) -> Iterator[tuple[Columns, Columns]]:
         """The groups as the core lists them."""
         for columns, measures in self.core.scan():
-            keyed = self.projection(WordRows(columns, measures[0], zeros(len(measures[0]))))
-            yield self._split(keyed, measures)
+            rows = WordRows(columns, measures[0], zeros(len(measures[0])))
+            yield self.projection(rows).columns, self._changes(rows, measures)
 
     @property
     def cores(self) -> tuple[CoreRuntime, ...]:
@@ -105,6 +110,9 @@ class GroupedBlock:
         for core in self.cores:
             core.apply(changes, journal)
         if not self.core.awake:
+            alarm = self.core.alarm()
+            if alarm is not None:
+                self._watch(changes.place(alarm), journal)
             return WordRows.empty(self.width)
         columns, measures, update = self.core.take(changes)
         rows = WordRows(columns, measures[0], update)
@@ -112,28 +120,47 @@ class GroupedBlock:
         if mask is not None:
             rows, measures = rows.filter(mask), tuple(m.filter(mask) for m in measures)
         keyed = self.projection(rows)
-        self.groups.add(*self._split(keyed, measures), journal)
+        self.groups.add(keyed.columns, self._changes(rows, measures), journal)
         words, old, new = self.groups.touched()
         self.groups.settle()
         listed = [a.process(changes, journal, words, len(old[0])) for a in self.listed]
         was, now = [before for before, _ in listed], [after for _, after in listed]
         position = changes.rows.update[0].as_py() if len(changes) else 0
-        delta = _difference(self.finish(words, old, was), self.finish(words, new, now), position)
+        before_rows, after_rows = self.finish(words, old, was), self.finish(words, new, now)
+        if self.beyond.groups or after_rows.beyond:
+            groups = _tuples(words, len(old[0]))
+            self.beyond.update(groups, after_rows.beyond, partial(_place, changes, keyed), journal)
+        delta = _difference(before_rows, after_rows, position)
         return delta if self.fold is None else flips(self.fold, delta, journal)
 
-    def _split(self, keyed: WordRows, measures: Columns) -> tuple[Columns, Columns]:
-        """Group words, and the change of the count and of every slot."""
-        keys = len(self.grouping.keys)
-        posted = iter(keyed.columns[keys:])
+    def _watch(self, place: Place, journal: Journal) -> None:
+        """From now on look at every changed group, and now at all of them; they are those of the core itself."""
+        self.listen(True)
+        self.is_watched = True
+        journal.add(self._watch_no_more)
+        for words, measures in self.groups.rows():
+            found = self.finish(words, measures, [])
+            if found.beyond:
+                self.beyond.update(_tuples(words, len(measures[0])), found.beyond, lambda _: place, journal)
+
+    def _watch_no_more(self) -> None:
+        self.is_watched = False
+        self.listen(False)
+
+    def _changes(self, rows: WordRows, measures: Columns) -> Columns:
+        """The change of the count and of every limb of every slot."""
         summed = iter(measures[1:])
-        changes = [keyed.weight]
+        values: dict[Expression, pa.Array] = {}
+        if self.evaluator is not None:
+            found = self.evaluator(self.projection.values(rows, self.evaluator.variables), len(rows))
+            values = dict(zip(self.posted, found, strict=True))
+        changes = [rows.weight]
         for slot in self.slots:
             if slot.atom is not None:
-                changes.append(next(summed))
+                changes += [next(summed) for _ in range(slot.limbs)]
             else:
-                value = pc.if_else(pc.equal(column := next(posted), -(2**63)), 0, column)
-                changes.append(pc.multiply_checked(value, keyed.weight))
-        return keyed.columns[:keys], tuple(changes)
+                changes += [pc.multiply_checked(limb, rows.weight) for limb in slot.split(values[slot.argument])]
+        return tuple(changes)
 
     def rows(self) -> Iterator[WordRows]:
         """All groups."""
@@ -146,18 +173,20 @@ class GroupedBlock:
             empty = False
             yield self._finished(words, measures)
         if empty and not self.grouping.keys:
-            yield self._finished((), tuple(zeros(1) for _ in range(1 + len(self.slots))))
+            yield self._finished((), tuple(zeros(1) for _ in range(self.measures)))
 
     def _finished(self, words: Columns, measures: Columns) -> WordRows:
         length = len(measures[0])
-        rows, there = self.finish(words, measures, [a.results(words, length) for a in self.listed])
-        weight = pa.repeat(pa.scalar(1, pa.int64()), len(there))
-        return WordRows(rows, weight, zeros(len(there))).filter(there)
+        found = self.finish(words, measures, [a.results(words, length) for a in self.listed])
+        for aggregate, _ in found.beyond:
+            raise refusal(aggregate)
+        weight = pa.repeat(pa.scalar(1, pa.int64()), len(found.there))
+        return WordRows(found.columns, weight, zeros(len(found.there))).filter(found.there)
 
     def seed(self, journal: Journal) -> None:
         """A global aggregate has a row before any input: a DISTINCT over it must know."""
         if self.fold is not None and not self.grouping.keys:
-            first = self._finished((), tuple(zeros(1) for _ in range(1 + len(self.slots))))
+            first = self._finished((), tuple(zeros(1) for _ in range(self.measures)))
             flips(self.fold, first, journal)
 
 
@@ -290,6 +319,24 @@ class _Accumulated:
         self.forget_empty(list(self.states))
 
 
+def _place(changes: Changes, keyed: WordRows, group: Group) -> Place:
+    """The last update that changed a group."""
+    mask = pa.repeat(pa.scalar(True), len(keyed))
+    for column, key in zip(keyed.columns, group, strict=True):
+        mask = pc.and_(mask, pc.equal(column, key))
+    last = pc.max(keyed.update.filter(mask)).as_py()
+    return changes.place(0 if last is None else last - changes.rows.update[0].as_py())
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Output rows of groups, whether each is in the result, and which aggregates are beyond their type where."""
+
+    columns: Columns
+    there: pa.Array
+    beyond: list[tuple[Aggregate, pa.Array]]
+
+
 @dataclass
 class _Finish:
     """From a group's words, measures and listed results to its output row, and whether it is in the result."""
@@ -307,16 +354,19 @@ class _Finish:
         self._having = Condition([grouping.having]) if grouping.having else None
         self._outputs = Evaluator([o.expression for o in self.block.outputs])
 
-    def __call__(self, words: Columns, measures: Columns, listed: Sequence[pa.Array]) -> tuple[Columns, pa.Array]:
+    def __call__(self, words: Columns, measures: Columns, listed: Sequence[pa.Array]) -> _Rows:
         length = len(measures[0])
         values: dict[Var, pa.Array] = {}
         for v, key, column in zip(self.grouping.key_names, self.grouping.keys, words, strict=True):
             values[v] = from_words(column, key.type, self.dictionary)
         further = iter(listed)
+        sums = self._sums(measures)
+        beyond: list[tuple[Aggregate, pa.Array]] = []
         for v, aggregate in zip(self.grouping.aggregate_names, self.grouping.aggregates, strict=True):
             if is_summed(aggregate):
-                mine = {s.kind: m for s, m in zip(self.slots, measures[1:], strict=True) if s.aggregate == aggregate}
-                values[v] = Slot.result(aggregate, measures[0], mine)
+                values[v], much = result(aggregate, measures[0], sums.get(aggregate.argument, {}))
+                if much is not None:
+                    beyond.append((aggregate, much))
             else:
                 values[v] = next(further)
         there = pc.greater(measures[0], ZERO) if self.grouping.keys else pa.repeat(pa.scalar(True), length)
@@ -324,12 +374,22 @@ class _Finish:
             there = pc.and_(there, self._having(values, length))
         arrays = self._outputs(values, length)
         types = [o.type for o in self.block.outputs]
-        return tuple(to_words(a, t, self.dictionary) for a, t in zip(arrays, types, strict=True)), there
+        columns = tuple(to_words(a, t, self.dictionary) for a, t in zip(arrays, types, strict=True))
+        return _Rows(columns, there, beyond)
+
+    def _sums(self, measures: Columns) -> dict[Expression | None, dict[str, Columns]]:
+        """The limbs of each argument's sums."""
+        found: dict[Expression | None, dict[str, Columns]] = {}
+        at = 1
+        for slot in self.slots:
+            found.setdefault(slot.argument, {})[slot.kind] = measures[at : at + slot.limbs]
+            at += slot.limbs
+        return found
 
 
-def _difference(old: tuple[Columns, pa.Array], new: tuple[Columns, pa.Array], position: int) -> WordRows:
+def _difference(old: _Rows, new: _Rows, position: int) -> WordRows:
     """Old rows taken away, new rows added, nothing where both are there and the same."""
-    (before, was), (after, now) = old, new
+    before, was, after, now = old.columns, old.there, new.columns, new.there
     same = pc.and_(was, now)
     for a, b in zip(before, after, strict=True):
         same = pc.and_(same, pc.equal(a, b))

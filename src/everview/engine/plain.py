@@ -126,13 +126,13 @@ class Projection:
         """The rows that conditions across relations hold for; None if there are no such conditions."""
         if self.residual is None:
             return None
-        return self.residual(self._values(rows, self.residual.variables), len(rows))
+        return self.residual(self.values(rows, self.residual.variables), len(rows))
 
     def __call__(self, rows: WordRows) -> WordRows:
         """The output columns of rows that pass."""
         computed: list[pa.Array] = []
         if self.evaluator is not None:
-            computed = self.evaluator(self._values(rows, self.evaluator.variables), len(rows))
+            computed = self.evaluator(self.values(rows, self.evaluator.variables), len(rows))
         return rows.with_columns([make(rows, computed) for make in self._makers])
 
     def passed(self, rows: WordRows) -> WordRows:
@@ -157,7 +157,8 @@ class Projection:
         mask = self.passing(WordRows(columns, ones(1), zeros(1)))
         return mask is None or bool(mask[0].as_py())
 
-    def _values(self, rows: WordRows, variables: Sequence[Var]) -> dict[Var, pa.Array]:
+    def values(self, rows: WordRows, variables: Sequence[Var]) -> dict[Var, pa.Array]:
+        """Some of the core's variables as values."""
         places = self.core.crown.outputs
         return {v: from_words(rows.columns[places.index(v)], self.core.types[v], self.dictionary) for v in variables}
 

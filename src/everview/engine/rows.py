@@ -98,6 +98,10 @@ class Changes:
             self._values[column] = values
         return self._values[column]
 
+    def place(self, update: int) -> tuple[str | None, int | None]:
+        """The table and the row that the user gave for one of these updates; nothing if they are not the user's own."""
+        return (self.relation, self.first + update) if self.is_base else (None, None)
+
     def slice(self, first: int, length: int = 1) -> Changes:
         """Some updates alone."""
         part = self.rows.slice(first, length)
@@ -109,14 +113,28 @@ class Changes:
 
 
 class Journal:
-    """How to take back what a batch has done so far, should it fail."""
+    """How to take back what a batch has done so far, should it fail, and what must hold when it ends."""
 
     def __init__(self) -> None:
         self._undo: list[Callable[[], None]] = []
+        self._checks: dict[Callable[[], None], None] = {}
 
     def add(self, undo: Callable[[], None]) -> None:
         """Remember how to undo a step that has just been done."""
         self._undo.append(undo)
+
+    def check(self, check: Callable[[], None]) -> None:
+        """Remember what to look at when the batch ends, once: it raises if the batch must not be."""
+        self._checks[check] = None
+
+    def conclude(self) -> None:
+        """The batch is at its end: raises if it must not be."""
+        for check in self._checks:
+            check()
+
+    def keep(self) -> None:
+        """Forget how to undo what has been done so far."""
+        self._undo.clear()
 
     def rollback(self) -> bool:
         """Undo every step, the last one first; False if one of them could not be undone."""
@@ -124,7 +142,7 @@ class Journal:
         while self._undo:
             try:
                 self._undo.pop()()
-            except Exception:  # a sum that is out of bounds on the way back only
+            except Exception:  # a word that is out of bounds on the way back only
                 complete = False
         return complete
 

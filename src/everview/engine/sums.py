@@ -3,125 +3,155 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from everview.engine.limbs import BITS, COPIES, Wide, decimals, decimals_of, largest, limbs_for, whole, word
 from everview.engine.rows import ZERO
 from everview.engine.words import arrow_type
 from everview.plan.cores import covering_atom, is_summed
-from everview.query.terms import Expression
-from everview.query.types import BIGINT, INT, DataType, Kind
+from everview.query.terms import Const, Expression
+from everview.query.types import Kind
 from everview.query.view import Aggregate, AggregateFunction, Block
 
 VALUE, PRESENT, SQUARE = "value", "present", "square"
+_EXACT = 2**53
+"""Up to here every integer is a double."""
+
+Limbs = Sequence[pa.Array]
+Result = tuple[pa.Array, pa.Array | None]
+"""Values, NULL where they are beyond their type, and where that is so (None: nowhere)."""
 
 
 @dataclass(frozen=True)
 class Slot:
-    """One integer sum: of an argument's values, of its presence (not NULL), or of its squares.
+    """One exact sum, kept as limbs: of an argument's values, of its presence (not NULL), or of its squares.
 
     ``atom`` is where the core sums it up; None if the argument spans several tables, and it is summed afterwards.
+    ``limit`` is for a sum that may leave its type: while its highest limb is not beyond it, it has not.
     """
 
-    aggregate: Aggregate
+    argument: Expression
     kind: str
-    expression: Expression
     atom: int | None
+    limit: int | None = None
 
-    @staticmethod
-    def result(aggregate: Aggregate, count: pa.Array, sums: Mapping[str, pa.Array]) -> pa.Array:
-        """An aggregate's values from its sums, in its type; NULL where no value is present."""
-        if aggregate.argument is None:
-            return count
-        present = sums[PRESENT]
-        if aggregate.function is AggregateFunction.COUNT:
-            return present
-        some = pc.greater(present, ZERO)
-        scale = aggregate.argument.type.scale if aggregate.argument.type.kind is Kind.DECIMAL else 0
-        if aggregate.function is AggregateFunction.SUM:
-            return _or_null(some, _sum(sums[VALUE], scale, aggregate.type))
-        if aggregate.function is AggregateFunction.AVG:
-            return _or_null(some, _average(sums[VALUE], present, scale, aggregate.type))
-        return _spread(aggregate.function, sums[VALUE], sums[SQUARE], present)
+    @cached_property
+    def limbs(self) -> int:
+        """How many words it is kept in."""
+        if self.kind == PRESENT:
+            return 1
+        size = largest(self.argument.type)
+        return limbs_for((size + 1) ** 2 if self.kind == SQUARE else size)
+
+    def split(self, values: pa.Array) -> list[pa.Array]:
+        """The limbs that each of the argument's values adds to the sum; 0 for NULL."""
+        if self.kind == PRESENT:
+            return [pc.is_valid(values).cast(pa.int64())]
+        wide = Wide.of(values)
+        return (wide if self.kind == VALUE else wide.squared()).limbs(self.limbs)
 
 
 def slots_of(block: Block) -> tuple[Slot, ...]:
-    """The sums that a grouped block needs beside the count."""
+    """The sums that a grouped block needs beside the count, each once however many aggregates use it."""
     assert block.grouping is not None
-    found = []
+    limits: dict[tuple[Expression, str], int | None] = {}
     for aggregate in block.grouping.aggregates:
         argument = aggregate.argument
         if argument is None or not is_summed(aggregate):
             continue
-        atom = covering_atom(block, argument)
-        kinds = [PRESENT] if aggregate.function is AggregateFunction.COUNT else [PRESENT, VALUE]
+        if not _is_always_there(block, argument):
+            limits[argument, PRESENT] = None
+        if aggregate.function is not AggregateFunction.COUNT:
+            found = [x for x in (limits.get((argument, VALUE)), _limit(aggregate)) if x is not None]
+            limits[argument, VALUE] = min(found, default=None)
         if aggregate.function not in (AggregateFunction.COUNT, AggregateFunction.SUM, AggregateFunction.AVG):
-            kinds.append(SQUARE)
-        found += [Slot(aggregate, kind, _expression(kind, argument), atom) for kind in kinds]
-    return tuple(found)
+            limits[argument, SQUARE] = None
+    return tuple(Slot(a, kind, covering_atom(block, a), limit) for (a, kind), limit in limits.items())
 
 
-def _expression(kind: str, argument: Expression) -> Expression:
-    if kind == PRESENT:
-        return Expression(("CASE WHEN (", *argument.parts, ") IS NULL THEN 0 ELSE 1 END"), INT)
-    if kind == SQUARE:
-        wide = ("CAST((", *argument.parts, ") AS BIGINT)")
-        return Expression((*wide, " * ", *wide), BIGINT)
-    return argument
+def _is_always_there(block: Block, argument: Expression) -> bool:
+    """True if the argument is never NULL, so that the count of rows counts its values."""
+    return isinstance(argument.term, Const) or argument.term in block.not_null
 
 
-def _or_null(some: pa.Array, values: pa.Array) -> pa.Array:
-    return pc.if_else(some, values, pa.scalar(None, values.type))
+def _limit(aggregate: Aggregate) -> int | None:
+    """Half of what the highest limb of a sum may be, for results that as many values as can be may bring beyond."""
+    argument, type_ = aggregate.argument, aggregate.type
+    if argument is None or aggregate.function not in (AggregateFunction.SUM, AggregateFunction.AVG):
+        return None
+    if type_.kind is Kind.DECIMAL:
+        bound = 10 ** (type_.precision - type_.scale + argument.type.scale)
+    elif aggregate.function is AggregateFunction.SUM:
+        bound = largest(type_) + 1
+    else:
+        return None
+    size = largest(argument.type)
+    copies = COPIES if aggregate.function is AggregateFunction.SUM else 1
+    return None if size * copies < bound else bound >> (BITS * (limbs_for(size) - 1) + 1)
 
 
-def _sum(total: pa.Array, scale: int, type_: DataType) -> pa.Array:
-    if type_.kind is not Kind.DECIMAL:
-        return total.cast(arrow_type(type_))
-    return (
-        total.view(pa.decimal64(18, scale)).cast(arrow_type(type_), safe=False)
-        if _short(total)
-        else _long(total, scale, type_)
-    )
+def result(aggregate: Aggregate, count: pa.Array, sums: Mapping[str, Limbs]) -> Result:
+    """An aggregate's values from its sums, in its type; NULL where no value is present."""
+    if aggregate.argument is None:
+        return count, None
+    present = sums[PRESENT][0] if PRESENT in sums else count
+    if aggregate.function is AggregateFunction.COUNT:
+        return present, None
+    if aggregate.function is AggregateFunction.SUM:
+        return _sum(aggregate, sums[VALUE], present)
+    if aggregate.function is AggregateFunction.AVG:
+        return _average(aggregate, sums[VALUE], present)
+    return _spread(aggregate, whole(sums[VALUE]), whole(sums[SQUARE]), present), None
 
 
-def _short(total: pa.Array) -> bool:
-    """True if every number has at most 18 digits."""
-    largest = pc.max(pc.abs(total)).as_py()
-    return largest is None or largest < 10**18
+def _sum(aggregate: Aggregate, total: Limbs, present: pa.Array) -> Result:
+    type_ = arrow_type(aggregate.type)
+    values, beyond = decimals(total, type_) if pa.types.is_decimal(type_) else word(total)
+    there = pc.greater(present, ZERO)
+    if beyond is not None:
+        there = pc.and_(there, pc.invert(beyond))
+    return pc.if_else(there, values, pa.scalar(None, values.type)), beyond
 
 
-def _long(total: pa.Array, scale: int, type_: DataType) -> pa.Array:
-    from decimal import Decimal
-
-    return pa.array([Decimal(t).scaleb(-scale) for t in total.to_pylist()], arrow_type(type_))
-
-
-def _average(total: pa.Array, present: pa.Array, scale: int, type_: DataType) -> pa.Array:
-    if type_.kind is not Kind.DECIMAL:
-        return pc.divide(total.cast(pa.float64(), safe=False), present.cast(pa.float64(), safe=False))
-    from decimal import ROUND_HALF_UP, Decimal
-
-    unit = Decimal(1).scaleb(-type_.scale)
-    averages = [
-        None if not n else (Decimal(t).scaleb(-scale) / n).quantize(unit, ROUND_HALF_UP)
-        for t, n in zip(total.to_pylist(), present.to_pylist(), strict=True)
-    ]
-    return pa.array(averages, arrow_type(type_))
+def _average(aggregate: Aggregate, total: Limbs, present: pa.Array) -> Result:
+    """Exact and then rounded once: to the nearest double, or halves away from 0."""
+    assert aggregate.argument is not None
+    if aggregate.type.kind is not Kind.DECIMAL:
+        if len(total) == 1 and _is_short(total[0]):
+            some = pc.if_else(pc.greater(present, ZERO), present, pa.scalar(None, pa.int64()))
+            return pc.divide(total[0].cast(pa.float64()), some.cast(pa.float64())), None
+        pairs = zip(whole(total), present.to_pylist(), strict=True)
+        return pa.array([t / n if n > 0 else None for t, n in pairs], pa.float64()), None
+    more = 10 ** (aggregate.type.scale - aggregate.argument.type.scale)
+    averages: list[int | None] = []
+    for t, n in zip(whole(total), present.to_pylist(), strict=True):
+        size = (2 * abs(t) * more + n) // (2 * n) if n > 0 else 0
+        averages.append((-size if t < 0 else size) if n > 0 else None)
+    return decimals_of(averages, arrow_type(aggregate.type))
 
 
-def _spread(function: AggregateFunction, total: pa.Array, squares: pa.Array, present: pa.Array) -> pa.Array:
+def _is_short(words: pa.Array) -> bool:
+    ends = pc.min_max(words).as_py()
+    return ends["min"] is None or (ends["min"] >= -_EXACT and ends["max"] <= _EXACT)
+
+
+def _spread(aggregate: Aggregate, total: list[int], squares: list[int], present: pa.Array) -> pa.Array:
     """Variance and deviation from exact sums, rounded once."""
-    sample = function in (AggregateFunction.VARIANCE, AggregateFunction.STDDEV)
-    root = function in (AggregateFunction.STDDEV, AggregateFunction.STDDEV_POP)
+    assert aggregate.argument is not None
+    sample = aggregate.function in (AggregateFunction.VARIANCE, AggregateFunction.STDDEV)
+    root = aggregate.function in (AggregateFunction.STDDEV, AggregateFunction.STDDEV_POP)
+    unit = 100**aggregate.argument.type.scale
     found: list[float | None] = []
-    for s, q, n in zip(total.to_pylist(), squares.to_pylist(), present.to_pylist(), strict=True):
+    for s, q, n in zip(total, squares, present.to_pylist(), strict=True):
         divisor = n * (n - 1) if sample else n * n
         if divisor <= 0:
             found.append(None)
             continue
-        variance = (n * q - s * s) / divisor
+        variance = (n * q - s * s) / (divisor * unit)
         found.append(math.sqrt(variance) if root else variance)
     return pa.array(found, pa.float64())

@@ -86,15 +86,18 @@ def _grouped(block: Block, name: str) -> tuple[Core, ...]:
 
 
 def is_summed(aggregate: Aggregate) -> bool:
-    """True if the core itself can keep it, as exact integer sums: counts, and sums of integers and short decimals."""
+    """True if the core itself can keep it, as exact integer sums: counts, and sums of integers and decimals.
+
+    Squares are kept if they have at most 128 bits.
+    """
     if aggregate.distinct or not aggregate.function.has_inverse:
         return False
     if aggregate.argument is None or aggregate.function is AggregateFunction.COUNT:
         return True
     type_ = aggregate.argument.type
     if aggregate.function in (AggregateFunction.SUM, AggregateFunction.AVG):
-        return type_.is_integer or (type_.kind is Kind.DECIMAL and type_.precision <= 18)
-    return type_.kind in (Kind.TINYINT, Kind.SMALLINT)  # the squares of larger ones soon leave 64 bits
+        return type_.is_integer or type_.kind is Kind.DECIMAL
+    return type_.is_integer or (type_.kind is Kind.DECIMAL and type_.precision <= 18)
 
 
 def _listing_core(block: Block, aggregate: Aggregate, keys: tuple[Var, ...], name: str) -> Core:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from everview.kernel.program import (
@@ -23,7 +23,7 @@ from everview.plan.core_plan import CorePlan
 from everview.query.terms import Var
 from everview.strategies.crown.bags import Bags
 from everview.strategies.crown.full_join import FullJoin, result_weight
-from everview.strategies.crown.layout import CHANGE, DELTA, RESULT, Layout, Node, Words, changes_of, regs
+from everview.strategies.crown.layout import ALARM, CHANGE, DELTA, RESULT, Layout, Node, Words, changes_of, regs
 from everview.strategies.crown.totals import Totals, entry_words
 
 ONCE = Reg("once")
@@ -67,15 +67,20 @@ class CrownProgram:
     outputs: Words
     wake: str = "wake"
     sleep: str = "sleep"
+    alarm: str | None = None
+    """The channel on which quiet updates tell, by their position, that a watched sum may have come beyond its limit."""
 
     def entry(self, relation: str) -> Entry | None:
         """How a relation's updates come in, None if the query does not read it."""
         return next((e for e in self.entries if e.relation == relation), None)
 
 
-def compile_crown(plan: CorePlan, sums: Sequence[int] = ()) -> CrownProgram:
-    """The program that maintains a planned core, with a sum over each of the atoms named by ``sums``."""
-    layout = Layout(plan, sums)
+def compile_crown(plan: CorePlan, sums: Sequence[int] = (), limits: Mapping[int, int] | None = None) -> CrownProgram:
+    """The program that maintains a planned core, with a sum over each of the atoms named by ``sums``.
+
+    ``limits`` has the sums that are watched, by their number from 1 on, and the size that they may have unseen.
+    """
+    layout = Layout(plan, sums, limits or {})
     occurrences: list[Occurrence] = []
     for loud in (False, True):
         FullJoin(layout, loud).write()
@@ -86,9 +91,11 @@ def compile_crown(plan: CorePlan, sums: Sequence[int] = ()) -> CrownProgram:
     _write_switch(layout)
     width = len(layout.outputs) + 1 + len(sums) + 1
     cursor = _cursor(layout)
-    program = Program(layout.tables(), ((DELTA, width),), tuple(layout.procedures), (cursor,))
+    alarm = ALARM if layout.limits else None
+    channels = ((DELTA, width), *(((alarm, 1),) if alarm else ()))
+    program = Program(layout.tables(), channels, tuple(layout.procedures), (cursor,))
     verify(program)
-    return CrownProgram(program, entries, layout.outputs)
+    return CrownProgram(program, entries, layout.outputs, alarm=alarm)
 
 
 def _write_inputs(layout: Layout, totals: Totals) -> list[Occurrence]:

@@ -6,7 +6,7 @@ up through live rows only, down through matching ones. Each row visited is in a 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from everview.kernel.program import (
     Call,
@@ -33,6 +33,7 @@ from everview.kernel.program import (
 )
 from everview.query.terms import Var
 from everview.strategies.crown.layout import (
+    ALARM,
     CHANGE,
     DELTA,
     ROW,
@@ -188,6 +189,7 @@ class FullJoin:
         appears = (
             Insert(ROW, table, key),
             *(self._store(n, j, change_of(j)) for j in (0, *sums)),
+            *self._watch(n, {j: change_of(j) for j in (0, *sums)}),
             *self._if_satisfied(n, (Call(self.name(n, "enter"), (ROW,)), *self._delta(n, Lit(1)))),
         )
         matching = (*self._delta(n, Lit(-1)), Call(self.name(n, "leave"), (ROW,)))
@@ -195,6 +197,7 @@ class FullJoin:
         changes: tuple[Instruction, ...] = (
             self._store(n, 0, after),
             *(i for j in sums for i in self._added(n, j)),
+            *self._watch(n, {j: self.layout.measure(ROW, table, j) for j in (0, *sums)}),
         )
         if self.loud and not self.layout.is_set:
             changes = (*changes, *self._if_matching(n, level, tuple(self._delta(n, None))))
@@ -218,6 +221,15 @@ class FullJoin:
             Compute(total, Math.ADD, self.layout.measure(ROW, n.out_table, j), change_of(j)),
             self._store(n, j, total),
         )
+
+    def _watch(self, n: Node, measures: Mapping[int, Operand]) -> Iterator[Instruction]:
+        """Tell of an update that leaves a watched measure beyond its limit; loud ones tell everything anyway."""
+        if self.loud:
+            return
+        told = (Emit(ALARM, (Update(),)),)
+        for j, limit in self.layout.watched(n).items():
+            below = If(Test.LESS, measures[j], Lit(-limit), told) if j else None
+            yield If(Test.LESS, Lit(limit), measures[j], told, (below,) if below else ())
 
     def _if_satisfied(self, n: Node, then: tuple[Instruction, ...]) -> tuple[Instruction, ...]:
         """Count for a new row the children that match it, and go on if all do."""

@@ -8,7 +8,7 @@ the groups by key are the counts of the projection views V_p.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -19,8 +19,11 @@ from everview.query.terms import Var, names
 
 Words = tuple[Var, ...]
 DELTA = "delta"
+ALARM = "alarm"
 RESULT = "result"
 WEIGHT = 0
+SPARE_BITS = 15
+"""Of a watched sum's limit, so much is left to the counts that it is multiplied by when a result is listed."""
 SATISFIED = "satisfied"
 ROW = Reg("row")
 CHANGE = Reg("change")
@@ -109,16 +112,17 @@ class Layout:
     """The nodes of a plan's tree, and the tables and procedures as they are written.
 
     Measures are what a weight consists of: number 0 is the count of copies (or of derivations), the others are sums;
-    ``sources`` names for each sum the atom that it is summed over.
+    ``sources`` names for each sum the atom that it is summed over, ``limits`` what sums may be unseen.
     """
 
-    def __init__(self, plan: CorePlan, sources: Sequence[int]) -> None:
+    def __init__(self, plan: CorePlan, sources: Sequence[int], limits: Mapping[int, int]) -> None:
         self.plan = plan
         self.is_set = plan.is_distinct
         self.nodes: list[Node] = []
         self._place(plan.tree.root, None)
         self.sources = tuple(self._home(atom) for atom in sources)
         self.source_atoms = tuple(sources)
+        self.limits = dict(limits)
         self.procedures: list[Procedure] = []
         self._tables: dict[str, tuple[Words, tuple[str, ...]]] = {}
         self._indexes: dict[str, list[Words]] = {}
@@ -166,6 +170,19 @@ class Layout:
         """The sums that the node hands on: its own and those of hidden children."""
         below = (j for c in n.hidden for j in self.carried_sums(c))
         return tuple(sorted((*self.own_sums(n), *below)))
+
+    def watched(self, n: Node) -> dict[int, int]:
+        """The measures of a shown node that are watched, and their limits.
+
+        A result is a product of one sum and the counts of the other nodes: while each keeps its limit, so does it.
+        """
+        weighed = [other for other in self.shown if not other.is_pure]
+        bits = SPARE_BITS // max(1, len(weighed) - 1)
+        carried = self.carried_sums(n)
+        found = {j: limit >> bits * (len(weighed) - 1) for j, limit in self.limits.items() if j in carried}
+        if self.limits.keys() - found.keys() and not n.is_pure:
+            found[0] = 2**bits
+        return found
 
     # --- tables ----------------------------------------------------------------------------------------------------
 

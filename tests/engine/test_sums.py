@@ -1,0 +1,420 @@
+"""Sums of extreme numbers: DuckDB lists the rows, Python adds them up exactly; a batch is refused if and only if a
+result does not fit into its type when the batch ends."""
+
+from __future__ import annotations
+
+import math
+import os
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+import everview as ev
+from everview.errors import DataError
+from everview.query.types import Kind
+from tests.engine.test_regressions import changes, made
+
+SCALE = int(os.environ.get("EVERVIEW_TEST_SCALE", "1"))
+BIG = 2**63 - 1
+TABLES = {
+    "t": {
+        "g": ("INT", pa.int32()),
+        "k": ("INT", pa.int32()),
+        "i": ("INT", pa.int32()),
+        "b": ("BIGINT", pa.int64()),
+        "m": ("DECIMAL(18, 2)", pa.decimal128(18, 2)),
+        "d": ("DECIMAL(38, 4)", pa.decimal128(38, 4)),
+    },
+    "u": {
+        "k": ("INT", pa.int32()),
+        "b": ("BIGINT", pa.int64()),
+        "m": ("DECIMAL(10, 2)", pa.decimal128(10, 2)),
+    },
+}
+Row = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Sums:
+    """A view: its keys, its aggregates by function and argument, and what comes after SELECT's list."""
+
+    keys: tuple[str, ...]
+    aggregates: tuple[tuple[str, str], ...]
+    body: str
+    having: int | None = None
+    """The aggregate that must be above 0."""
+
+    def sql(self) -> str:
+        columns = [f"{k} AS k{i}" for i, k in enumerate(self.keys)]
+        columns += [f"{f}({a}) AS a{i}" for i, (f, a) in enumerate(self.aggregates)]
+        groups = f" GROUP BY {', '.join(self.keys)}" if self.keys else ""
+        having = "" if self.having is None else " HAVING {}({}) > 0".format(*self.aggregates[self.having])
+        return f"SELECT {', '.join(columns)} {self.body}{groups}{having}"
+
+    def listing(self) -> str:
+        return f"SELECT {', '.join([*self.keys, *(a for _, a in self.aggregates)])} {self.body}"
+
+
+VIEWS = {
+    "plain": Sums(("g",), (("SUM", "b"), ("AVG", "b"), ("COUNT", "b"), ("SUM", "i")), "FROM t"),
+    "selfjoin": Sums(("x.g",), (("SUM", "x.b"), ("SUM", "y.m")), "FROM t x JOIN t y ON x.k = y.k"),
+    "product": Sums(
+        ("t.g",),
+        (
+            ("SUM", "CAST(t.m AS DECIMAL(20, 2)) * u.m"),
+            ("AVG", "CAST(t.m AS DECIMAL(20, 2)) * u.m"),
+            ("VAR_POP", "CAST(t.i AS BIGINT) + u.k"),
+        ),
+        "FROM t JOIN u ON t.k = u.k",
+    ),
+    "decimals": Sums(("g",), (("SUM", "d"), ("AVG", "m")), "FROM t", having=0),
+    "average": Sums(("k",), (("AVG", "d"), ("COUNT", "d")), "FROM t"),
+    "spread": Sums(
+        ("g",), (("VARIANCE", "b"), ("STDDEV_POP", "i"), ("VAR_POP", "m"), ("STDDEV", "CAST(d AS DOUBLE)")), "FROM t"
+    ),
+    "whole": Sums((), (("SUM", "b"), ("SUM", "d")), "FROM t"),
+    "shown": Sums(("t.k", "t.g", "u.b"), (("SUM", "t.b"), ("SUM", "t.d")), "FROM t JOIN u ON t.k = u.k"),
+    "joined": Sums(("u.k",), (("SUM", "u.b"),), "FROM t JOIN u ON t.k = u.k"),
+}
+
+
+# --- exact results ---------------------------------------------------------------------------------------------------
+
+
+def aggregated(function: str, values: list[Any]) -> Fraction | None:
+    """The exact value; of a deviation its square."""
+    exact = [Fraction(v) for v in values if v is not None]
+    n = len(exact)
+    if function == "COUNT":
+        return Fraction(n)
+    if not n or (function in ("VARIANCE", "STDDEV") and n == 1):
+        return None
+    total = sum(exact, Fraction(0))
+    match function:
+        case "SUM":
+            return total
+        case "AVG":
+            return total / n
+    spread = sum((x * x for x in exact), Fraction(0)) - total * total / n
+    return spread / n if function.endswith("POP") else spread / (n - 1)
+
+
+class Illegal(Exception):
+    """A result does not fit."""
+
+
+def in_type(value: Fraction | None, function: str, type_: Any) -> Any:
+    if value is None:
+        return None
+    if type_.kind is Kind.DECIMAL:
+        scaled = value * 10**type_.scale
+        whole = math.floor(abs(scaled) + Fraction(1, 2)) * (-1 if scaled < 0 else 1)
+        if abs(whole) >= 10**type_.precision:
+            raise Illegal
+        return Decimal((whole < 0, tuple(map(int, str(abs(whole)))), -type_.scale))
+    if type_.is_integer:
+        if not -(2**63) < value < 2**63:  # the lowest word stands for NULL
+            raise Illegal
+        return int(value)
+    return math.sqrt(float(value)) if function.startswith("STDDEV") else float(value)
+
+
+class Run:
+    """A database and a model of it."""
+
+    def __init__(self, names: list[str], r: random.Random) -> None:
+        self.r = r
+        self.db = ev.Database()
+        self.duck = duckdb.connect()
+        self.duck.execute("SET threads = 1")
+        self.model: dict[str, list[Row]] = {name: [] for name in TABLES}
+        for name, columns in TABLES.items():
+            self.db.sql(f"CREATE TABLE {name} ({', '.join(f'{c} {t}' for c, (t, _) in columns.items())})")
+        self.names = names
+        for name in names:
+            self.db.sql(f"CREATE MATERIALIZED VIEW {name} AS {VIEWS[name].sql()}")
+        self.feeds = {name: self.db.view(name).changes() for name in names if r.random() < 0.4}
+        self.totals = {name: Counter(self.db.view(name)) for name in self.feeds}
+        self.refused = self.accepted = 0
+
+    def expected(self, model: dict[str, list[Row]]) -> dict[str, Counter[Row]]:
+        for name, columns in TABLES.items():
+            arrays = [pa.array([row[i] for row in model[name]], a) for i, (_, a) in enumerate(columns.values())]
+            self.duck.register(name, pa.table(arrays, names=list(columns)))
+        found = {}
+        for name in self.names:
+            view = VIEWS[name]
+            types = self.db._views[name].types
+            groups: dict[Row, list[Row]] = {} if view.keys else {(): []}
+            for row in self.duck.execute(view.listing()).fetchall():
+                groups.setdefault(row[: len(view.keys)], []).append(row[len(view.keys) :])
+            found[name] = Counter(dict(self._rows(view, types, groups)))
+        return found
+
+    def _rows(self, view: Sums, types: Any, groups: dict[Row, list[Row]]) -> Iterator[tuple[Row, int]]:
+        for key, rows in groups.items():
+            columns = list(zip(*rows, strict=True)) if rows else [()] * len(view.aggregates)
+            values = [
+                in_type(aggregated(f, list(column)), f, t)
+                for (f, _), column, t in zip(view.aggregates, columns, types[len(view.keys) :], strict=True)
+            ]
+            if view.having is None or (values[view.having] is not None and values[view.having] > 0):
+                yield (*key, *values), 1
+
+    def batch(self, operations: list[tuple[str, str, list[Row]]]) -> None:
+        """Do it if it is legal; see that it is refused, and nothing has changed, if it is not."""
+        model = {name: list(rows) for name, rows in self.model.items()}
+        for op, name, rows in operations:
+            for row in rows:
+                model[name].append(row) if op == "insert" else model[name].remove(row)
+        try:
+            wanted = self.expected(model)
+        except Illegal:
+            with pytest.raises(DataError), self.db.batch() as batch:
+                self._fill(batch, operations)
+            self.refused += 1
+            assert not any(feed.read() for feed in self.feeds.values())
+            self._check(self.expected(self.model))
+            return
+        with self.db.batch() as batch:
+            self._fill(batch, operations)
+        self.accepted += 1
+        self.model = model
+        self._check(wanted)
+        for name, feed in self.feeds.items():
+            for _, kind, count, *row in changes(feed):
+                self.totals[name][tuple(row)] += count if kind in ("insert", "update_postimage") else -count
+            assert +self.totals[name] == Counter(self.db.view(name))
+
+    def _fill(self, batch: Any, operations: list[tuple[str, str, list[Row]]]) -> None:
+        for op, name, rows in operations:
+            (batch.insert if op == "insert" else batch.delete)(name, rows)
+
+    def _check(self, wanted: dict[str, Counter[Row]]) -> None:
+        for name, rows in wanted.items():
+            assert Counter(self.db.view(name)) == rows, name
+
+
+# --- random batches --------------------------------------------------------------------------------------------------
+
+
+def numbers(r: random.Random, top: int) -> int:
+    kind = r.random()
+    if kind < 0.3:
+        return r.choice([-top, top, top - 1, top // 2, -(top // 2), -1, 1])
+    return r.randint(-3, 3) if kind < 0.6 else r.randint(-top, top)
+
+
+def row_of(r: random.Random, name: str, tame: bool) -> Row:
+    def maybe(make: Callable[[], Any]) -> Any:
+        return None if r.random() < 0.1 else make()
+
+    def decimal(digits: int, scale: int) -> Decimal:
+        n = numbers(r, 10 ** (digits // 2 if tame else digits) - 1)
+        return Decimal((n < 0, tuple(map(int, str(abs(n)))), -scale))
+
+    key, big = r.randint(0, 2), 2**40 if tame else BIG
+    if name == "u":
+        return key, maybe(lambda: numbers(r, big)), maybe(lambda: decimal(10, 2))
+    return (
+        r.randint(0, 2),
+        key,
+        maybe(lambda: numbers(r, 2**31 - 1)),
+        maybe(lambda: numbers(r, big)),
+        maybe(lambda: decimal(18, 2)),
+        maybe(lambda: decimal(38, 4)),
+    )
+
+
+def random_run(seed: int) -> tuple[int, int]:
+    r = random.Random(seed)
+    run = Run(r.sample(list(VIEWS), r.randint(1, 3)), r)
+    tameness = r.choice([0.2, 0.6, 0.95])
+    for _ in range(r.randint(3, 9)):
+        operations = []
+        there = {name: list(rows) for name, rows in run.model.items()}
+        for _ in range(r.randint(1, 4)):
+            name = r.choice(["t", "t", "u"])
+            if there[name] and r.random() < 0.45:
+                gone = [there[name].pop(r.randrange(len(there[name]))) for _ in range(min(2, len(there[name])))]
+                operations.append(("delete", name, gone))
+            else:
+                come = [row_of(r, name, r.random() < tameness) for _ in range(r.randint(1, 3))]
+                if r.random() < 0.3:
+                    come.append(come[0])
+                there[name] += come
+                operations.append(("insert", name, come))
+        run.batch(operations)
+    for name, rows in run.model.items():  # a legal way out, row by row or at once
+        r.shuffle(rows)
+        run.batch([("delete", name, list(rows))])
+    return run.accepted, run.refused
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_random_batches(part: int) -> None:
+    accepted = refused = 0
+    for seed in range(part * 100_000, part * 100_000 + 15 * SCALE):
+        try:
+            more = random_run(seed)
+        except Exception as error:
+            raise AssertionError(f"seed {seed}") from error
+        accepted, refused = accepted + more[0], refused + more[1]
+    assert accepted > 10
+    assert refused > 3
+
+
+# --- one by one ------------------------------------------------------------------------------------------------------
+
+
+def test_duckdb_agrees_where_its_own_sums_are_exact() -> None:
+    db = made(
+        "CREATE TABLE t (g INT, b BIGINT, d DECIMAL(30, 3))",
+        "CREATE MATERIALIZED VIEW v AS SELECT g, SUM(b) AS s, SUM(d) AS x, AVG(b) AS a FROM t GROUP BY g",
+    )
+    r = random.Random(5)
+    rows = [
+        (r.randint(0, 9), r.randint(-(2**58), 2**58), Decimal(r.randint(-(10**30), 10**30)).scaleb(-3))
+        for _ in range(300)
+    ]
+    db.insert("t", rows)
+    db.delete("t", rows[::3])
+    kept = [row for i, row in enumerate(rows) if i % 3]
+    data = pa.table(
+        [
+            pa.array(c, t)
+            for c, t in zip(zip(*kept, strict=True), [pa.int32(), pa.int64(), pa.decimal128(30, 3)], strict=True)
+        ],
+        names=["g", "b", "d"],
+    )
+    found = duckdb.connect().execute("SELECT g, SUM(b), SUM(d), AVG(b) FROM data GROUP BY g").fetchall()
+    assert data.num_rows == 200
+    assert [row[:3] for row in sorted(db.view("v"))] == [row[:3] for row in sorted(found)]
+    assert [row[3] for row in sorted(db.view("v"))] == pytest.approx([row[3] for row in sorted(found)], rel=1e-14)
+
+
+@pytest.mark.parametrize("loud", [False, True])
+def test_a_sum_may_leave_64_bits_within_a_batch(loud: bool) -> None:
+    db = made(
+        "CREATE TABLE t (k INT, b BIGINT)",
+        "CREATE MATERIALIZED VIEW v AS SELECT k, SUM(b) AS n, AVG(b) AS a FROM t GROUP BY k",
+    )
+    feed = db.view("v").changes() if loud else None
+    db.insert("t", [(1, BIG), (1, BIG), (1, -BIG), (2, 5)])
+    assert sorted(db.view("v")) == [(1, BIG, BIG / 3), (2, 5, 5.0)]
+    with db.batch() as batch:
+        batch.insert("t", [(1, 1), (1, BIG), (3, -BIG)])
+        batch.delete("t", [(1, BIG), (1, 1)])
+    assert sorted(db.view("v")) == [(1, BIG, BIG / 3), (2, 5, 5.0), (3, -BIG, float(-BIG))]
+    with pytest.raises(DataError, match="64 bits") as caught:
+        db.delete("t", [(2, 5), (1, -BIG)])
+    assert (caught.value.table, caught.value.row) == ("t", 1)
+    if feed is not None:
+        assert len(changes(feed)) == 3
+    assert sorted(db.view("v")) == [(1, BIG, BIG / 3), (2, 5, 5.0), (3, -BIG, float(-BIG))]
+
+
+def test_an_average_of_bigint_never_overflows() -> None:
+    db = made("CREATE TABLE t (b BIGINT)", "CREATE MATERIALIZED VIEW v AS SELECT AVG(b) AS a FROM t")
+    db.insert("t", [(BIG,)] * 5)
+    assert list(db.view("v")) == [(float(BIG),)]
+
+
+@pytest.mark.xfail(strict=True, raises=DataError, reason="DuckDB gives a product of short decimals 18 digits only")
+def test_a_product_of_decimals_has_all_digits_that_its_type_has() -> None:
+    """The expression is DECIMAL(29, 4) by Spark's rules, so that the product fits."""
+    db = made(
+        "CREATE TABLE t (m DECIMAL(18, 2), p DECIMAL(10, 2))",
+        "CREATE MATERIALIZED VIEW v AS SELECT SUM(m * p) AS s FROM t",
+    )
+    db.insert("t", [(Decimal("4999999999999999.99"), Decimal("49999999.99"))])
+    assert list(db.view("v")) == [(Decimal("249999999949999999500000.0001"),)]
+
+
+def test_a_view_over_large_sums_sees_them_in_the_end() -> None:
+    """What passes through NULL within a batch leaves no trace in a view that reads it."""
+    db = made(
+        "CREATE TABLE t (k INT, b BIGINT)",
+        "CREATE MATERIALIZED VIEW v AS SELECT k, SUM(b) AS n FROM t GROUP BY k",
+        "CREATE MATERIALIZED VIEW w AS SELECT COUNT(*) AS c, COUNT(n) AS m, MAX(n) AS x FROM v",
+    )
+    with db.batch() as batch:
+        batch.insert("t", [(1, BIG), (1, BIG)])
+        batch.insert("t", [(1, -BIG), (2, 7)])
+    assert list(db.view("w")) == [(2, 2, BIG)]
+
+
+def test_a_legal_delete_is_never_refused() -> None:
+    """Between the two occurrences of a self-join, the sum is beyond 64 bits."""
+    db = made(
+        "CREATE TABLE e (src INT, dst INT, b BIGINT)",
+        "CREATE MATERIALIZED VIEW v AS SELECT SUM(x.b) AS n FROM e x JOIN e y ON x.dst = y.src",
+    )
+    high, low, through = (1, 2, BIG), (2, 2, -BIG), (2, 3, BIG)
+    with db.batch() as batch:
+        batch.insert("e", [high, low, through])
+    for rows in ([low, through], [high]):
+        db.delete("e", rows)
+    assert list(db.view("v")) == [(None,)]
+    r = random.Random(1)
+    for _ in range(30):
+        rows = [(r.randint(0, 2), r.randint(0, 2), r.choice([BIG, -BIG, BIG // 2, 1])) for _ in range(5)]
+        total = sum(x[2] for x in rows for y in rows if x[1] == y[0])
+        if abs(total) > BIG:
+            with pytest.raises(DataError):
+                db.insert("e", rows)
+            continue
+        db.insert("e", rows)
+        db.delete("e", r.sample(rows, 5))
+
+
+def test_the_way_back_never_overflows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch that fails is taken back step by step, whatever sums it meets; views need not be made anew."""
+    db = made(
+        "CREATE TABLE e (src INT, dst INT, b BIGINT, d DECIMAL(38, 0))",
+        "CREATE MATERIALIZED VIEW v AS SELECT SUM(x.b) AS n, SUM(y.d) AS m FROM e x JOIN e y ON x.dst = y.src",
+        "CREATE MATERIALIZED VIEW w AS SELECT src, VARIANCE(b) AS a FROM e GROUP BY src",
+    )
+    monkeypatch.setattr(ev.Database, "_recover", lambda self: pytest.fail("a way back has overflowed"))
+    r = random.Random(3)
+    most = 10**38 - 1
+    for _ in range(60):
+        rows = [
+            (r.randint(0, 2), r.randint(0, 2), r.choice([BIG, -BIG, 1]), Decimal(r.choice([most, -most, 1])))
+            for _ in range(r.randint(1, 5))
+        ]
+        before = {name: sorted(db.view(name)) for name in db.views}
+        with pytest.raises(DataError), db.batch() as batch:  # noqa: PT012
+            batch.insert("e", rows)
+            batch.delete("e", [(9, 9, 9, Decimal(9))])
+        assert {name: sorted(db.view(name)) for name in db.views} == before
+
+
+def test_small_numbers_of_both_signs_have_room_for_many_copies() -> None:
+    """A number's upper limbs are 0 unless it is large, so that even more copies than 2³² fit."""
+    db = made("CREATE TABLE t (b BIGINT)", "CREATE MATERIALIZED VIEW v AS SELECT SUM(b) AS n FROM t")
+    db.apply("t", pa.table({"b": [-3], "_change_type": ["insert"], "_count": [2**60]}))
+    assert list(db.view("v")) == [(-3 * 2**60,)]
+
+
+def test_a_watched_view_can_be_saved(tmp_path: Any) -> None:
+    db = made(
+        "CREATE TABLE t (k INT, b BIGINT)", "CREATE MATERIALIZED VIEW v AS SELECT k, SUM(b) AS n FROM t GROUP BY k"
+    )
+    db.insert("t", [(1, BIG), (2, 1)])
+    db.save(tmp_path / "saved")
+    again = ev.Database.load(tmp_path / "saved")
+    assert sorted(again.view("v")) == [(1, BIG), (2, 1)]
+    again.view("v").changes().close()
+    with pytest.raises(DataError):
+        again.insert("t", [(1, 1)])
+    again.insert("t", [(1, -1)])
+    assert sorted(again.view("v")) == [(1, BIG - 1), (2, 1)]
