@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from everview.spark.maintain import maintain
+    from everview.spark.materialize import materialize
     from everview.spark.metrics import stats
     from everview.spark.migration import saved_identity, saved_offsets, saved_tables
     from everview.spark.statistics import Statistics, statistics_of
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Statistics",
     "maintain",
+    "materialize",
     "saved_identity",
     "saved_offsets",
     "saved_tables",
@@ -26,6 +28,7 @@ __all__ = [
 
 _HOMES = {
     "maintain": "everview.spark.maintain",
+    "materialize": "everview.spark.materialize",
     "stats": "everview.spark.metrics",
     "saved_identity": "everview.spark.migration",
     "saved_offsets": "everview.spark.migration",
