@@ -1,0 +1,393 @@
+"""The Spark pipeline's bars: ratios of runs side by side on one machine, in one session with two cores.
+
+``make bench-spark`` runs everything over generated graphs; ``ARGS="--data ../shared/data"`` takes Epinions for the shards.
+Every run's feed is counted and must have as many rows as the embedded engine's, or the benchmark stops.
+``--write`` keeps the measurements in benchmarks/results/ and puts the table into docs/performance.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from benchmarks.drive import database, view_sql
+from benchmarks.graphs import Updates, fifo, inserts, power_law, read_graph, shuffled
+
+HERE = Path(__file__).parent
+RESULTS = HERE / "results" / "spark.jsonl"
+PAGE = HERE.parent / "docs" / "performance.md"
+MARK, END = "<!-- spark: written by `make bench-spark ARGS=--write` -->", "<!-- end spark -->"
+Record = dict[str, Any]
+EDGES = "src BIGINT, dst BIGINT, _change_type STRING"
+
+
+class Wrong(AssertionError):
+    """Spark and the embedded engine do not agree."""
+
+
+# --- Spark -----------------------------------------------------------------------------------------------------------
+
+
+def session(folder: Path) -> Any:
+    """A local Spark with two cores; checkpoints as on local disks (docs/spark.md says what each setting means)."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    java = subprocess.run([HERE.parent / "scripts" / "java.sh"], check=True, capture_output=True, text=True)
+    os.environ["JAVA_HOME"] = java.stdout.strip()
+    from pyspark.sql import SparkSession
+
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.memory": "4g",
+        "spark.local.dir": str(folder / "local"),
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
+        "spark.sql.streaming.stateStore.providerClass": (
+            "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+        ),
+        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+        "spark.sql.streaming.checkpointFileManagerClass": (
+            "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+        ),
+        "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
+        "spark.sql.streaming.numRecentProgressUpdates": "1000",
+    }
+    builder = SparkSession.builder.master("local[2]").appName("everview-benchmarks")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("OFF")
+    return spark
+
+
+class Run:
+    """One streaming query over files, one of them a batch."""
+
+    def __init__(self, spark: Any, folder: Path) -> None:
+        self.spark = spark
+        self.folder = Path(tempfile.mkdtemp(dir=folder))
+
+    def source(self, name: str, schema: str = EDGES) -> Any:
+        path = self.folder / name
+        path.mkdir(exist_ok=True)
+        return self.spark.readStream.schema(schema).option("maxFilesPerTrigger", "1").parquet(str(path))
+
+    def files(self, name: str, batches: Sequence[pa.Table]) -> None:
+        path = self.folder / name
+        path.mkdir(exist_ok=True)
+        for i, batch in enumerate(batches):
+            file = path / f"{i:06}.parquet"
+            pq.write_table(batch, file)
+            os.utime(file, (1_600_000_000 + i, 1_600_000_000 + i))  # Spark takes files in the order of their times.
+
+    def go(self, feed: Any, sink: str = "noop") -> list[dict[str, Any]]:
+        """Run over all files; gives the progress of each batch that had rows."""
+        writer = feed.writeStream.option("checkpointLocation", str(self.folder / "checkpoint"))
+        if sink == "parquet":
+            writer = writer.option("path", str(self.folder / "sink"))
+        query = writer.format(sink).start()
+        query.processAllAvailable()
+        found = [json.loads(p.json) if hasattr(p, "json") else p for p in query.recentProgress]
+        query.stop()
+        return [p for p in found if p["numInputRows"] > 0]
+
+    def close(self) -> None:
+        shutil.rmtree(self.folder)
+
+
+def deltas_of(progress: Sequence[dict[str, Any]]) -> int:
+    """The rows of the feed over some batches."""
+    return sum((p.get("observedMetrics", {}).get("everview") or {}).get("deltas") or 0 for p in progress)
+
+
+def seconds_of(progress: Sequence[dict[str, Any]]) -> list[float]:
+    """How long each batch took, from trigger to commit."""
+    return [p["durationMs"]["triggerExecution"] / 1000 for p in progress]
+
+
+def tables(updates: Updates, batch: int) -> list[pa.Table]:
+    """Updates of a graph as batches of changes."""
+    kinds = pc.if_else(pc.greater(updates.weight, 0), "insert", "delete")
+    whole = pa.table({"src": updates.source, "dst": updates.target, "_change_type": kinds})
+    return [whole.slice(at, batch).combine_chunks() for at in range(0, len(whole), batch)]
+
+
+def embedded(query: str, batches: Sequence[pa.Table]) -> tuple[float, int]:
+    """The same batches in one process: seconds, and the rows of the net feed."""
+    db = database(query)
+    feed = db.view("v").changes()
+    rows = 0
+    begun = perf_counter()
+    for batch in batches:
+        db.apply("g", batch)
+        rows += sum(b.num_rows for b in feed.read())
+    return perf_counter() - begun, rows
+
+
+# --- the bars --------------------------------------------------------------------------------------------------------
+
+
+def warm(spark: Any, folder: Path, small: bool) -> Iterator[Record]:
+    """A warm batch's time with ten times the state: windows over graphs of ten times the size, the same batches."""
+    from everview.spark import maintain
+
+    sizes = (20_000, 200_000) if small else (100_000, 1_000_000)
+    batch, count = 10_000, 12
+    times, deltas = [], []
+    for size in sizes:
+        edges = power_law(size + batch * count)
+        filling, rest = edges[:size], edges[size:]
+        first = tables(inserts("fill", filling), size)
+        after = []
+        for i in range(count):
+            come = rest[i * batch // 2 : (i + 1) * batch // 2]
+            go = filling[i * batch // 2 : (i + 1) * batch // 2]
+            kinds = ["insert"] * len(come) + ["delete"] * len(go)
+            source, target = zip(*come, *go, strict=True)
+            after.append(pa.table({"src": source, "dst": target, "_change_type": kinds}))
+        run = Run(spark, folder)
+        run.files("g", first + after)
+        progress = run.go(maintain(spark, view_sql("3-hop"), {"g": run.source("g")}, shards=2))[3:]
+        times.append(median(seconds_of(progress)))
+        deltas.append(deltas_of(progress) / len(progress))
+        run.close()
+    yield {
+        "bench": "warm batch, 10 × the state",
+        "query": "3-hop",
+        "rows": sizes,
+        "seconds": times,
+        "deltas": deltas,
+        "value": times[1] / times[0],
+        "bar": 1.5,
+        "most": True,
+    }
+
+
+def speedup(spark: Any, folder: Path, data: Path | None, small: bool) -> Iterator[Record]:
+    """Two shards against one, on two cores."""
+    from everview.spark import maintain
+
+    if data is not None and not small:
+        graph, edges = "epinions, shuffled", shuffled(read_graph(data / "epinions.csv.gz"))
+    else:
+        graph, edges = "power law", power_law(20_000 if small else 500_000)
+    for query, part in (("3-hop", 1.0), ("4-hop", 0.3)):
+        batches = tables(fifo("fifo", edges[: int(len(edges) * part)]), 100_000 if not small else 4_000)
+        _, rows = embedded(query, batches)
+        times = {}
+        for shards in (1, 2):
+            run = Run(spark, folder)
+            run.files("g", batches)
+            progress = run.go(maintain(spark, view_sql(query), {"g": run.source("g")}, shards=shards))
+            _same(query, deltas_of(progress), rows)
+            times[shards] = sum(seconds_of(progress)[1:])
+            run.close()
+        yield {
+            "bench": "2 shards against 1",
+            "query": query,
+            "graph": graph,
+            "updates": sum(map(len, batches)),
+            "deltas": rows,
+            "seconds": [times[1], times[2]],
+            "value": times[1] / times[2],
+            "bar": 1.6,
+            "most": False,
+        }
+
+
+def throughput(spark: Any, folder: Path, small: bool) -> Iterator[Record]:
+    """A million updates in batches of 100,000, files in and files out, against the embedded engine."""
+    from everview.spark import maintain
+
+    updates = fifo("fifo", power_law(30_000 if small else 555_600))
+    batches = tables(updates, 100_000)[: 10 if not small else 1]
+    alone, rows = embedded("3-hop", batches)
+    run = Run(spark, folder)
+    run.files("g", batches)
+    progress = run.go(maintain(spark, view_sql("3-hop"), {"g": run.source("g")}, shards=2), "parquet")
+    _same("3-hop", deltas_of(progress), rows)
+    written = pq.ParquetDataset(run.folder / "sink").read(columns=["_count"]).num_rows
+    _same("3-hop, written", written, rows)
+    seconds = sum(seconds_of(progress))
+    run.close()
+    yield {
+        "bench": "speed against embedded",
+        "query": "3-hop",
+        "updates": sum(map(len, batches)),
+        "deltas": rows,
+        "seconds": [alone, seconds],
+        "value": alone / seconds,
+        "bar": 1 / 3,
+        "most": False,
+    }
+
+
+def floor(spark: Any, folder: Path, small: bool) -> Iterator[Record]:
+    """Batches of ten rows against a stateful Python operator that does next to nothing."""
+    from benchmarks.floor import Counting
+    from everview.spark import maintain
+
+    count = 6 if small else 15
+    batches = tables(inserts("few", power_law(10 * count)), 10)
+    found = {}
+    for name in ("floor", "everview"):
+        run = Run(spark, folder)
+        run.files("g", batches)
+        source = run.source("g")
+        if name == "floor":
+            keyed = source.selectExpr("CAST(pmod(src, 2) AS INT) AS shard", "src")
+            feed = keyed.groupBy("shard").transformWithStateInPandas(
+                Counting(), "shard INT, n BIGINT", "append", "none"
+            )
+        else:
+            feed = maintain(spark, view_sql("3-hop"), {"g": source}, shards=2)
+        found[name] = median(seconds_of(run.go(feed))[3:])
+        run.close()
+    yield {
+        "bench": "tiny batches against Spark's floor",
+        "query": "3-hop",
+        "seconds": [found["floor"], found["everview"]],
+        "value": found["everview"] / found["floor"],
+        "bar": 1.5,
+        "most": True,
+    }
+
+
+def stream_join(spark: Any, folder: Path, small: bool) -> Iterator[Record]:
+    """An insert-only join of three streams, against Spark's own stream-stream join."""
+    from everview.spark import maintain
+
+    rows = 5_000 if small else 30_000
+    edges = power_law(rows)
+    batches = tables(inserts("inserts", edges), rows // 5)
+    schema = "src BIGINT, dst BIGINT"
+    plain = [b.select(["src", "dst"]) for b in batches]
+    sql = "SELECT a.src AS a, b.src AS b, c.src AS c, c.dst AS d FROM a JOIN b ON a.dst = b.src JOIN c ON b.dst = c.src"
+    times = {}
+    counts = {}
+    for name in ("spark", "everview"):
+        run = Run(spark, folder)
+        for table in "abc":
+            run.files(table, plain)
+        frames = {t: run.source(t, schema) for t in "abc"}
+        if name == "spark":
+            a, b, c = (frames[t].selectExpr(f"src AS {t}_src", f"dst AS {t}_dst") for t in "abc")
+            feed = a.join(b, a.a_dst == b.b_src).join(c, b.b_dst == c.c_src).observe("all", _count())
+            progress = run.go(feed)
+            counts[name] = sum((p["observedMetrics"].get("all") or {}).get("n") or 0 for p in progress)
+        else:
+            progress = run.go(maintain(spark, sql, frames, shards=2))
+            counts[name] = _copies(progress)
+        times[name] = sum(seconds_of(progress)[1:])
+        run.close()
+    _same("3-way join", counts["everview"], counts["spark"])
+    yield {
+        "bench": "against Spark's stream-stream join",
+        "query": "3-way join, inserts",
+        "updates": 3 * rows,
+        "deltas": counts["spark"],
+        "seconds": [times["spark"], times["everview"]],
+        "value": times["spark"] / times["everview"],
+        "bar": 20.0,
+        "most": False,
+    }
+
+
+def _count() -> Any:
+    from pyspark.sql import functions as F
+
+    return F.count(F.lit(1)).alias("n")
+
+
+def _copies(progress: Sequence[dict[str, Any]]) -> int:
+    """Rows of the feed; power-law graphs have no edge twice, so each is one."""
+    return deltas_of(progress)
+
+
+def _same(what: str, found: int, wanted: int) -> None:
+    if found != wanted:
+        raise Wrong(f"{what}: the feed has {found} rows, and should have {wanted}")
+
+
+# --- what is shown ---------------------------------------------------------------------------------------------------
+
+
+def table(records: list[Record]) -> str:
+    """The records as a Markdown table."""
+    lines = ["| what | query | measured | value | bar | |", "|---|---|---|---|---|---|"]
+    for r in records:
+        reached = r["value"] <= r["bar"] if r["most"] else r["value"] >= r["bar"]
+        parts = [f"{r['updates']:,} updates" if "updates" in r else "", f"rows {r['rows']}" if "rows" in r else ""]
+        deltas = r.get("deltas")
+        parts.append(f"{deltas:,} rows of changes" if isinstance(deltas, int) else "")
+        parts.append(" and ".join(f"{s:.2f} s" for s in r["seconds"]))
+        query = f"{r['query']}, {r['graph']}" if "graph" in r else r["query"]
+        sign = "≤" if r["most"] else "≥"
+        shown = "; ".join(p for p in parts if p)
+        mark = "reached" if reached else "**missed**"
+        lines.append(f"| {r['bench']} | {query} | {shown} | {r['value']:.2f} | {sign} {r['bar']:.2f} | {mark} |")
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """Measure, print, and keep what was measured."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, help="the folder with epinions.csv.gz")
+    parser.add_argument("--small", action="store_true", help="little data, to see that it works")
+    parser.add_argument("--only", choices=("warm", "speedup", "throughput", "floor", "join"), help="one of them")
+    parser.add_argument(
+        "--write", action="store_true", help="keep the results and put the table into docs/performance.md"
+    )
+    options = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="everview-bench-"))
+    spark = session(folder)
+    bars: dict[str, Callable[[], Iterator[Record]]] = {
+        "warm": lambda: warm(spark, folder, options.small),
+        "speedup": lambda: speedup(spark, folder, options.data, options.small),
+        "throughput": lambda: throughput(spark, folder, options.small),
+        "floor": lambda: floor(spark, folder, options.small),
+        "join": lambda: stream_join(spark, folder, options.small),
+    }
+    records = []
+    try:
+        for name, bar in bars.items():
+            if options.only in (None, name):
+                for record in bar():
+                    records.append(record)
+                    print(json.dumps(record), flush=True)
+    finally:
+        spark.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+    command = " ".join(["python -m benchmarks.spark", *sys.argv[1:]])
+    machine = f"Python {platform.python_version()}, {platform.machine()}, {platform.system()}, pyspark {spark.version}"
+    page = f"{table(records)}\n\nMeasured by `{command}` on: {machine}."
+    print(page)
+    if options.write:
+        head = {"command": command, "machine": machine}
+        RESULTS.write_text("".join(json.dumps(r) + "\n" for r in [head, *records]), encoding="utf-8")
+        before, _, after = PAGE.read_text(encoding="utf-8").partition(MARK)
+        PAGE.write_text(f"{before}{MARK}\n{page}\n{END}{after.partition(END)[2]}", encoding="utf-8")
+    return 0 if all((r["value"] <= r["bar"]) == r["most"] or r["value"] == r["bar"] for r in records) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
