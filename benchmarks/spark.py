@@ -1,6 +1,6 @@
 """The Spark pipeline's bars: ratios of runs side by side on one machine, in one session with two cores.
 
-``make bench-spark`` runs everything over generated graphs; ``ARGS="--data ../shared/data"`` takes Epinions for the shards.
+``make bench-spark`` runs everything over generated graphs; with ``ARGS="--data ../shared/data"`` some over Epinions.
 Every run's feed is counted and must have as many rows as the embedded engine's, or the benchmark stops.
 ``--write`` keeps the measurements in benchmarks/results/ and puts the table into docs/performance.md.
 """

@@ -18,8 +18,10 @@ from everview.plan.shards import Level, distribute
 from everview.query.schema import Schema, Table
 from everview.query.terms import Expression, Var
 from everview.spark.blobs import read_blob
+from everview.spark.levels import targets_of
+from everview.spark.messages import FEED
 from everview.spark.pack import Packer, ways_of
-from everview.spark.sending import FEED, sent, targets_of
+from everview.spark.sending import sent
 from everview.spark.shard import Shard, ShardSpec
 from everview.spark.views import read_views
 from tests.engine.differential import Bag, plain

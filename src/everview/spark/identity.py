@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from everview.plan.shards import Level, masked
-
 FORMAT = 1
 """Of the log in the state store. State of another format is refused."""
 
@@ -20,24 +18,8 @@ class Identity:
     text: str
     migrate: bool = False
     """Take over rows that other views kept, where they are in the right shards."""
-
-    @staticmethod
-    def of(level: Level, *, migrate: bool = False) -> Identity:
-        """The identity of a level."""
-        tables, _ = masked(level)
-        routes = [
-            [g.view, [[d.name, d.share] for d in g.dimensions], [[r.table, str(r.coordinates)] for r in g.routes]]
-            for g in level.grids
-        ]
-        found = {
-            "format": FORMAT,
-            "shards": level.shards,
-            "tables": [f"{t} {[c.nullable for c in t.columns]} {t.small_domains}" for t in tables],
-            "views": [str(v) for v in level.views],
-            "routes": routes if level.shards > 1 else [],
-            "homes": {t.name: sorted(level.homes(t.name)) for t in tables},
-        }
-        return Identity(json.dumps(found, sort_keys=True), migrate)
+    derived: bool = False
+    """True if all rows of the level come from another one, which tells them anew when it takes over."""
 
     @cached_property
     def parts(self) -> dict[str, Any]:
@@ -54,7 +36,10 @@ class Identity:
 
     def can_take_over(self, stored: Identity) -> bool:
         """True if only the views differ, and it was asked for: the rows that are there are those that are needed."""
-        return self.migrate and self.differences(stored) == ["views"]
+        changed = self.differences(stored)
+        if self.derived:
+            return self.migrate and not {"format", "shards"} & set(changed)
+        return self.migrate and changed == ["views"]
 
     def refusal(self, stored: Identity) -> tuple[str]:
         """Why the state cannot be used, and what to do."""

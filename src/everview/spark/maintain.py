@@ -14,13 +14,11 @@ from everview.plan.shards import Distribution, Level, distribute
 from everview.query.schema import Schema
 from everview.query.view import View
 from everview.spark.feed import feed_of
-from everview.spark.identity import Identity
+from everview.spark.levels import identity_of, specs_of, targets_of
 from everview.spark.metrics import observed
 from everview.spark.pack import packed
 from everview.spark.processor import PACKED, ShardProcessor
-from everview.spark.sending import targets_of
 from everview.spark.session import configure, parallelism, shard_keys
-from everview.spark.shard import ShardSpec
 from everview.spark.types import tables_of
 from everview.spark.views import read_views
 
@@ -105,9 +103,11 @@ def maintain(
         )
     merge = plan.distribution.merge
     loaded = reduce(DataFrame.union, loads) if loads else None
-    found = _level(reduce(DataFrame.union, streams), first, keys, 0, quarantine, memory_limit, migrate, loaded, merge)
+    found = _level(
+        reduce(DataFrame.union, streams), first, plan.views, keys, 0, quarantine, memory_limit, migrate, loaded, merge
+    )
     if merge is not None:
-        found = _level(found, merge, keys, 1, quarantine, memory_limit, migrate, None, None)
+        found = _level(found, merge, plan.views, keys, 1, quarantine, memory_limit, migrate, None, None)
     return feed_of(observed(found), plan.views, single=plan.single, quarantine=quarantine)
 
 
@@ -139,6 +139,7 @@ def _frame(tables: Mapping[str, DataFrame], name: str) -> DataFrame:
 def _level(
     stream: DataFrame,
     level: Level,
+    views: tuple[View, ...],
     keys: list[int],
     number: int,
     quarantine: bool,
@@ -148,11 +149,10 @@ def _level(
     merge: Level | None,
 ) -> DataFrame:
     """One stateful operator over the shards of a level."""
-    spec = ShardSpec.of(level, quarantine=quarantine, memory_limit=memory_limit)
     targets = None if merge is None else targets_of(merge)
     processor = ShardProcessor(
-        spec,
-        Identity.of(level, migrate=migrate),
+        specs_of(level, quarantine=quarantine, memory_limit=memory_limit),
+        identity_of(level, views, migrate=migrate, derived=number > 0),
         keys,
         level=number,
         targets=targets,

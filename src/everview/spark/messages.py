@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
+
+FEED: Final = -1
+"""Where changes go that are the result's own."""
 
 
 @dataclass(frozen=True)

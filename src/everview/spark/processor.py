@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import pickle
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -16,9 +15,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from everview.errors import StateMismatchError
 from everview.spark.client import ShardClient
 from everview.spark.identity import Identity
-from everview.spark.messages import Apply, Done, Targets
-from everview.spark.sending import FEED
-from everview.spark.shard import ShardSpec
+from everview.spark.messages import FEED, Apply, Done, Targets
 
 PACKED: Final = "shard INT, kind STRING, name STRING, version BIGINT, rows BIGINT, blob BINARY, info STRING"
 """The columns of everything that travels packed."""
@@ -70,7 +67,7 @@ class ShardProcessor(StatefulProcessor):
 
     def __init__(
         self,
-        spec: ShardSpec,
+        specs: list[bytes],
         identity: Identity,
         keys: list[int],
         *,
@@ -78,7 +75,8 @@ class ShardProcessor(StatefulProcessor):
         targets: Targets | None = None,
         onward: list[int] | None = None,
     ) -> None:
-        self.spec = spec
+        self.specs = specs
+        """A pickled ShardSpec for each shard: only its process has any use for it."""
         self.identity = identity
         self.shards = {key: shard for shard, key in enumerate(keys)}
         self.level = level
@@ -125,11 +123,14 @@ class ShardProcessor(StatefulProcessor):
         stored = Identity(meta.identity)
         if not self.identity.can_take_over(stored):
             raise StateMismatchError(*self.identity.refusal(stored))
+        if self.identity.derived:
+            self.log.clear()
+            meta.token, meta.batch, meta.stored, meta.compacted = None, 0, 0, 0
         meta.identity, meta.told = self.identity.text, False
 
     def _applied(self, shard: int, meta: _Meta, given: _Input) -> Iterator[pd.DataFrame]:
         before, after = meta.token, uuid4().hex
-        spec = pickle.dumps(self.spec.at(shard))
+        spec = self.specs[shard]
         request = Apply(ShardClient.digest_of(spec, shard == 0), before, after, given.rows, not meta.told, self.targets)
         with ShardClient(self.query, f"{self.level}/{shard}", spec, shard == 0) as client:
             reply, cause = client.apply(request, self._stored)

@@ -8,12 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from everview.plan.shards import Level
 from everview.spark.blobs import WEIGHT, pieces, write_blob
-from everview.spark.messages import Targets
-
-FEED = -1
-"""Where changes go that are the result's own."""
+from everview.spark.messages import FEED, Targets
 
 
 def sent(
@@ -32,19 +28,6 @@ def sent(
                     blob = write_blob(piece, stored=shard != FEED)
                     found.setdefault((name, shard), []).append((blob, piece.num_rows))
     return found
-
-
-def targets_of(merge: Level) -> Targets:
-    """By which columns the rows of the first step go on to the second."""
-    columns = {}
-    for grid in merge.grids:
-        for route in grid.routes:
-            table = next(t for t in merge.tables if t.name == route.table)
-            (hashed,) = route.coordinates
-            names = [next(iter(e.variables)).name for e in hashed or ()]
-            places = [table.position(n) for n in names]
-            columns[route.table] = tuple(p for p in places if p is not None)
-    return Targets(columns, merge.shards)
 
 
 def _weighted(batch: pa.RecordBatch) -> pa.RecordBatch:
