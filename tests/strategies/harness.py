@@ -110,6 +110,17 @@ class Driver:
         assert self.listed() == wanted
         if self.loud:
             assert self.total == wanted
+            self._check_liveness()
+
+    def _check_liveness(self) -> None:
+        """A row that is marked live is part of a result: else deltas would visit rows in vain (crown.md 5.2)."""
+        outputs = [str(v) for v in self.crown.outputs]
+        listed = self.machine.rows("result")
+        for table in self.crown.program.tables:
+            live = {key for key, _, level in self.machine.dump(table.name) if level == 2}
+            if live:
+                places = [outputs.index(name) for name in table.key]
+                assert live <= {tuple(row[i] for i in places) for row in listed}, table.name
 
 
 def rows_of(columns: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
