@@ -31,7 +31,7 @@ def stream(spark: Any, folder: Path, schema: pa.Schema) -> Any:
     """The files of a folder as a feed, one a batch."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    fields = from_arrow_schema(pa.schema([*schema, *META]))
+    fields = from_arrow_schema(pa.schema([*schema, *META]), prefer_timestamp_ntz=True)
     return spark.readStream.schema(fields).option("maxFilesPerTrigger", 1).parquet(str(folder))
 
 
