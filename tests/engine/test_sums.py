@@ -328,7 +328,6 @@ def test_an_average_of_bigint_never_overflows() -> None:
     assert list(db.view("v")) == [(float(BIG),)]
 
 
-@pytest.mark.xfail(strict=True, raises=DataError, reason="DuckDB gives a product of short decimals 18 digits only")
 def test_a_product_of_decimals_has_all_digits_that_its_type_has() -> None:
     """The expression is DECIMAL(29, 4) by Spark's rules, so that the product fits."""
     db = made(

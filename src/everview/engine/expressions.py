@@ -9,10 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from everview.engine.formulas import Compiled, compiled
-from everview.engine.words import arrow_type, data_type
+from everview.engine.words import NARROW_DIGITS, arrow_type, data_type
 from everview.errors import DataError
 from everview.query.terms import Expression, Var
 from everview.query.types import BOOLEAN
+
+MOST_DIGITS = 38
 
 
 class Evaluator:
@@ -74,7 +76,7 @@ class _Query:
 
     def __call__(self, columns: Mapping[Var, pa.Array], length: int) -> list[Any]:
         names = [f"v{i}" for i in range(len(self._inputs))] or ["nothing"]
-        arrays = [columns[v] for v in self._inputs] or [pa.nulls(length, pa.int8())]
+        arrays = [_with_room(columns[v]) for v in self._inputs] or [pa.nulls(length, pa.int8())]
         import duckdb
 
         self._batch.table = pa.table(arrays, names=names)
@@ -110,6 +112,13 @@ class _Batch:
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         assert self.table is not None
         return self.table.__arrow_c_stream__(requested_schema)
+
+
+def _with_room(array: pa.Array) -> pa.Array:
+    """Decimals with all the digits there are: DuckDB gives a product of short ones 18 digits, and fails beyond."""
+    if pa.types.is_decimal(array.type) and array.type.precision <= NARROW_DIGITS:
+        return array.cast(pa.decimal128(MOST_DIGITS, array.type.scale))
+    return array
 
 
 def _in_type(array: Any, expression: Expression) -> pa.Array:
