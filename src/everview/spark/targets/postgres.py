@@ -38,6 +38,7 @@ _TYPES: Final = {
 }
 _COPIES: Final = "w"
 _LONGEST_NAME: Final = 63
+_PATIENCE: Final = "60s"
 
 
 class PostgresTarget(Target):
@@ -149,8 +150,12 @@ class PostgresTarget(Target):
         return _Session(self._psycopg, self.url, self.name)
 
     def _lock(self, connection: Any) -> None:
-        """One writer at a time, also before there is a table to lock; times of day are UTC in this transaction."""
+        """One writer at a time, also before there is a table to lock; times of day are UTC in this transaction.
+
+        A writer that does not let go is an error after a while, not a query that hangs.
+        """
         key = crc32(f"everview {self.schema}.{self.table}".encode())
+        connection.execute(f"SET LOCAL lock_timeout = '{_PATIENCE}'")
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (key,))
         connection.execute("SET LOCAL TimeZone = 'UTC'")
         connection.execute("SET LOCAL extra_float_digits = 1")
@@ -283,6 +288,8 @@ class _Session:
             self._connection.__exit__(kind, error, trace)
         except self._psycopg.Error as late:
             raise self._refused(late) from late
+        finally:
+            self._connection.close()  # psycopg leaves it open, with its locks, where the commit itself is interrupted
         if isinstance(error, self._psycopg.Error):
             raise self._refused(error) from error
 
