@@ -174,8 +174,8 @@ class Decoder {
     Loop loop;
     loop.reg = reg();
     loop.table = table();
-    loop.index = number(loop.table->indexes().size(), "index");
-    loop.key = read_key(loop.table->indexes()[loop.index].columns().size());
+    loop.index = number(loop.table->index_count(), "index");
+    loop.key = read_key(loop.table->columns(loop.index).size());
     loop.level = static_cast<std::uint8_t>(number(kLevels, "level"));
     loop.own_group = is_own_group(*loop.table, loop.index, loop.key);
     return loop;
@@ -235,6 +235,7 @@ class Decoder {
         i.reg = reg();
         i.table = table();
         i.detail = static_cast<std::uint8_t>(number(kLevels, "level"));
+        if (i.detail != 0) i.table->keep_levels();
         changes(i.table);
         break;
       case Op::kGetLevel:
@@ -245,8 +246,8 @@ class Decoder {
       case Op::kCount:
         i.reg = reg();
         i.table = table();
-        i.number = number(i.table->indexes().size(), "index");
-        i.operands = read_key(i.table->indexes()[i.number].columns().size());
+        i.number = number(i.table->index_count(), "index");
+        i.operands = read_key(i.table->columns(i.number).size());
         i.detail = static_cast<std::uint8_t>(number(kLevels, "level"));
         i.own_group = is_own_group(*i.table, i.number, i.operands);
         break;

@@ -5,6 +5,7 @@
 
 #include "decoder.h"
 #include "nest.h"
+#include "prefetch.h"
 
 namespace everview {
 
@@ -24,6 +25,7 @@ class Machine {
 
   explicit Machine(Program program) : program_(std::move(program)) {
     marks_.resize(program_.channels.size());
+    prefetchers_.resize(program_.procedures.size());
     std::size_t most = 0;
     for (const Procedure& procedure : program_.procedures) most = std::max(most, procedure.stack);
     stack_.make_room(most);
@@ -53,8 +55,10 @@ class Machine {
     ++version_;
     const Procedure& called = program_.procedures[procedure];
     std::optional<Failure> failure;
+    Prefetcher* const prefetcher = prefetcher_of(procedure, columns, rows);
     std::size_t i = 0;
     for (; i < rows && !holds(most_pending); ++i) {
+      if (prefetcher != nullptr) prefetcher->advance(i);
       if (memory_limit_ && nbytes() > *memory_limit_) {
         failure = {i, {Fault::Kind::kMemory, "the state has reached its memory limit"}};
         break;
@@ -121,6 +125,19 @@ class Machine {
     return false;
   }
 
+  // What fetches ahead for a batch; null if that does not pay.
+  Prefetcher* prefetcher_of(std::size_t procedure, const std::vector<const Word*>& columns, std::size_t rows) {
+    constexpr std::size_t kFewUpdates = 8;
+    if (rows < kFewUpdates) return nullptr;
+    std::unique_ptr<Prefetcher>& prefetcher = prefetchers_[procedure];
+    if (prefetcher == nullptr) {
+      prefetcher = std::make_unique<Prefetcher>(ProbeFinder::find(program_, program_.procedures[procedure]));
+    }
+    if (!prefetcher->worthwhile()) return nullptr;
+    prefetcher->begin(columns, rows);
+    return prefetcher.get();
+  }
+
   // One update, whole or not at all; its arguments are on the stack.
   std::optional<Fault> run_update(const Procedure& procedure, Word update) {
     log_.clear();
@@ -177,7 +194,7 @@ class Machine {
         break;
       }
       case Op::kInsert: {
-        steps_ += 1 + i.table->indexes().size();
+        steps_ += 1 + i.table->index_count();
         const KeyWords key(i.operands, frame);
         const Row row = i.table->insert(key.data(), log_);
         if (row == kNoRow) fail_program("a row was to be inserted whose key is there already");
@@ -185,7 +202,7 @@ class Machine {
         break;
       }
       case Op::kRemove:
-        steps_ += 1 + i.table->indexes().size();
+        steps_ += 1 + i.table->index_count();
         i.table->remove(row_in(registers[i.reg], *i.table), log_);
         break;
       case Op::kStore: {
@@ -203,7 +220,7 @@ class Machine {
         ++steps_;
         if (i.own_group) {
           const Row row = row_in(registers[i.operands[0].reg], *i.table);
-          registers[i.reg] = static_cast<Word>(i.table->indexes()[i.number].find_of(row, i.detail).size());
+          registers[i.reg] = static_cast<Word>(i.table->group_size_of(i.number, row, i.detail));
           break;
         }
         const KeyWords key(i.operands, frame);
@@ -211,7 +228,7 @@ class Machine {
         break;
       }
       case Op::kIf: {
-        const bool holds = test(i.detail, read(i.operands[0], frame), read(i.operands[1], frame));
+        const bool holds = test_words(i.detail, read(i.operands[0], frame), read(i.operands[1], frame));
         run(holds ? i.first : i.second, frame, stack);
         break;
       }
@@ -254,19 +271,6 @@ class Machine {
     return result;
   }
 
-  static bool test(std::uint8_t test, Word a, Word b) noexcept {
-    switch (test) {
-      case 0:
-        return a == b;
-      case 1:
-        return a != b;
-      case 2:
-        return a < b;
-      default:
-        return a <= b;
-    }
-  }
-
   // The rows are copied, as the body may move them within their groups.
   void each(const Instruction& i, const Frame& frame, Word* stack) {
     const Loop& loop = i.nest.loops[0];
@@ -297,6 +301,7 @@ class Machine {
   Array<Word> stack_;
   Array<Row> copies_;  // A stack of the rows that `Each` loops walk over.
   Walk walk_;
+  std::vector<std::unique_ptr<Prefetcher>> prefetchers_;  // Of each procedure, once it has been applied to a batch.
   std::vector<std::size_t> marks_;  // The channels' sizes when the update began.
   Word update_ = 0;
   bool silent_ = false;

@@ -78,32 +78,33 @@ class KeyWords {
 inline std::span<const Row> rows_of(const Loop& loop, const Frame& frame, const UndoLog& log) {
   if (loop.own_group) {
     const Row row = row_in(frame.registers[loop.key[0].reg], *loop.table);
-    return loop.table->indexes()[loop.index].find_of(row, loop.level);
+    return loop.table->group_of(loop.index, row, loop.level);
   }
   const KeyWords key(loop.key, frame);
   return loop.table->group(loop.index, key.data(), loop.level, log);
 }
 
-// One column of what the innermost loop gives: `words[rows[i] * stride]`.
-template <std::size_t kStride>
-inline void gather(const Row* __restrict rows, std::size_t count, const Word* __restrict words, std::size_t stride,
+// One column of what the innermost loop gives: that word of each row.
+template <bool kWide, std::size_t kStride>
+inline void gather(const Row* __restrict rows, std::size_t count, RowsView view, std::size_t column,
                    Word* __restrict out) noexcept {
-  const std::size_t step = kStride == 0 ? stride : kStride;
-  for (std::size_t i = 0; i < count; ++i) out[i] = words[rows[i] * step];
+  const std::size_t stride = kStride == 0 ? view.stride : kStride;
+  for (std::size_t i = 0; i < count; ++i) out[i] = RowRef(view.cells + rows[i] * stride, kWide)[column];
 }
 
-inline void gather(const Row* rows, std::size_t count, const Word* words, std::size_t stride, Word* out) noexcept {
-  switch (stride) {
+inline void gather(const Row* rows, std::size_t count, RowsView view, std::size_t column, Word* out) noexcept {
+  if (view.wide) return gather<true, 0>(rows, count, view, column, out);
+  switch (view.stride) {
     case 1:
-      return gather<1>(rows, count, words, stride, out);
+      return gather<false, 1>(rows, count, view, column, out);
     case 2:
-      return gather<2>(rows, count, words, stride, out);
+      return gather<false, 2>(rows, count, view, column, out);
     case 3:
-      return gather<3>(rows, count, words, stride, out);
+      return gather<false, 3>(rows, count, view, column, out);
     case 4:
-      return gather<4>(rows, count, words, stride, out);
+      return gather<false, 4>(rows, count, view, column, out);
     default:
-      return gather<0>(rows, count, words, stride, out);
+      return gather<false, 0>(rows, count, view, column, out);
   }
 }
 
@@ -223,7 +224,7 @@ class Walk {
         for (std::size_t i = 0; i < count; ++i) keys[i * width + c] = word;
       }
     }
-    loop.table->indexes()[loop.index].find_many(keys, count, loop.level, loop.table->view(), *log_, level.ahead);
+    loop.table->groups(loop.index, keys, count, loop.level, *log_, level.ahead);
     level.ahead_begin = from;
     level.ahead_end = from + count;
   }
@@ -258,8 +259,7 @@ class Walk {
       std::copy_n(rows, count, words);
       return;
     }
-    const Table& table = *operand.table;
-    gather(rows, count, table.words() + operand.column, table.width(), words);
+    gather(rows, count, operand.table->view(), operand.column, words);
   }
 
   static void scale(Word* words, std::size_t count, Word factor) {

@@ -15,7 +15,7 @@ class SlotTable {
 
   std::size_t nbytes() const noexcept { return slots_.nbytes(); }
   std::uint32_t& operator[](std::size_t at) noexcept { return slots_[at].number; }
-  std::uint32_t operator[](std::size_t at) const noexcept { return slots_[at].number; }
+  const std::uint32_t& operator[](std::size_t at) const noexcept { return slots_[at].number; }
 
   // Where the number with this tag is for which `same(number)` holds, or kNone.
   template <class Same>
