@@ -270,6 +270,39 @@ void fuzz_machine(unsigned seed) {
   }
 }
 
+// Batches, in which lookups are fetched ahead, give what the updates give one by one; also after the tables have been
+// replaced, and when an update in the middle fails.
+void fuzz_batches(unsigned seed) {
+  std::mt19937_64 random(seed);
+  const auto below = [&](std::uint64_t n) { return random() % n; };
+  const std::vector<Word> code = program();
+  Machine batched(Decoder(code.data(), code.size()).decode());
+  Machine single(Decoder(code.data(), code.size()).decode());
+  for (int batch = 0; batch < 30; ++batch) {
+    std::vector<Word> columns[3];
+    const std::size_t rows = 8 + below(60);
+    for (std::size_t i = 0; i < rows; ++i) {
+      columns[0].push_back(static_cast<Word>(below(9)));
+      columns[1].push_back(static_cast<Word>(below(40)));
+      columns[2].push_back(below(300) == 0 ? Word{1} << 40 : static_cast<Word>(below(5)) - 2);
+    }
+    const auto outcome = batched.apply(0, {columns[0].data(), columns[1].data(), columns[2].data()}, rows, 0, SIZE_MAX);
+    for (std::size_t i = 0; i < std::min(rows, outcome.done + 1); ++i) {
+      const auto one = single.apply(0, {&columns[0][i], &columns[1][i], &columns[2][i]}, 1, 0, SIZE_MAX);
+      expect(one.failure.has_value() == (i == outcome.done), "a batch fails elsewhere");
+    }
+    const Array<Word> a = snapshot::write(batched);
+    const Array<Word> b = snapshot::write(single);
+    expect(std::equal(a.begin(), a.end(), b.begin(), b.end()), "a batch gives another state");
+    expect(batched.channel(0).size() == single.channel(0).size(), "a batch emits something else");
+    expect(batched.steps() == single.steps(), "a batch takes other steps");
+    for (Machine* machine : {&batched, &single}) {
+      if (batch % 5 == 4) machine->clear();
+      if (batch % 7 == 6) machine->replace(snapshot::read(b.data(), b.size(), machine->program()));
+    }
+  }
+}
+
 void fuzz_decoder(unsigned seed) {
   std::mt19937_64 random(seed);
   for (int i = 0; i < 300; ++i) {
@@ -294,9 +327,11 @@ void fuzz_decoder(unsigned seed) {
 
 int main() {
   reallocate = reallocate_or_fail;
+  prefetch_from_bytes = 0;
   for (unsigned seed = 0; seed < 150; ++seed) {
     fuzz_table(seed);
     fuzz_machine(seed);
+    fuzz_batches(seed);
     fuzz_decoder(seed);
   }
   BufferPool::shared().clear();

@@ -307,6 +307,10 @@ class Decoder {
     const std::size_t depth = nest.loops.size();
     for (Output& output : nest.outputs) {
       output.constant = depth != 0;
+      while (depth != 0 && output.leading < output.factors.size() &&
+             !output.factors[output.leading].reads(nest.loops.back().reg)) {
+        ++output.leading;
+      }
       for (const Operand& operand : output.factors) {
         for (const Loop& loop : nest.loops) output.constant = output.constant && !operand.reads(loop.reg);
         const bool is_word = operand.source == Operand::Source::kRegister;

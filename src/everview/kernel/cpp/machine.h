@@ -133,7 +133,6 @@ class Machine {
     if (prefetcher == nullptr) {
       prefetcher = std::make_unique<Prefetcher>(ProbeFinder::find(program_, program_.procedures[procedure]));
     }
-    if (!prefetcher->worthwhile()) return nullptr;
     prefetcher->begin(columns, rows);
     return prefetcher.get();
   }

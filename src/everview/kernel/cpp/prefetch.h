@@ -29,9 +29,12 @@ struct Probe {
   };
 
   const Table* table;
-  const GroupIndex* index;  // Null: the table's own hash.
+  std::uint32_t index;  // Among the stored ones, by number: another state has other indexes. kNotStored: the table's hash.
   std::vector<Source> key;
   std::vector<Guard> guards;
+
+  bool is_group() const noexcept { return index != Table::kNotStored; }
+  const GroupIndex& groups() const noexcept { return table->stored_indexes()[index]; }
 };
 
 inline bool test_words(std::uint8_t test, Word a, Word b) noexcept {
@@ -112,7 +115,7 @@ class ProbeFinder {
       case Op::kFind:
       case Op::kInsert: {
         std::vector<Source> key = known(i.operands, registers);
-        add(*i.table, nullptr, key);
+        add(*i.table, Table::kNotStored, key);
         if (i.op == Op::kInsert) {
           for (std::size_t index = 0; index < i.table->index_count(); ++index) {
             std::vector<Source> words;
@@ -175,13 +178,14 @@ class ProbeFinder {
   }
 
   void add_group(const Table& table, std::size_t index, const std::vector<Source>& words) {
-    if (const GroupIndex* const stored = table.stored_index(index)) return add(table, stored, words);
+    const std::uint32_t stored = table.stored_number(index);
+    if (stored != Table::kNotStored) return add(table, stored, words);
     std::vector<Source> key(words.size());
     for (std::size_t i = 0; i < words.size(); ++i) key[table.columns(index)[i]] = words[i];
-    add(table, nullptr, key);
+    add(table, Table::kNotStored, key);
   }
 
-  void add(const Table& table, const GroupIndex* index, const std::vector<Source>& key) {
+  void add(const Table& table, std::uint32_t index, const std::vector<Source>& key) {
     bool by_parameter = false;
     for (const Source& source : key) {
       if (source.kind == Source::Kind::kUnknown) return;
@@ -204,6 +208,9 @@ class ProbeFinder {
   std::size_t visits_ = 0;
 };
 
+// Tables of fewer bytes are near anyway; tests put 0 here, so that everything is fetched ahead.
+inline std::size_t prefetch_from_bytes = std::size_t{128} << 10;
+
 // Takes the lookups of the coming updates through four steps, each of which reads what the step before has fetched: the
 // slot; the row, or the group's header; the group's members; their rows. It changes nothing, and what it reads may be out
 // of date by the time the update runs.
@@ -211,20 +218,18 @@ class Prefetcher {
  public:
   explicit Prefetcher(std::vector<Probe> probes) : probes_(std::move(probes)), found_(probes_.size() * kRing) {}
 
-  bool worthwhile() const noexcept {
-    std::size_t bytes = 0;
-    for (const Probe& probe : probes_) bytes = std::max(bytes, probe.table->nbytes());
-    return bytes > kCached;
-  }
-
   void begin(const std::vector<const Word*>& columns, std::size_t rows) noexcept {
     columns_ = &columns;
     rows_ = rows;
-    for (std::size_t row = 0; row < std::min(rows, kRing); ++row) fetch_slots(row);
+    active_ = false;
   }
 
   // To be called before each update.
   void advance(std::size_t row) noexcept {
+    if (row % kChecked == 0 && std::exchange(active_, worthwhile()) != active_ && active_) {
+      for (std::size_t next = row; next < std::min(rows_, row + kRing); ++next) fetch_slots(next);
+    }
+    if (!active_) return;
     if (row + 3 * kStep < rows_) fetch_heads(row + 3 * kStep);
     if (row + 2 * kStep < rows_) fetch_members(row + 2 * kStep);
     if (row + kStep < rows_) fetch_rows(row + kStep);
@@ -234,7 +239,14 @@ class Prefetcher {
  private:
   static constexpr std::size_t kStep = 4;
   static constexpr std::size_t kRing = 4 * kStep;
-  static constexpr std::size_t kCached = std::size_t{128} << 10;  // Bytes: smaller tables are near anyway.
+
+  static constexpr std::size_t kChecked = 1024;  // Updates between two looks at the tables' sizes.
+
+  bool worthwhile() const noexcept {
+    std::size_t bytes = 0;
+    for (const Probe& probe : probes_) bytes = std::max(bytes, probe.table->nbytes());
+    return bytes >= prefetch_from_bytes;
+  }
 
   std::uint32_t* found(std::size_t row) noexcept { return found_.data() + row % kRing * probes_.size(); }
 
@@ -247,7 +259,7 @@ class Prefetcher {
       Hasher hasher;
       for (const Probe::Source& source : probe.key) hasher.add(source.read(*columns_, row));
       tags[p] = hasher.tag();
-      probe.index != nullptr ? probe.index->prefetch_slot(tags[p]) : probe.table->prefetch_slot(tags[p]);
+      probe.is_group() ? probe.groups().prefetch_slot(tags[p]) : probe.table->prefetch_slot(tags[p]);
     }
   }
 
@@ -264,14 +276,14 @@ class Prefetcher {
     for (std::size_t p = 0; p < probes_.size(); ++p) {
       if (numbers[p] == kNoRow) continue;
       const Probe& probe = probes_[p];
-      numbers[p] = probe.index != nullptr ? probe.index->prefetch_group(numbers[p]) : probe.table->prefetch_row(numbers[p]);
+      numbers[p] = probe.is_group() ? probe.groups().prefetch_group(numbers[p]) : probe.table->prefetch_row(numbers[p]);
     }
   }
 
   void fetch_members(std::size_t row) noexcept {
     const std::uint32_t* const numbers = found(row);
     for (std::size_t p = 0; p < probes_.size(); ++p) {
-      if (numbers[p] != kNoRow && probes_[p].index != nullptr) probes_[p].index->prefetch_members(numbers[p]);
+      if (numbers[p] != kNoRow && probes_[p].is_group()) probes_[p].groups().prefetch_members(numbers[p]);
     }
   }
 
@@ -279,7 +291,7 @@ class Prefetcher {
     const std::uint32_t* const numbers = found(row);
     for (std::size_t p = 0; p < probes_.size(); ++p) {
       const Probe& probe = probes_[p];
-      if (numbers[p] != kNoRow && probe.index != nullptr) probe.index->prefetch_rows(numbers[p], probe.table->view());
+      if (numbers[p] != kNoRow && probe.is_group()) probe.groups().prefetch_rows(numbers[p], probe.table->view());
     }
   }
 
@@ -287,6 +299,7 @@ class Prefetcher {
   std::vector<std::uint32_t> found_;  // Of the next rows' probes: tags, then numbers of rows and groups.
   const std::vector<const Word*>* columns_ = nullptr;
   std::size_t rows_ = 0;
+  bool active_ = false;
 };
 
 }  // namespace everview

@@ -26,7 +26,8 @@ struct Operand {
 // The checked product of its factors; a single operand is one of one factor.
 struct Output {
   std::vector<Operand> factors;
-  bool constant = false;  // In a nest: the same whatever the rows.
+  bool constant = false;    // In a nest: the same whatever the rows.
+  std::size_t leading = 0;  // In a nest: how many factors come before the first that the innermost loop changes.
 };
 
 inline constexpr std::size_t kMostAhead = 4;  // The most words in a key that loops find ahead.

@@ -41,6 +41,7 @@ struct RowsView {
   const Cell* cells;
   std::size_t stride;  // Cells in a row.
   bool wide;
+  bool plain;  // Narrow, and no cell stands for the lowest word: cells are the words.
 
   RowRef operator[](Row row) const noexcept { return {cells + row * stride, wide}; }
 };
@@ -54,12 +55,13 @@ class RowStore {
   std::size_t size() const noexcept { return size_; }
   std::size_t width() const noexcept { return width_; }
   std::size_t nbytes() const noexcept { return cells_.nbytes(); }
-  RowsView view() const noexcept { return {cells_.data(), stride_, wide_}; }
+  RowsView view() const noexcept { return {cells_.data(), stride_, wide_, plain_}; }
   RowRef operator[](Row row) const noexcept { return view()[row]; }
 
   // After it, writing such words cannot fail.
   void make_fit(const Word* words, std::size_t count) {
     for (std::size_t i = 0; !wide_ && i < count; ++i) {
+      if (words[i] == kLowestWord) plain_ = false;
       if (!is_narrow(words[i])) widen();
     }
   }
@@ -95,6 +97,7 @@ class RowStore {
  private:
   void set_wide(bool wide) noexcept {
     wide_ = wide;
+    plain_ = !wide;
     stride_ = wide ? 2 * width_ : width_;
   }
 
@@ -114,6 +117,7 @@ class RowStore {
   std::size_t stride_;
   std::size_t size_ = 0;
   bool wide_ = false;
+  bool plain_ = true;
   Array<Cell> cells_;
 };
 

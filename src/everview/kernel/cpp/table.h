@@ -14,6 +14,8 @@ namespace everview {
 // never needs any.
 class Table {
  public:
+  static constexpr std::uint32_t kNotStored = std::numeric_limits<std::uint32_t>::max();
+
   Table(std::uint32_t number, std::size_t key_width, std::size_t value_width,
         const std::vector<std::vector<std::uint32_t>>& indexes)
       : number_(number), key_width_(key_width), rows_(key_width + value_width) {
@@ -42,6 +44,7 @@ class Table {
   std::size_t index_count() const noexcept { return declared_.size(); }
   const std::vector<std::uint32_t>& columns(std::size_t index) const noexcept { return declared_[index].columns; }
   const std::vector<GroupIndex>& stored_indexes() const noexcept { return indexes_; }
+  std::uint32_t stored_number(std::size_t index) const noexcept { return declared_[index].stored; }  // Or kNotStored.
 
   std::size_t nbytes() const noexcept {
     std::size_t bytes = rows_.nbytes() + levels_.nbytes() + slots_.nbytes();
@@ -87,9 +90,6 @@ class Table {
   }
 
   // Hints for lookups to come: by the tag of a key, and then what its slot leads to.
-  const GroupIndex* stored_index(std::size_t index) const noexcept {
-    return declared_[index].is_stored() ? &indexes_[declared_[index].stored] : nullptr;
-  }
   void prefetch_slot(Tag tag) const noexcept { slots_.prefetch(tag); }
   Row prefetch_row(Tag tag) const noexcept {
     const std::size_t at = slots_.find(tag, [](Row) { return true; });
@@ -250,8 +250,6 @@ class Table {
   }
 
  private:
-  static constexpr std::uint32_t kNotStored = std::numeric_limits<std::uint32_t>::max();
-
   // An index as the program has it.
   struct Declared {
     std::vector<std::uint32_t> columns;
