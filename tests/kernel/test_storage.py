@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 from random import Random
 
 import pytest
 
+import everview as ev
 from everview.kernel import Machine
 from everview.kernel.program import (
     Compute,
@@ -126,3 +128,44 @@ def test_large_batches_after_the_state_was_replaced() -> None:
             machine.clear(), slow.clear()
         elif turn == 2:
             machine.restore(kept), slow.restore(kept)
+
+
+SCHEMA = "CREATE TABLE g (src BIGINT NOT NULL, dst BIGINT NOT NULL)"
+VIEWS = {
+    "tree": "SELECT x.src, y.src AS mid, y.dst FROM g x JOIN g y ON x.dst = y.src",
+    "fold": "SELECT src, COUNT(*) AS n, SUM(dst) AS total FROM g GROUP BY src",
+    "star": "SELECT x.src, COUNT(*) AS n FROM g x JOIN g y ON x.src = y.src GROUP BY x.src",
+}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_a_database_emptied_again_is_as_small_as_a_new_one(name: str) -> None:
+    others = [m for m in gc.get_objects() if isinstance(m, Machine)]
+    db = ev.Database()
+    db.sql(SCHEMA)
+    db.sql(f"CREATE MATERIALIZED VIEW v AS {VIEWS[name]}")
+    machines = [m for m in gc.get_objects() if isinstance(m, Machine) and m not in others]
+    assert len(machines) >= (3 if name == "fold" else 2)
+    fresh = [machine.nbytes() for machine in machines]
+    random = Random(1)
+    rows = [(random.randrange(400), random.randrange(400)) for _ in range(3_000)]
+    db.insert("g", rows)
+    assert sum(machine.nbytes() for machine in machines) > 20 * sum(fresh)
+    random.shuffle(rows)
+    for i in range(0, len(rows), 700):
+        db.delete("g", rows[i : i + 700])
+    assert len(db.view("v")) == 0
+    for machine, before in zip(machines, fresh, strict=True):
+        assert machine.nbytes() <= 1.05 * before
+    db.insert("g", rows[:5])
+    assert len(db.view("v").to_arrow()) == len(db.view("v"))
+
+
+def test_a_bag_emptied_again_is_as_small_as_a_new_one() -> None:
+    machine = Machine(bag((0,), (), (1, 0)))
+    fresh = machine.nbytes()
+    rows = [words(list(range(3_000))), words([i * 2**40 for i in range(3_000)])]
+    machine.apply("change", [*rows, words([1] * 3_000)])
+    machine.apply("change", [*rows, words([-1] * 3_000)])
+    machine.discard("out")
+    assert machine.nbytes() <= 1.05 * fresh

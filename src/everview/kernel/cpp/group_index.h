@@ -235,6 +235,19 @@ class GroupIndex {
     compact_arena();
   }
 
+  // Of an index that is empty: all its memory.
+  void release() noexcept {
+    slots_.release();
+    groups_.release();
+    places_.release();
+    arena_.release();
+    loose_.release();
+    free_.fill(kNoBlock);
+    free_entries_ = 0;
+    free_group_ = kNoRow;
+    free_groups_ = 0;
+  }
+
   // For snapshots: the groups one after the other.
   template <class Visit>
   void each_group(Visit&& visit) const {

@@ -70,8 +70,7 @@ class Machine {
         break;
       }
     }
-    log_.give_back();
-    copies_.give_back();
+    give_back();
     return {i, failure};
   }
 
@@ -96,8 +95,7 @@ class Machine {
       }
     }
     silent_ = false;
-    log_.give_back();
-    copies_.give_back();
+    give_back();
     return failure;
   }
 
@@ -123,6 +121,17 @@ class Machine {
       if (channel.size() >= rows) return true;
     }
     return false;
+  }
+
+  // After a batch: without rows, no memory stays but what a new machine has.
+  void give_back() noexcept {
+    bool empty = true;
+    for (Table& table : program_.tables) {
+      table.release_if_empty();
+      empty = empty && table.size() == 0;
+    }
+    empty ? log_.release() : log_.give_back();
+    empty ? copies_.release() : copies_.give_back();
   }
 
   // What fetches ahead for a batch; null if that does not pay.

@@ -89,6 +89,12 @@ class RowStore {
     for (std::size_t i = 0; i < stride_; ++i) own[i] = old[i];
   }
 
+  void release() noexcept {
+    resize(0);
+    cells_.release();
+    set_wide(false);
+  }
+
   void give_back() noexcept {
     cells_.give_back();
     if (size_ == 0) set_wide(false);

@@ -215,6 +215,15 @@ class Table {
     slots_.give_back();
   }
 
+  // Between batches: gives back the last bytes of a table without rows.
+  void release_if_empty() noexcept {
+    if (size() != 0) return;
+    rows_.release();
+    levels_.release();
+    slots_.release();
+    for (GroupIndex& index : indexes_) index.release();
+  }
+
   // An empty table of the same shape.
   Table fresh() const {
     std::vector<std::vector<std::uint32_t>> indexes;
