@@ -165,9 +165,11 @@ void check(const Table& table, const Model& model, const UndoLog& log) {
   expect(table.size() == model.items.size(), "the number of rows differs");
   for (std::size_t i = 0; i < model.items.size(); ++i) {
     const Row row = static_cast<Row>(i);
-    expect(std::equal(model.items[i].words.begin(), model.items[i].words.end(), table.words(row)), "a row differs");
+    Key words;
+    for (std::size_t c = 0; c < table.width(); ++c) words.push_back(table.words(row)[c]);
+    expect(words == model.items[i].words, "a row differs");
     expect(table.level(row) == model.items[i].level, "a level differs");
-    expect(table.find(table.words(row)) == row, "a row is not found");
+    expect(table.find(words.data()) == row, "a row is not found");
   }
   for (std::size_t i = 0; i < model.groups.size(); ++i) {
     for (const Model::Group& group : model.groups[i]) {
@@ -204,9 +206,15 @@ void fuzz_table(unsigned seed) {
     if (value_width != 0 && below(2) == 0) order.measure = static_cast<std::uint32_t>(key_width + below(value_width));
   }
   Table table(0, key_width, value_width, indexes, orders);
+  table.keep_levels();
   UndoLog log;
   Model model{key_width, indexes, {}, std::vector<std::vector<Model::Group>>(indexes.size())};
   const std::uint64_t spread = 1 + below(12);
+  const std::uint64_t wide = below(3) == 0 ? 0 : 1 + below(400);  // How seldom a word takes more than 32 bits.
+  const auto some_word = [&](Word small) {
+    if (below(9) == 0) return kLowestWord;
+    return wide != 0 && below(wide) == 0 ? small - (Word{1} << (30 + below(33))) : small;
+  };
   for (int update = 0; update < 300; ++update) {
     const Model before = model;
     log.clear();
@@ -216,7 +224,7 @@ void fuzz_table(unsigned seed) {
     try {
       for (std::uint64_t step = below(12); step > 0; --step) {
         Key key(key_width);
-        for (Word& word : key) word = static_cast<Word>(below(spread));
+        for (Word& word : key) word = some_word(static_cast<Word>(below(spread)));
         const Row row = table.find(key.data());
         expect(row == model.find(key), "a row is found elsewhere");
         if (row == kNoRow) {
@@ -231,7 +239,7 @@ void fuzz_table(unsigned seed) {
           model.set_level(row, level);
         } else {
           const std::size_t column = below(value_width);
-          const auto word = below(4) == 0 ? static_cast<Word>(random()) : static_cast<Word>(below(4)) - 1;
+          const Word word = below(4) == 0 ? static_cast<Word>(below(4)) - 1 : some_word(static_cast<Word>(below(1 << 20)));
           table.store(row, column, word, log);
           model.items[row].words[key_width + column] = word;
         }
@@ -344,6 +352,39 @@ void fuzz_machine(unsigned seed) {
   }
 }
 
+// Batches, in which lookups are fetched ahead, give what the updates give one by one; also after the tables have been
+// replaced, and when an update in the middle fails.
+void fuzz_batches(unsigned seed) {
+  std::mt19937_64 random(seed);
+  const auto below = [&](std::uint64_t n) { return random() % n; };
+  const std::vector<Word> code = program();
+  Machine batched(Decoder(code.data(), code.size()).decode());
+  Machine single(Decoder(code.data(), code.size()).decode());
+  for (int batch = 0; batch < 30; ++batch) {
+    std::vector<Word> columns[3];
+    const std::size_t rows = 8 + below(60);
+    for (std::size_t i = 0; i < rows; ++i) {
+      columns[0].push_back(static_cast<Word>(below(9)));
+      columns[1].push_back(static_cast<Word>(below(40)));
+      columns[2].push_back(below(300) == 0 ? Word{1} << 40 : static_cast<Word>(below(5)) - 2);
+    }
+    const auto outcome = batched.apply(0, {columns[0].data(), columns[1].data(), columns[2].data()}, rows, 0, SIZE_MAX);
+    for (std::size_t i = 0; i < std::min(rows, outcome.done + 1); ++i) {
+      const auto one = single.apply(0, {&columns[0][i], &columns[1][i], &columns[2][i]}, 1, 0, SIZE_MAX);
+      expect(one.failure.has_value() == (i == outcome.done), "a batch fails elsewhere");
+    }
+    const Array<Word> a = snapshot::write(batched);
+    const Array<Word> b = snapshot::write(single);
+    expect(std::equal(a.begin(), a.end(), b.begin(), b.end()), "a batch gives another state");
+    expect(batched.channel(0).size() == single.channel(0).size(), "a batch emits something else");
+    expect(batched.steps() == single.steps(), "a batch takes other steps");
+    for (Machine* machine : {&batched, &single}) {
+      if (batch % 5 == 4) machine->clear();
+      if (batch % 7 == 6) machine->replace(snapshot::read(b.data(), b.size(), machine->program()));
+    }
+  }
+}
+
 void fuzz_decoder(unsigned seed) {
   std::mt19937_64 random(seed);
   for (int i = 0; i < 300; ++i) {
@@ -369,9 +410,11 @@ void fuzz_decoder(unsigned seed) {
 
 int main() {
   reallocate = reallocate_or_fail;
+  prefetch_from_bytes = 0;
   for (unsigned seed = 0; seed < 150; ++seed) {
     fuzz_table(seed);
     fuzz_machine(seed);
+    fuzz_batches(seed);
     fuzz_decoder(seed);
   }
   BufferPool::shared().clear();

@@ -23,7 +23,9 @@ def run(seed: int) -> Counter[str]:
         procedure = random.choice(program.procedures)
         size = random.randint(0, 12)
         spread = random.choice([1, 3, 6])
-        columns = [[random.randint(0, spread) for _ in range(size)] for _ in procedure.parameters]
+        far = random.choice([0, 0, 0, 2**31 - 1, -(2**31), -(2**63)])  # Where words no longer fit 32 bits.
+        base = [0] * 9 + [far]
+        columns = [[random.choice(base) + random.randint(0, spread) for _ in range(size)] for _ in procedure.parameters]
         seen[str(pair.apply(procedure.name, columns, random.randint(0, 3)))] += 1
         if random.random() < 0.5:
             pair.check_channels()

@@ -73,13 +73,15 @@ class Array {
   T pop_back() noexcept { return data_[--size_]; }
   void resize(std::size_t size) noexcept { size_ = size; }  // Within the capacity; new elements are not written.
 
+  void release() noexcept { Array().swap(*this); }
+
   // Gives memory back once three quarters of it lie idle. It costs as much as the removals that led here, and leaves
   // some of the new room free, so that it cannot alternate with growth.
   void give_back() noexcept {
     constexpr std::size_t kKeptBytes = 256;  // Not worth returning, and soon needed again.
     if (nbytes() <= kKeptBytes || size_ > capacity_ / 4) return;
     if (size_ == 0) {
-      Array().swap(*this);
+      release();
     } else {
       set_capacity(2 * size_);
     }
@@ -88,7 +90,7 @@ class Array {
  private:
   void grow(std::size_t needed) {
     constexpr std::size_t kLarge = std::size_t{1} << 16;
-    const std::size_t more = nbytes() < kLarge ? capacity_ / 2 : capacity_ / 4;
+    const std::size_t more = nbytes() < kLarge ? capacity_ / 2 : capacity_ / 8;
     if (!set_capacity(std::max({needed, capacity_ + more, 32 / sizeof(T)}))) throw std::bad_alloc();
   }
 

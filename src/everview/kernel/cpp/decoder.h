@@ -184,8 +184,8 @@ class Decoder {
     Loop loop;
     loop.reg = reg();
     loop.table = table();
-    loop.index = number(loop.table->indexes().size(), "index");
-    loop.key = read_key(loop.table->indexes()[loop.index].columns().size());
+    loop.index = number(loop.table->index_count(), "index");
+    loop.key = read_key(loop.table->columns(loop.index).size());
     loop.level = static_cast<std::uint8_t>(number(kLevels, "level"));
     loop.own_group = is_own_group(*loop.table, loop.index, loop.key);
     return loop;
@@ -266,6 +266,7 @@ class Decoder {
         i.reg = reg();
         i.table = table();
         i.detail = static_cast<std::uint8_t>(number(kLevels, "level"));
+        if (i.detail != 0) i.table->keep_levels();
         changes(i.table);
         break;
       case Op::kGetLevel:
@@ -276,8 +277,8 @@ class Decoder {
       case Op::kCount:
         i.reg = reg();
         i.table = table();
-        i.number = number(i.table->indexes().size(), "index");
-        i.operands = read_key(i.table->indexes()[i.number].columns().size());
+        i.number = number(i.table->index_count(), "index");
+        i.operands = read_key(i.table->columns(i.number).size());
         i.detail = static_cast<std::uint8_t>(number(kLevels, "level"));
         i.own_group = is_own_group(*i.table, i.number, i.operands);
         break;
@@ -356,6 +357,10 @@ class Decoder {
     const std::size_t depth = nest.loops.size();
     for (Output& output : nest.outputs) {
       output.constant = depth != 0;
+      while (depth != 0 && output.leading < output.factors.size() &&
+             !output.factors[output.leading].reads(nest.loops.back().reg)) {
+        ++output.leading;
+      }
       for (const Operand& operand : output.factors) {
         for (const Loop& loop : nest.loops) output.constant = output.constant && !operand.reads(loop.reg);
         const bool is_word = operand.source == Operand::Source::kRegister;

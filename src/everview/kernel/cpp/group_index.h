@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "row_store.h"
 #include "slot_table.h"
 #include "undo_log.h"
 
@@ -37,13 +38,8 @@ class GroupIndex {
   std::span<const Row> find(const Word* key, std::uint32_t level, RowsView rows, const UndoLog& log) const noexcept {
     Hasher hasher;
     for (std::size_t i = 0; i < columns_.size(); ++i) hasher.add(key[i]);
-    const std::size_t at = slots_.find(hasher.tag(), [&](Row number) {
-      const Word* const words = key_of(groups_[number], rows, log);
-      for (std::size_t i = 0; i < columns_.size(); ++i) {
-        if (words[columns_[i]] != key[i]) return false;
-      }
-      return true;
-    });
+    const auto word = [key](std::size_t i) { return key[i]; };
+    const std::size_t at = slots_.find(hasher.tag(), [&](Row number) { return has_key(groups_[number], word, rows, log); });
     if (at == SlotTable::kNone) return {};
     const Group& group = groups_[slots_[at]];
     return {members(group), group.empty() ? 0 : group.above[level]};
@@ -58,6 +54,7 @@ class GroupIndex {
   // The same for several keys, one after the other in `keys`. The lookups go side by side, each step fetching what the
   // next one reads: so the memory's latency is paid once, not `count` times.
   static constexpr std::size_t kMany = 16;
+  static constexpr Row kFew = 8;  // Rows of a group that are fetched ahead.
   void find_many(const Word* keys, std::size_t count, std::uint32_t level, RowsView rows, const UndoLog& log,
                  std::span<const Row>* found) const noexcept {
     const std::size_t width = columns_.size();
@@ -79,24 +76,39 @@ class GroupIndex {
     }
     for (std::size_t i = 0; i < count; ++i) {
       if (groups[i] == nullptr || groups[i]->empty()) continue;
-      const std::size_t few = std::min<std::size_t>(groups[i]->above[level], 8);
-      for (std::size_t m = 0; m < few; ++m) __builtin_prefetch(rows[members(*groups[i])[m]]);
+      const std::size_t few = std::min(groups[i]->above[level], kFew);
+      for (std::size_t m = 0; m < few; ++m) __builtin_prefetch(rows[members(*groups[i])[m]].cells());
     }
     for (std::size_t i = 0; i < count; ++i) {
+      const Word* const key = keys + i * width;
       if (groups[i] == nullptr) {
         found[i] = {};
-        continue;
-      }
-      const Word* const words = key_of(*groups[i], rows, log);
-      bool same = true;
-      for (std::size_t c = 0; c < width; ++c) same = same && words[columns_[c]] == keys[i * width + c];
-      if (same && !groups[i]->empty()) {
+      } else if (!groups[i]->empty() && has_key(*groups[i], [key](std::size_t c) { return key[c]; }, rows, log)) {
         found[i] = {members(*groups[i]), groups[i]->above[level]};
       } else {
-        found[i] = find(keys + i * width, level, rows, log);
+        found[i] = find(key, level, rows, log);
       }
     }
   }
+
+  // Hints for lookups to come, each for what the one before has fetched. Numbers may be out of date.
+  void prefetch_slot(Tag tag) const noexcept { slots_.prefetch(tag); }
+  Row prefetch_group(Tag tag) const noexcept {
+    const std::size_t at = slots_.find(tag, [](Row) { return true; });
+    if (at == SlotTable::kNone) return kNoRow;
+    __builtin_prefetch(&groups_[slots_[at]]);
+    return slots_[at];
+  }
+  void prefetch_members(Row number) const noexcept {
+    if (number < groups_.size()) __builtin_prefetch(members(groups_[number]));
+  }
+  void prefetch_rows(Row number, RowsView rows) const noexcept {
+    if (number >= groups_.size() || groups_[number].is_free()) return;
+    const Group& group = groups_[number];
+    const Row few = std::min<Row>(group.size(), kFew);
+    for (Row i = 0; i < few; ++i) __builtin_prefetch(rows[members(group)[i]].cells());
+  }
+  void prefetch_place(Row row) const noexcept { __builtin_prefetch(places_.data() + row); }
 
   // Adding takes two steps, so that a table with several indexes can add to all of them or to none: `prepare` gets the
   // memory, may throw, and changes nothing that can be seen; `append` gives the row prepared for the next row number.
@@ -106,13 +118,8 @@ class GroupIndex {
     Hasher hasher;
     for (const std::uint32_t column : columns_) hasher.add(row[column]);
     prepared_tag_ = hasher.tag();
-    const std::size_t at = slots_.find(prepared_tag_, [&](Row number) {
-      const Word* const words = key_of(groups_[number], rows, log);
-      for (const std::uint32_t column : columns_) {
-        if (words[column] != row[column]) return false;
-      }
-      return true;
-    });
+    const auto word = [&](std::size_t i) { return row[columns_[i]]; };
+    const std::size_t at = slots_.find(prepared_tag_, [&](Row number) { return has_key(groups_[number], word, rows, log); });
     if (at == SlotTable::kNone) {
       prepared_ = kNoRow;
       slots_.reserve_one();
@@ -228,6 +235,19 @@ class GroupIndex {
     compact_arena();
   }
 
+  // Of an index that is empty: all its memory.
+  void release() noexcept {
+    slots_.release();
+    groups_.release();
+    places_.release();
+    arena_.release();
+    loose_.release();
+    free_.fill(kNoBlock);
+    free_entries_ = 0;
+    free_group_ = kNoRow;
+    free_groups_ = 0;
+  }
+
   // For snapshots: the groups one after the other.
   template <class Visit>
   void each_group(Visit&& visit) const {
@@ -242,7 +262,8 @@ class GroupIndex {
     places_.resize(rows);
     std::fill(places_.begin(), places_.end(), Place{kNoRow, 0});
   }
-  bool load_group(std::span<const Row> members_of_it, RowsView rows, const std::uint8_t* levels) {
+  template <class Levels>
+  bool load_group(std::span<const Row> members_of_it, RowsView rows, Levels&& level_of) {
     const UndoLog no_log;
     if (members_of_it.empty()) return false;
     const std::size_t count = places_.size();
@@ -254,13 +275,8 @@ class GroupIndex {
     }
     Hasher hasher;
     for (const std::uint32_t column : columns_) hasher.add(rows[members_of_it[0]][column]);
-    const auto same = [&](Row number) {
-      const Word* const words = key_of(groups_[number], rows, no_log);
-      for (const std::uint32_t column : columns_) {
-        if (words[column] != rows[members_of_it[0]][column]) return false;
-      }
-      return true;
-    };
+    const auto word = [&](std::size_t i) { return rows[members_of_it[0]][columns_[i]]; };
+    const auto same = [&](Row number) { return has_key(groups_[number], word, rows, no_log); };
     if (slots_.find(hasher.tag(), same) != SlotTable::kNone) return false;
     slots_.reserve_one();
     groups_.make_room(1);
@@ -270,9 +286,9 @@ class GroupIndex {
     if (members_of_it.size() > 1) move_to_block(group, block_size(static_cast<Row>(members_of_it.size())));
     for (const Row row : members_of_it) {
       if (places_[row].group != kNoRow) return false;  // Twice in this group.
-      if (group.above[0] != 0 && levels[row] > levels[members(group)[group.above[0] - 1]]) return false;
+      if (group.above[0] != 0 && level_of(row) > level_of(members(group)[group.above[0] - 1])) return false;
       put(row, {number, group.size()});
-      for (std::uint32_t level = 1; level <= levels[row]; ++level) ++group.above[level];
+      for (std::uint32_t level = 1; level <= level_of(row); ++level) ++group.above[level];
     }
     return true;
   }
@@ -313,8 +329,16 @@ class GroupIndex {
     return 2 * power + ((size & (size - 1)) != 0 ? 1 : 0);
   }
 
-  const Word* key_of(const Group& group, RowsView rows, const UndoLog& log) const noexcept {
-    return group.empty() ? log.at(group.kept_key()) : rows[*members(group)];
+  // Whether `word(i)` is what the group's rows have in the index's column i, for all of them.
+  template <class Key>
+  bool has_key(const Group& group, Key&& word, RowsView rows, const UndoLog& log) const noexcept {
+    const auto same = [&](auto&& own) {
+      for (std::size_t i = 0; i < columns_.size(); ++i) {
+        if (own[columns_[i]] != word(i)) return false;
+      }
+      return true;
+    };
+    return group.empty() ? same(log.at(group.kept_key())) : same(rows[*members(group)]);
   }
   const Row* members(const Group& group) const noexcept {
     return group.capacity == 0 ? &group.first : arena_.data() + group.first;

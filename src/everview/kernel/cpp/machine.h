@@ -6,6 +6,7 @@
 
 #include "decoder.h"
 #include "nest.h"
+#include "prefetch.h"
 
 namespace everview {
 
@@ -25,6 +26,7 @@ class Machine {
 
   explicit Machine(Program program) : program_(std::move(program)) {
     marks_.resize(program_.channels.size());
+    prefetchers_.resize(program_.procedures.size());
     std::size_t most = 0;
     for (const Procedure& procedure : program_.procedures) most = std::max(most, procedure.stack);
     stack_.make_room(most);
@@ -54,8 +56,10 @@ class Machine {
     ++version_;
     const Procedure& called = program_.procedures[procedure];
     std::optional<Failure> failure;
+    Prefetcher* const prefetcher = prefetcher_of(procedure, columns, rows);
     std::size_t i = 0;
     for (; i < rows && !holds(most_pending); ++i) {
+      if (prefetcher != nullptr) prefetcher->advance(i);
       if (memory_limit_ && nbytes() > *memory_limit_) {
         failure = {i, {Fault::Kind::kMemory, "the state has reached its memory limit"}};
         break;
@@ -67,8 +71,7 @@ class Machine {
         break;
       }
     }
-    log_.give_back();
-    copies_.give_back();
+    give_back();
     return {i, failure};
   }
 
@@ -93,8 +96,7 @@ class Machine {
       }
     }
     silent_ = false;
-    log_.give_back();
-    copies_.give_back();
+    give_back();
     return failure;
   }
 
@@ -120,6 +122,29 @@ class Machine {
       if (channel.size() >= rows) return true;
     }
     return false;
+  }
+
+  // After a batch: without rows, no memory stays but what a new machine has.
+  void give_back() noexcept {
+    bool empty = true;
+    for (Table& table : program_.tables) {
+      table.release_if_empty();
+      empty = empty && table.size() == 0;
+    }
+    empty ? log_.release() : log_.give_back();
+    empty ? copies_.release() : copies_.give_back();
+  }
+
+  // What fetches ahead for a batch; null if that does not pay.
+  Prefetcher* prefetcher_of(std::size_t procedure, const std::vector<const Word*>& columns, std::size_t rows) {
+    constexpr std::size_t kFewUpdates = 8;
+    if (rows < kFewUpdates) return nullptr;
+    std::unique_ptr<Prefetcher>& prefetcher = prefetchers_[procedure];
+    if (prefetcher == nullptr) {
+      prefetcher = std::make_unique<Prefetcher>(ProbeFinder::find(program_, program_.procedures[procedure]));
+    }
+    prefetcher->begin(columns, rows);
+    return prefetcher.get();
   }
 
   // One update, whole or not at all; its arguments are on the stack.
@@ -204,7 +229,7 @@ class Machine {
         ++steps_;
         if (i.own_group) {
           const Row row = row_in(registers[i.operands[0].reg], *i.table);
-          registers[i.reg] = static_cast<Word>(i.table->indexes()[i.number].find_of(row, i.detail).size());
+          registers[i.reg] = static_cast<Word>(i.table->group_size_of(i.number, row, i.detail));
           break;
         }
         const KeyWords key(i.operands, frame);
@@ -212,7 +237,7 @@ class Machine {
         break;
       }
       case Op::kIf: {
-        const bool holds = test(i.detail, read(i.operands[0], frame), read(i.operands[1], frame));
+        const bool holds = test_words(i.detail, read(i.operands[0], frame), read(i.operands[1], frame));
         run(holds ? i.first : i.second, frame, stack);
         break;
       }
@@ -285,25 +310,12 @@ class Machine {
 
   static std::uint64_t change_steps(const Table& table) noexcept {
     const std::size_t orders = table.orders().size();
-    return 1 + table.indexes().size() + (orders == 0 ? 0 : orders * ordered_steps(table));
+    return 1 + table.index_count() + (orders == 0 ? 0 : orders * ordered_steps(table));
   }
 
   // What a way down an ordered index costs.
   static std::uint64_t ordered_steps(const Table& table) noexcept {
     return static_cast<std::uint64_t>(std::bit_width(table.size()));
-  }
-
-  static bool test(std::uint8_t test, Word a, Word b) noexcept {
-    switch (test) {
-      case 0:
-        return a == b;
-      case 1:
-        return a != b;
-      case 2:
-        return a < b;
-      default:
-        return a <= b;
-    }
   }
 
   // The rows are copied, as the body may move them within their groups.
@@ -336,6 +348,7 @@ class Machine {
   Array<Word> stack_;
   Array<Row> copies_;  // A stack of the rows that `Each` loops walk over.
   Walk walk_;
+  std::vector<std::unique_ptr<Prefetcher>> prefetchers_;  // Of each procedure, once it has been applied to a batch.
   std::vector<std::size_t> marks_;  // The channels' sizes when the update began.
   Word update_ = 0;
   bool silent_ = false;

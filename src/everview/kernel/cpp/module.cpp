@@ -176,8 +176,11 @@ nb::list dump(SharedMachine& machine, std::size_t number) {
   std::vector<std::uint8_t> levels;
   machine.use([&](Machine& m) {
     const Table& table = m.program().tables[number];
-    words.assign(table.words(), table.words() + table.size() * table.width());
-    levels.assign(table.levels(), table.levels() + table.size());
+    for (std::size_t i = 0; i < table.size(); ++i) {
+      const Row row = static_cast<Row>(i);
+      for (std::size_t c = 0; c < table.width(); ++c) words.push_back(table.words(row)[c]);
+      levels.push_back(table.level(row));
+    }
   });
   const Table& table = machine.program().tables[number];
   nb::list list;
@@ -199,8 +202,9 @@ std::optional<std::pair<std::vector<Word>, unsigned>> find(SharedMachine& machin
     const Table& table = m.program().tables[number];
     const Row row = table.find(key.data());
     if (row == kNoRow) return std::nullopt;
-    const Word* const values = table.words() + row * table.width() + table.key_width();
-    return {{{values, values + table.value_width()}, table.levels()[row]}};
+    std::vector<Word> values;
+    for (std::size_t i = table.key_width(); i < table.width(); ++i) values.push_back(table.words(row)[i]);
+    return {{std::move(values), table.level(row)}};
   });
 }
 
@@ -214,8 +218,8 @@ std::pair<Column, std::optional<Column>> change_columns_of(nb::handle weights) {
 
 std::vector<Row> group(SharedMachine& machine, std::size_t table, std::size_t index, const std::vector<Word>& key) {
   check(table, machine.program().tables.size(), "table");
-  check(index, machine.program().tables[table].indexes().size(), "index");
-  const std::size_t wanted = machine.program().tables[table].indexes()[index].columns().size();
+  check(index, machine.program().tables[table].index_count(), "index");
+  const std::size_t wanted = machine.program().tables[table].columns(index).size();
   if (key.size() != wanted) raise(PyExc_ValueError, "the index's key has " + std::to_string(wanted) + " words");
   return machine.use([&](Machine& m) {
     const std::span<const Row> rows = m.program().tables[table].group(index, key.data(), 0, m.log());

@@ -78,32 +78,37 @@ class KeyWords {
 inline std::span<const Row> rows_of(const Loop& loop, const Frame& frame, const UndoLog& log) {
   if (loop.own_group) {
     const Row row = row_in(frame.registers[loop.key[0].reg], *loop.table);
-    return loop.table->indexes()[loop.index].find_of(row, loop.level);
+    return loop.table->group_of(loop.index, row, loop.level);
   }
   const KeyWords key(loop.key, frame);
   return loop.table->group(loop.index, key.data(), loop.level, log);
 }
 
-// One column of what the innermost loop gives: `words[rows[i] * stride]`.
+// One column of what the innermost loop gives: that word of each row.
 template <std::size_t kStride>
-inline void gather(const Row* __restrict rows, std::size_t count, const Word* __restrict words, std::size_t stride,
-                   Word* __restrict out) noexcept {
-  const std::size_t step = kStride == 0 ? stride : kStride;
-  for (std::size_t i = 0; i < count; ++i) out[i] = words[rows[i] * step];
+inline void gather_plain(const Row* __restrict rows, std::size_t count, RowsView view, std::size_t column,
+                         Word* __restrict out) noexcept {
+  const std::size_t stride = kStride == 0 ? view.stride : kStride;
+  const Cell* const cells = view.cells + column;
+  for (std::size_t i = 0; i < count; ++i) out[i] = cells[rows[i] * stride];
 }
 
-inline void gather(const Row* rows, std::size_t count, const Word* words, std::size_t stride, Word* out) noexcept {
-  switch (stride) {
+inline void gather(const Row* rows, std::size_t count, RowsView view, std::size_t column, Word* out) noexcept {
+  if (!view.plain) {
+    for (std::size_t i = 0; i < count; ++i) out[i] = view[rows[i]][column];
+    return;
+  }
+  switch (view.stride) {
     case 1:
-      return gather<1>(rows, count, words, stride, out);
+      return gather_plain<1>(rows, count, view, column, out);
     case 2:
-      return gather<2>(rows, count, words, stride, out);
+      return gather_plain<2>(rows, count, view, column, out);
     case 3:
-      return gather<3>(rows, count, words, stride, out);
+      return gather_plain<3>(rows, count, view, column, out);
     case 4:
-      return gather<4>(rows, count, words, stride, out);
+      return gather_plain<4>(rows, count, view, column, out);
     default:
-      return gather<0>(rows, count, words, stride, out);
+      return gather_plain<0>(rows, count, view, column, out);
   }
 }
 
@@ -263,7 +268,7 @@ class Walk {
         for (std::size_t i = 0; i < count; ++i) keys[i * width + c] = word;
       }
     }
-    loop.table->indexes()[loop.index].find_many(keys, count, loop.level, loop.table->view(), *log_, level.ahead);
+    loop.table->groups(loop.index, keys, count, loop.level, *log_, level.ahead);
     level.ahead_begin = from;
     level.ahead_end = from + count;
   }
@@ -271,24 +276,31 @@ class Walk {
   // Appends the outputs for `count` rows of the innermost loop, a column at a time; constant ones come in the end.
   void write(Channel& out, const Row* rows, std::size_t count) {
     out.make_room(count);
-    const std::uint32_t reg = nest_->loops.empty() ? std::numeric_limits<std::uint32_t>::max() : nest_->loops.back().reg;
     std::size_t column = 0;
     for (const Output& output : nest_->outputs) {
       Word* const words = out.end(column++);
       if (output.constant) continue;
       const std::vector<Operand>& factors = output.factors;
-      std::size_t constant = 0;  // The factors before the first that changes from row to row.
-      Word factor = 1;
-      while (constant < factors.size() && !factors[constant].reads(reg)) {
-        factor = multiply(factor, read(factors[constant++], *frame_));
-      }
-      if (constant == factors.size()) {
-        std::fill_n(words, count, factor);
+      if (nest_->loops.empty()) {
+        *words = read(output, *frame_);
         continue;
       }
-      load(factors[constant], rows, count, words);
-      if (factor != 1) scale(words, count, factor);
-      for (std::size_t i = constant + 1; i < factors.size(); ++i) multiply_by(factors[i], reg, rows, count, words);
+      Word factor = 1;
+      for (std::size_t i = 0; i < output.leading; ++i) factor = multiply(factor, read(factors[i], *frame_));
+      if (output.leading == factors.size()) {
+        for (std::size_t i = 0; i < count; ++i) words[i] = factor;
+        continue;
+      }
+      const Operand& first = factors[output.leading];
+      load(first, rows, count, words);
+      if (factor != 1) {
+        // Neither leaves 32 bits, so the product stays within 64.
+        const bool small = first.source == Operand::Source::kField && first.table->view().plain;
+        small && is_narrow(factor) && factor != kLowestWord ? scale_small(words, count, factor) : scale(words, count, factor);
+      }
+      for (std::size_t i = output.leading + 1; i < factors.size(); ++i) {
+        multiply_by(factors[i], nest_->loops.back().reg, rows, count, words);
+      }
     }
     out.add_rows(count);
   }
@@ -298,8 +310,15 @@ class Walk {
       std::copy_n(rows, count, words);
       return;
     }
-    const Table& table = *operand.table;
-    gather(rows, count, table.words() + operand.column, table.width(), words);
+    gather(rows, count, operand.table->view(), operand.column, words);
+  }
+
+  static void scale_small(Word* words, std::size_t count, Word factor) noexcept {
+    if (factor == -1) {
+      for (std::size_t i = 0; i < count; ++i) words[i] = -words[i];
+    } else {
+      for (std::size_t i = 0; i < count; ++i) words[i] *= factor;
+    }
   }
 
   static void scale(Word* words, std::size_t count, Word factor) {

@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "array.h"
+#include "row_store.h"
 
 namespace everview {
 
@@ -112,6 +112,11 @@ class OrderedIndex {
     for (Row at = row; at != kNoRow; at = nodes_[at].parent) sums_[at] += change;
   }
 
+  void release() noexcept {
+    nodes_.release();
+    sums_.release();
+  }
+
   void tidy() noexcept {
     nodes_.give_back();
     sums_.give_back();
@@ -192,7 +197,7 @@ class OrderedIndex {
   static constexpr std::uint64_t kDelta = 3;
   static constexpr std::uint64_t kGamma = 2;
 
-  bool precedes(const Word* a, const Word* b) const noexcept {
+  bool precedes(RowRef a, RowRef b) const noexcept {
     for (const std::uint32_t column : order_) {
       if (a[column] != b[column]) return a[column] < b[column];
     }
@@ -211,7 +216,7 @@ class OrderedIndex {
   Bound find_bound(const WordAt& word, std::size_t width, bool end, RowsView rows) const noexcept {
     Bound bound{0, kNoRow};
     for (Row at = root_; at != kNoRow;) {
-      const Word* const words = rows[at];
+      const RowRef words = rows[at];
       std::size_t i = 0;
       while (i < width && words[order_[i]] == word(i)) ++i;
       const bool is_before = i == width ? end : words[order_[i]] < word(i);

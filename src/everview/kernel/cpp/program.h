@@ -26,7 +26,8 @@ struct Operand {
 // The checked product of its factors; a single operand is one of one factor.
 struct Output {
   std::vector<Operand> factors;
-  bool constant = false;  // In a nest: the same whatever the rows.
+  bool constant = false;    // In a nest: the same whatever the rows.
+  std::size_t leading = 0;  // In a nest: how many factors come before the first that the innermost loop changes.
 };
 
 inline constexpr std::size_t kMostAhead = 4;  // The most words in a key that loops find ahead.
@@ -48,7 +49,7 @@ struct Loop {
 
 // Whether a group's key is what a row of the same table has in the index's columns: then it is the row's own group.
 inline bool is_own_group(const Table& table, std::uint32_t index, const std::vector<Operand>& key) noexcept {
-  const std::vector<std::uint32_t>& columns = table.indexes()[index].columns();
+  const std::vector<std::uint32_t>& columns = table.columns(index);
   for (std::size_t i = 0; i < key.size(); ++i) {
     if (key[i].source != Operand::Source::kField || key[i].table != &table) return false;
     if (key[i].reg != key[0].reg || key[i].column != columns[i]) return false;

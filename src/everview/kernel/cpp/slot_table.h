@@ -15,7 +15,7 @@ class SlotTable {
 
   std::size_t nbytes() const noexcept { return slots_.nbytes(); }
   std::uint32_t& operator[](std::size_t at) noexcept { return slots_[at].number; }
-  std::uint32_t operator[](std::size_t at) const noexcept { return slots_[at].number; }
+  const std::uint32_t& operator[](std::size_t at) const noexcept { return slots_[at].number; }
 
   // Where the number with this tag is for which `same(number)` holds, or kNone.
   template <class Same>
@@ -35,7 +35,7 @@ class SlotTable {
   // After it, one `insert` cannot fail. Moves slots, so positions found earlier are void.
   void reserve_one() {
     if (4 * (size_ + 1) <= 3 * slots_.size()) return;
-    rehash(std::max(kMinCapacity, slots_.size() + slots_.size() / (slots_.size() < kLarge ? 2 : 4)));
+    rehash(std::max(kMinCapacity, slots_.size() + slots_.size() / (slots_.size() < kLarge ? 2 : 8)));
   }
 
   void insert(Tag tag, std::uint32_t number) noexcept {
@@ -53,6 +53,11 @@ class SlotTable {
     }
     slots_[hole] = Slot{};
     --size_;
+  }
+
+  void release() noexcept {
+    slots_.release();
+    size_ = 0;
   }
 
   void give_back() noexcept {

@@ -6,12 +6,12 @@
 namespace everview {
 
 // Header: magic, version, the program's fingerprint, how many words follow, their checksum. Then, for each table: its
-// number of rows, their words and levels; for each of its indexes: the number of groups, their sizes, and the rows of
-// each in order. Numbers smaller than a word are packed, and padded with zeros.
+// number of rows, their words and levels; for each of its stored indexes: the number of groups, their sizes, and the rows
+// of each in order. Numbers smaller than a word are packed, and padded with zeros.
 namespace snapshot {
 
 inline constexpr Word kMagic = 0x5453565745495645;  // "EVIEWVST"
-inline constexpr Word kVersion = 1;
+inline constexpr Word kVersion = 2;
 inline constexpr std::size_t kHeader = 5;
 
 inline Word checksum(const Word* words, std::size_t size) noexcept {
@@ -34,6 +34,19 @@ class Writer {
     if (words != 0) out_.end()[words - 1] = 0;
     if (size != 0) std::memcpy(out_.end(), items, size * sizeof(T));
     out_.resize(out_.size() + words);
+  }
+
+  // All words, then all levels.
+  void rows(const Table& table) {
+    out_.make_room(table.size() * table.width());
+    Array<std::uint8_t> levels;
+    levels.make_room(table.size());
+    for (std::size_t i = 0; i < table.size(); ++i) {
+      const Row row = static_cast<Row>(i);
+      for (std::size_t c = 0; c < table.width(); ++c) out_.push_back(table.words(row)[c]);
+      levels.push_back(table.level(row));
+    }
+    packed(levels.data(), levels.size());
   }
 
   Array<Word>& words() noexcept { return out_; }
@@ -76,9 +89,8 @@ inline Array<Word> write(const Machine& machine) {
   for (const Table& table : machine.program().tables) {
     const std::size_t rows = table.size();
     writer.word(rows);
-    writer.packed(table.words(), rows * table.width());
-    writer.packed(table.levels(), rows);
-    for (const GroupIndex& index : table.indexes()) {
+    writer.rows(table);
+    for (const GroupIndex& index : table.stored_indexes()) {
       Array<Row> sizes;
       Array<Row> members;
       members.make_room(rows);
@@ -108,9 +120,8 @@ inline void read_table(Reader& reader, Table& table) {
   if (rows > kMaxRows) refuse("too many rows");
   const Word* const words = reader.packed<Word>(rows, table.width());
   const auto* const levels = reader.packed<std::uint8_t>(rows);
-  if (std::any_of(levels, levels + rows, [](std::uint8_t level) { return level >= kLevels; })) refuse("no such level");
-  if (!table.load(rows, words, levels)) refuse("a key is there twice");
-  for (std::size_t i = 0; i < table.indexes().size(); ++i) {
+  if (!table.load(rows, words, levels)) refuse("a key is there twice, or a row on no level");
+  for (std::size_t i = 0; i < table.stored_indexes().size(); ++i) {
     const std::size_t groups = reader.word();
     const Row* const sizes = reader.packed<Row>(groups);
     std::size_t total = 0;

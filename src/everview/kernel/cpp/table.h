@@ -9,31 +9,48 @@
 namespace everview {
 
 // Rows of `key_width` words, unique together, followed by `value_width` words more, in one flat array, and their levels
-// in another; found by hash, through group indexes and in order. Every change either happens whole or, when it throws, not at all, and leaves a record in
-// the undo log. Memory that a change frees is given back by `tidy`, after the update: so undoing never needs any.
+// in another, if there are any; found by hash, through group indexes and in order. An index on all key columns is not
+// stored: its groups are single rows, which the hash finds. Every change either happens whole or, when it throws, not at
+// all, and leaves a record in the undo log. Memory that a change frees is given back by `tidy`, after the update: so
+// undoing never needs any.
 class Table {
  public:
+  static constexpr std::uint32_t kNotStored = std::numeric_limits<std::uint32_t>::max();
+
   Table(std::uint32_t number, std::size_t key_width, std::size_t value_width,
         const std::vector<std::vector<std::uint32_t>>& indexes, const std::vector<OrderedIndex::Shape>& orders = {})
-      : number_(number), key_width_(key_width), width_(key_width + value_width) {
-    for (const auto& columns : indexes) indexes_.emplace_back(columns);
+      : number_(number), key_width_(key_width), rows_(key_width + value_width) {
+    for (const auto& columns : indexes) {
+      Declared& declared = declared_.emplace_back(Declared{columns, {}, kNotStored});
+      if (columns.size() == key_width) {
+        declared.key_order.resize(key_width);
+        for (std::uint32_t i = 0; i < key_width; ++i) declared.key_order[columns[i]] = i;
+      } else {
+        declared.stored = static_cast<std::uint32_t>(indexes_.size());
+        indexes_.emplace_back(columns);
+      }
+    }
     for (const auto& shape : orders) orders_.emplace_back(shape, key_width);
   }
 
-  std::size_t size() const noexcept { return levels_.size(); }
+  // From now on rows may be on other levels than 0; to be called while there are none.
+  void keep_levels() noexcept { has_levels_ = true; }
+
+  std::size_t size() const noexcept { return rows_.size(); }
   std::size_t key_width() const noexcept { return key_width_; }
-  std::size_t value_width() const noexcept { return width_ - key_width_; }
-  std::size_t width() const noexcept { return width_; }
-  const Word* words() const noexcept { return words_.data(); }
-  const Word* words(Row row) const noexcept { return words_.data() + row * width_; }  // The key first.
-  RowsView view() const noexcept { return {words_.data(), width_}; }
-  std::uint8_t level(Row row) const noexcept { return levels_[row]; }
-  const std::uint8_t* levels() const noexcept { return levels_.data(); }
-  const std::vector<GroupIndex>& indexes() const noexcept { return indexes_; }
+  std::size_t value_width() const noexcept { return width() - key_width_; }
+  std::size_t width() const noexcept { return rows_.width(); }
+  RowRef words(Row row) const noexcept { return rows_[row]; }  // The key first.
+  RowsView view() const noexcept { return rows_.view(); }
+  std::uint8_t level(Row row) const noexcept { return has_levels_ ? levels_[row] : 0; }
+  std::size_t index_count() const noexcept { return declared_.size(); }
+  const std::vector<std::uint32_t>& columns(std::size_t index) const noexcept { return declared_[index].columns; }
+  const std::vector<GroupIndex>& stored_indexes() const noexcept { return indexes_; }
+  std::uint32_t stored_number(std::size_t index) const noexcept { return declared_[index].stored; }  // Or kNotStored.
   const std::vector<OrderedIndex>& orders() const noexcept { return orders_; }
 
   std::size_t nbytes() const noexcept {
-    std::size_t bytes = words_.nbytes() + levels_.nbytes() + slots_.nbytes();
+    std::size_t bytes = rows_.nbytes() + levels_.nbytes() + slots_.nbytes();
     for (const GroupIndex& index : indexes_) bytes += index.nbytes();
     for (const OrderedIndex& order : orders_) bytes += order.nbytes();
     return bytes;
@@ -47,7 +64,45 @@ class Table {
   // The rows of a group on `level` or above; the key has a word for each of the index's columns.
   std::span<const Row> group(std::size_t index, const Word* key, std::uint32_t level,
                              const UndoLog& log) const noexcept {
-    return indexes_[index].find(key, level, view(), log);
+    const Declared& declared = declared_[index];
+    if (declared.is_stored()) return indexes_[declared.stored].find(key, level, view(), log);
+    return single(find_slot(InKeyOrder{key, declared.key_order.data()}), level);
+  }
+
+  // The same for the group that a row is in.
+  std::span<const Row> group_of(std::size_t index, Row row, std::uint32_t level) const noexcept {
+    const Declared& declared = declared_[index];
+    return declared.is_stored() ? indexes_[declared.stored].find_of(row, level) : single(find_slot(rows_[row]), level);
+  }
+  std::size_t group_size_of(std::size_t index, Row row, std::uint32_t level_of_it) const noexcept {
+    const Declared& declared = declared_[index];
+    if (declared.is_stored()) return indexes_[declared.stored].find_of(row, level_of_it).size();
+    return level(row) >= level_of_it ? 1 : 0;
+  }
+
+  // The same for up to GroupIndex::kMany keys, one after the other in `keys`, whose lookups go side by side.
+  void groups(std::size_t index, const Word* keys, std::size_t count, std::uint32_t level, const UndoLog& log,
+              std::span<const Row>* found) const noexcept {
+    const Declared& declared = declared_[index];
+    if (declared.is_stored()) return indexes_[declared.stored].find_many(keys, count, level, view(), log, found);
+    for (std::size_t i = 0; i < count; ++i) {
+      slots_.prefetch(tag_of(InKeyOrder{keys + i * key_width_, declared.key_order.data()}));
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+      found[i] = single(find_slot(InKeyOrder{keys + i * key_width_, declared.key_order.data()}), level);
+    }
+  }
+
+  // Hints for lookups to come: by the tag of a key, and then what its slot leads to.
+  void prefetch_slot(Tag tag) const noexcept { slots_.prefetch(tag); }
+  Row prefetch_row(Tag tag) const noexcept {
+    const std::size_t at = slots_.find(tag, [](Row) { return true; });
+    if (at == SlotTable::kNone) return kNoRow;
+    const Row row = slots_[at];
+    __builtin_prefetch(rows_[row].cells());
+    if (has_levels_) __builtin_prefetch(levels_.data() + row);
+    for (const GroupIndex& index : indexes_) index.prefetch_place(row);
+    return row;
   }
 
   // All rows of a group of an ordered index, in order; the key has a word for some of the first columns.
@@ -63,22 +118,23 @@ class Table {
 
   // A new row; kNoRow if the key is there already.
   Row insert(const Word* key, UndoLog& log) {
-    if (find_slot(key) != SlotTable::kNone) return kNoRow;
+    const Tag tag = tag_of(key);
+    if (find_slot(tag, key) != SlotTable::kNone) return kNoRow;
     if (size() == kMaxRows) throw std::length_error("a table holds at most 2^31 rows");
     log.make_room(1);
-    words_.make_room(width_);
-    levels_.make_room(1);
+    rows_.make_fit(key, key_width_);
+    rows_.make_room(1);
+    if (has_levels_) levels_.make_room(1);
     slots_.reserve_one();
     for (GroupIndex& index : indexes_) index.prepare(key, view(), log);
     for (OrderedIndex& order : orders_) order.prepare();
     // From here on nothing can fail.
     const Row row = static_cast<Row>(size());
-    slots_.insert(tag_of(key), row);
+    slots_.insert(tag, row);
     for (GroupIndex& index : indexes_) index.append();
-    std::copy_n(key, key_width_, words_.end());
-    std::fill_n(words_.end() + key_width_, value_width(), 0);
-    words_.resize(words_.size() + width_);
-    levels_.push_back(0);
+    resize(size() + 1);
+    for (std::size_t i = 0; i < width(); ++i) rows_.write(row, i, i < key_width_ ? key[i] : 0);
+    set_level_byte(row, 0);
     for (OrderedIndex& order : orders_) order.append(view());
     log.push({UndoLog::Kind::kInsert, number_});
     touched_ = true;
@@ -87,16 +143,16 @@ class Table {
 
   void store(Row row, std::size_t column, Word word, UndoLog& log) {
     log.make_room(3);
-    Word& value = words_[row * width_ + key_width_ + column];
-    log.push(value);
+    rows_.make_fit(&word, 1);
+    log.push(rows_[row][key_width_ + column]);
     log.push(static_cast<Word>(column << 32 | row));
     log.push({UndoLog::Kind::kStore, number_});
-    for (OrderedIndex& order : orders_) order.stored(row, key_width_ + column, value, word);
-    value = word;
+    for (OrderedIndex& order : orders_) order.stored(row, key_width_ + column, rows_[row][key_width_ + column], word);
+    rows_.write(row, key_width_ + column, word);
   }
 
   void set_level(Row row, std::uint8_t level, UndoLog& log) {
-    if (levels_[row] == level) return;
+    if (this->level(row) == level) return;
     log.make_room((kLevels - 1) * (indexes_.size() + 2));
     while (levels_[row] < level) {
       log_positions(row, ++levels_[row], UndoLog::Kind::kRaise, log);
@@ -110,12 +166,12 @@ class Table {
   }
 
   void remove(Row row, UndoLog& log) {
-    log.make_room((kLevels - 1) * (indexes_.size() + 2) + width_ + indexes_.size() + 2);
+    log.make_room((kLevels - 1) * (indexes_.size() + 2) + width() + indexes_.size() + 2);
     for (GroupIndex& index : indexes_) index.make_room_to_remove();
     // From here on nothing can fail.
     set_level(row, 0, log);
     const std::size_t logged_key = log.size();
-    for (std::size_t i = 0; i < width_; ++i) log.push(words(row)[i]);
+    for (std::size_t i = 0; i < width(); ++i) log.push(words(row)[i]);
     for (const GroupIndex& index : indexes_) {
       const GroupIndex::Place place = index.place(row);
       log.push(static_cast<Word>(std::uint64_t{place.group} << 32 | place.position));
@@ -138,10 +194,9 @@ class Table {
         const auto at = static_cast<std::uint64_t>(log.pop());
         const auto row = static_cast<Row>(at);
         const std::size_t column = key_width_ + (at >> 32);
-        Word& value = words_[row * width_ + column];
         const Word before = log.pop();
-        for (OrderedIndex& order : orders_) order.stored(row, column, value, before);
-        value = before;
+        for (OrderedIndex& order : orders_) order.stored(row, column, rows_[row][column], before);
+        rows_.write(row, column, before);
         break;
       }
       case UndoLog::Kind::kInsert: {
@@ -180,50 +235,98 @@ class Table {
     touched_ = false;
     for (GroupIndex& index : indexes_) index.tidy();
     for (OrderedIndex& order : orders_) order.tidy();
-    words_.give_back();
+    rows_.give_back();
     levels_.give_back();
     slots_.give_back();
   }
 
+  // Between batches: gives back the last bytes of a table without rows.
+  void release_if_empty() noexcept {
+    if (size() != 0) return;
+    rows_.release();
+    levels_.release();
+    slots_.release();
+    for (GroupIndex& index : indexes_) index.release();
+    for (OrderedIndex& order : orders_) order.release();
+  }
+
   // An empty table of the same shape.
   Table fresh() const {
-    Table table(number_, key_width_, value_width(), {});
-    for (const GroupIndex& index : indexes_) table.indexes_.emplace_back(index.columns());
-    for (const OrderedIndex& order : orders_) table.orders_.emplace_back(order.shape(), key_width_);
+    std::vector<std::vector<std::uint32_t>> indexes;
+    for (const Declared& declared : declared_) indexes.push_back(declared.columns);
+    std::vector<OrderedIndex::Shape> shapes;
+    for (const OrderedIndex& order : orders_) shapes.push_back(order.shape());
+    Table table(number_, key_width_, value_width(), indexes, shapes);
+    table.has_levels_ = has_levels_;
     return table;
   }
 
-  // Fills an empty table; false if a key is there twice. The groups follow, by `load_group` on each index.
+  // Fills an empty table; false if a key is there twice, or a level is none of this table's. The groups follow, by
+  // `load_group` on each stored index.
   bool load(std::size_t rows, const Word* all_words, const std::uint8_t* levels) {
-    words_.make_room(rows * width_);
-    levels_.make_room(rows);
+    rows_.make_fit(all_words, rows * width());
+    rows_.make_room(rows);
+    if (has_levels_) levels_.make_room(rows);
     resize(rows);
-    std::copy_n(all_words, rows * width_, words_.data());
-    std::copy_n(levels, rows, levels_.data());
-    for (std::size_t row = 0; row < rows; ++row) {
-      const Word* const key = words(static_cast<Row>(row));
-      if (find_slot(key) != SlotTable::kNone) return false;
+    for (std::size_t i = 0; i < rows; ++i) {
+      const Row row = static_cast<Row>(i);
+      const Word* const words = all_words + i * width();
+      if (levels[i] >= (has_levels_ ? kLevels : 1)) return false;
+      rows_.write(row, words);
+      set_level_byte(row, levels[i]);
+      const Tag tag = tag_of(words);
+      if (find_slot(tag, words) != SlotTable::kNone) return false;
       slots_.reserve_one();
-      slots_.insert(tag_of(key), static_cast<Row>(row));
+      slots_.insert(tag, row);
     }
     for (GroupIndex& index : indexes_) index.start_loading(rows);
     for (OrderedIndex& order : orders_) order.load(rows, view());
     return true;
   }
   bool load_group(std::size_t index, std::span<const Row> rows) {
-    return indexes_[index].load_group(rows, view(), levels_.data());
+    return indexes_[index].load_group(rows, view(), [this](Row row) { return level(row); });
   }
 
  private:
-  Tag tag_of(const Word* key) const noexcept {
+  // An index as the program has it.
+  struct Declared {
+    std::vector<std::uint32_t> columns;
+    std::vector<std::uint32_t> key_order;  // On all key columns: which word of its key is the table's word i.
+    std::uint32_t stored;                  // Its number among those that are stored.
+
+    bool is_stored() const noexcept { return stored != kNotStored; }
+  };
+
+  // The key of an index on all key columns, word by word as the table has it.
+  struct InKeyOrder {
+    const Word* words;
+    const std::uint32_t* order;
+
+    Word operator[](std::size_t i) const noexcept { return words[order[i]]; }
+  };
+
+  // A group of an index that is not stored: the row in a slot, if there is one on that level.
+  std::span<const Row> single(std::size_t slot, std::uint32_t level_of_it) const noexcept {
+    if (slot == SlotTable::kNone || level(slots_[slot]) < level_of_it) return {};
+    return {&slots_[slot], 1};
+  }
+
+  // A key is anything that has a word at 0, 1, …: words, a row, the key of an index.
+  template <class Key>
+  Tag tag_of(const Key& key) const noexcept {
     Hasher hasher;
     for (std::size_t i = 0; i < key_width_; ++i) hasher.add(key[i]);
     return hasher.tag();
   }
 
-  std::size_t find_slot(const Word* key) const noexcept {
-    return slots_.find(tag_of(key), [&](Row row) {
-      const Word* const own = words(row);
+  template <class Key>
+  std::size_t find_slot(const Key& key) const noexcept {
+    return find_slot(tag_of(key), key);
+  }
+  template <class Key>
+  std::size_t find_slot(Tag tag, const Key& key) const noexcept {
+    return slots_.find(tag, [&, rows = view()](Row row) {
+      const RowRef own = rows[row];
       for (std::size_t i = 0; i < key_width_; ++i) {  // A call of memcmp takes longer than a few words.
         if (own[i] != key[i]) return false;
       }
@@ -242,13 +345,17 @@ class Table {
     slots_[slots_.find(tag_of(words(from)), [&](Row row) { return row == from; })] = to;
     for (GroupIndex& index : indexes_) index.renumber(from, to);
     for (OrderedIndex& order : orders_) order.renumber(from, to);
-    std::copy_n(words(from), width_, words_.data() + to * width_);
-    levels_[to] = levels_[from];
+    rows_.copy(from, to);
+    set_level_byte(to, level(from));
   }
 
   void resize(std::size_t rows) noexcept {
-    words_.resize(rows * width_);
-    levels_.resize(rows);
+    rows_.resize(rows);
+    if (has_levels_) levels_.resize(rows);
+  }
+
+  void set_level_byte(Row row, std::uint8_t level) noexcept {
+    if (has_levels_) levels_[row] = level;
   }
 
   void drop_last() noexcept {
@@ -259,17 +366,17 @@ class Table {
 
   void undo_remove(UndoLog& log) noexcept {
     const Row row = static_cast<Row>(log.pop());
-    const Word* const record = log.pop(width_ + indexes_.size());
+    const Word* const record = log.pop(width() + indexes_.size());
     const Row last = static_cast<Row>(size());
     resize(size() + 1);
     for (GroupIndex& index : indexes_) index.add_last();
     for (OrderedIndex& order : orders_) order.add_last();
     if (row != last) move_row(row, last);
-    std::copy_n(record, width_, words_.data() + row * width_);
-    levels_[row] = 0;
+    rows_.write(row, record);
+    set_level_byte(row, 0);
     slots_.insert(tag_of(record), row);
     for (std::size_t i = 0; i < indexes_.size(); ++i) {
-      const auto place = static_cast<std::uint64_t>(record[width_ + i]);
+      const auto place = static_cast<std::uint64_t>(record[width() + i]);
       indexes_[i].put(row, {static_cast<Row>(place >> 32), static_cast<Row>(place)});
     }
     for (OrderedIndex& order : orders_) order.put(row, view());
@@ -277,11 +384,12 @@ class Table {
 
   std::uint32_t number_;
   std::size_t key_width_;
-  std::size_t width_;  // With the values.
-  Array<Word> words_;
+  RowStore rows_;
+  bool has_levels_ = false;
   Array<std::uint8_t> levels_;
   SlotTable slots_;
-  std::vector<GroupIndex> indexes_;
+  std::vector<Declared> declared_;
+  std::vector<GroupIndex> indexes_;  // Those that are stored.
   std::vector<OrderedIndex> orders_;
   bool touched_ = false;  // Since `tidy`.
 };

@@ -36,6 +36,7 @@ class UndoLog {
 
   void clear() noexcept { words_.resize(0); }
   void give_back() noexcept { words_.give_back(); }
+  void release() noexcept { words_.release(); }
 
  private:
   Array<Word> words_;

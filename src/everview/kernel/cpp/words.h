@@ -15,14 +15,6 @@ inline constexpr Row kNoRow = std::numeric_limits<Row>::max();
 inline constexpr std::size_t kMaxRows = std::size_t{1} << 31;  // So that a 32-bit tag addresses every slot.
 inline constexpr std::uint32_t kLevels = 3;
 
-// Rows side by side in one array of words; valid until that array moves.
-struct RowsView {
-  const Word* words;
-  std::size_t width;
-
-  const Word* operator[](Row row) const noexcept { return words + row * width; }
-};
-
 // Mixes words one at a time by multiplying 64 × 64 → 128 bits and folding the halves (as wyhash does), so that every
 // bit of every word, and the words' order, reaches every bit of the tag. The seed is fixed: state that was saved, or
 // mapped by another process, stays valid.
