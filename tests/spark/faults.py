@@ -11,7 +11,8 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +159,14 @@ class Job:
         assert self.process is not None
         return self.process.wait(seconds)
 
+    def wait_for(self, done: Callable[[], bool], seconds: float = 300.0) -> None:
+        """Let it run until something is so."""
+        limit = time.monotonic() + seconds
+        while not done():
+            assert self.is_running(), f"it has ended:\n{self.last_words()}"
+            assert time.monotonic() < limit, f"it takes too long:\n{self.last_words()}"
+            time.sleep(0.05)
+
     def last_words(self, characters: int = 6000) -> str:
         """The end of its log."""
         return self.log.read_text(encoding="utf-8", errors="replace")[-characters:]
@@ -193,10 +202,8 @@ class Job:
     def close(self) -> None:
         """End all that is left of it."""
         if self.process is not None:
-            try:
+            with suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
             self.process.wait()
         for process in self.victims("shard"):
             _kill(process)
@@ -237,6 +244,30 @@ def _below(process: int) -> dict[int, tuple[int, list[str]]]:
 
 def _is_shard(words: list[str], sockets: Path) -> bool:
     return "everview.spark.host" in words and any(w.startswith(f"{sockets}/") for w in words)
+
+
+def committed(checkpoint: Path) -> int:
+    """The last batch that Spark holds for done; -1 if there is none."""
+    return max((int(p.name) for p in (checkpoint / "commits").glob("[0-9]*")), default=-1)
+
+
+def uncommit(checkpoint: Path) -> int:
+    """Make the last batch one whose tasks are done, but not the batch; gives its number."""
+    last = committed(checkpoint)
+    (checkpoint / "commits" / str(last)).unlink()
+    (checkpoint / "commits" / f".{last}.crc").unlink(missing_ok=True)
+    return last
+
+
+def tear(checkpoint: Path, version: int, rng: random.Random) -> list[Path]:
+    """Cut off the state store's files of a version and of those after it, as a crash in the middle of writing would."""
+    found = []
+    for path in sorted((checkpoint / "state").rglob("*")):
+        number = path.name.lstrip(".").split(".")[0].split("_")[0]
+        if path.suffix in {".changelog", ".zip"} and number.isdigit() and int(number) >= version:
+            os.truncate(path, rng.randrange(path.stat().st_size))
+            found.append(path)
+    return found
 
 
 def run_with_kills(

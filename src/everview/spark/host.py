@@ -2,9 +2,9 @@
 
 Spark hands a shard to any Python worker of a machine, and to another one in the next batch. So a shard's state is kept
 in a process of its own, which every worker of the machine reaches through a socket in a private folder. It says which
-*version* it is at: a token that Spark's state store holds as well. Equal tokens mean equal state. The token of the version before, which a retried task has, and
-the last batch is taken back; any other (a moved shard, a restart from a checkpoint) and the shard is rebuilt from the
-rows in the state store.
+*version* it is at: a token that Spark's state store holds as well. Equal tokens mean equal state. At the token of the
+version before, which a retried task has, the last batch is taken back. At any other (a moved shard, a restart from a
+checkpoint), the shard is rebuilt from the rows in the state store.
 
     python -m everview.spark.host SOCKET PARENT IDLE
 """
