@@ -252,9 +252,9 @@ def committed(checkpoint: Path) -> int:
 
 
 def uncommit(checkpoint: Path) -> int:
-    """Make the last batch one whose tasks are done, but not the batch; gives its number."""
-    last = committed(checkpoint)
-    (checkpoint / "commits" / str(last)).unlink()
+    """Make the last batch that was begun one whose tasks may be done, but which is not; gives its number."""
+    last = max(int(p.name) for p in (checkpoint / "offsets").glob("[0-9]*"))
+    (checkpoint / "commits" / str(last)).unlink(missing_ok=True)
     (checkpoint / "commits" / f".{last}.crc").unlink(missing_ok=True)
     return last
 

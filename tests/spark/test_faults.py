@@ -34,14 +34,16 @@ def start(tmp_path: Path) -> Iterator[Start]:
 @pytest.mark.slow
 def test_worker_shard_and_driver_killed_and_files_half_written(tmp_path: Path, start: Start) -> None:
     rng = random.Random(1)
-    stream = Stream(tmp_path, 6, 1)
+    stream = Stream(tmp_path, 5, 1)
     job = start(LOCAL, 2)
     job.start()
     for told, kind in enumerate(("worker", "shard", "driver"), 1):
         job.wait_for(lambda told=told: stream.told() >= told)  # type: ignore[misc]
         assert job.kill(kind, rng)
-    again = uncommit(tmp_path / "checkpoint")
-    assert tear(tmp_path / "checkpoint", again + 1, rng)
+    tear(tmp_path / "checkpoint", uncommit(tmp_path / "checkpoint") + 1, rng)
+    job.start()
+    assert job.wait() == 0, job.last_words()
+    assert tear(tmp_path / "checkpoint", uncommit(tmp_path / "checkpoint") + 1, rng)
     job.start()
     assert job.wait() == 0, job.last_words()
     stream.check()
