@@ -54,7 +54,7 @@ def test_worker_shard_and_driver_killed_and_files_half_written(tmp_path: Path, s
 
 @pytest.mark.slow
 def test_executors_killed_without_a_restart(tmp_path: Path, start: Start) -> None:
-    stream = Stream(tmp_path, 5, 2)
+    stream = Stream(tmp_path, 4, 2)
     job = start(CLUSTER, 3)
     killed = run_with_kills(job, stream, ["executor"], random.Random(2), pause=(1.0, 4.0), most=2)
     assert killed == {"executor": 2}
