@@ -37,8 +37,13 @@ test: $(INSTALLED) ## run all tests; ARGS="-k name" to choose
 	@$(BIN)/python -m pytest $(ARGS)
 
 .PHONY: soak
-soak: $(INSTALLED) ## run 20,000 random cases of the engine against DuckDB; ARGS="--first 7" for another seed
+soak: $(INSTALLED) ## run 20,000 random cases against DuckDB (ARGS="--first 7": another seed), then soak-faults
 	@$(BIN)/python -m tests.engine.soak --cases 20000 $(ARGS)
+	@$(BIN)/python -m tests.spark.soak_faults
+
+.PHONY: soak-faults
+soak-faults: $(INSTALLED) ## kill 100 processes of Spark jobs at random; ARGS="--kills 20 --first 7" for fewer, another seed
+	@$(BIN)/python -m tests.spark.soak_faults $(ARGS)
 
 .PHONY: test-asan
 test-asan: build/table_fuzz ## run the kernel's random tests under the address and undefined-behaviour sanitizers

@@ -2,26 +2,43 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
+import socket
+import struct
 import subprocess
 import sys
-import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from hashlib import sha256
 from multiprocessing.connection import Client as connect
 from multiprocessing.connection import Connection
 from pathlib import Path
+from time import sleep
 from types import TracebackType
 
 from everview.errors import PipelineError
 from everview.spark.messages import Apply, Done, Dump, Failed, Need, Rebuild
+from everview.spark.sockets import clear, folder, locked, sweep
 
 IDLE_SECONDS = 3600.0
 """A process that nobody has asked for so long ends; the shard is rebuilt when it is needed again."""
 
+MOST_TRIES = 1_000
+TRY_SECONDS = 0.01
+"""How often, and after how long, a process is tried again that is dying and can still be reached."""
+MOST_LOG = 2_000
+"""Of a process's last words so many characters are shown."""
+
 Rows = Callable[[], list[tuple[int, str, bytes]]]
+_started: list[subprocess.Popen[bytes]] = []
+"""The processes that this worker has started; once they have ended, they are to be waited for."""
+
+
+class DiedError(Exception):
+    """The process of a shard, by its number, ended before it had answered."""
+
+    def __init__(self, process: int, last_words: str) -> None:
+        super().__init__(last_words)
+        self.process = process
 
 
 class ShardClient:
@@ -41,42 +58,59 @@ class ShardClient:
 
     def apply(self, request: Apply, rows: Rows) -> tuple[Done, str | None]:
         """Have a batch applied; also gives why the shard had to be rebuilt from ``rows``, if it had."""
-        cause = None
-        bad: list[str] = []
-        for attempt in range(2):
+        cause, dead = None, 0
+        for _ in range(MOST_TRIES):
             try:
-                reply = self._ask(request)
-                if isinstance(reply, Need):
-                    cause = cause or ("new" if request.before is None else "another version")
-                    rebuilt = self._ask(Rebuild(self.spec, self.first, self.digest, request.before, rows()))
-                    bad = rebuilt.bad if isinstance(rebuilt, Done) else []
-                    reply = self._ask(request)
+                reply, bad, why = self._apply(request, rows)
                 break
-            except (EOFError, ConnectionError) as error:
+            except DiedError as error:
                 self.close()
-                cause = "its process died"
-                if attempt:
+                if cause is not None and error.process and error.process == dead:
+                    sleep(TRY_SECONDS)  # One that is dying can still be reached for a moment.
+                    continue
+                if cause is not None:
                     raise PipelineError(
-                        f"the process of a shard died twice while it worked on one batch: {error!r}",
+                        f"the process of a shard died twice while it worked on one batch: {error}",
                         hint="was it killed for lack of memory? use more shards, or a memory_limit for a clean error",
                     ) from error
+                cause, dead = "its process died", error.process
+        else:
+            raise PipelineError(f"process {dead} of a shard neither ends nor answers", hint="end it: it is rebuilt")
         if not isinstance(reply, Done):
             raise PipelineError(f"a shard was rebuilt and is still at another version: {reply!r}")
         if bad and request.everything:
             reply = Done(reply.changes, bad + reply.bad, reply.stats, reply.accepted)
-        return reply, cause
+        return reply, cause or why
+
+    def _apply(self, request: Apply, rows: Rows) -> tuple[object, list[str], str | None]:
+        """One try: the reply, the rows that a rebuild has put aside, and why there was one."""
+        reply = self._ask(request)
+        if not isinstance(reply, Need):
+            return reply, [], None
+        rebuilt = self._ask(Rebuild(self.spec, self.first, self.digest, request.before, rows()))
+        bad = rebuilt.bad if isinstance(rebuilt, Done) else []
+        return self._ask(request), bad, "new" if request.before is None else "another version"
 
     def dump(self, token: str) -> list[tuple[str, bytes, int]] | None:
-        """All base rows as of a version; None if the shard is at another."""
-        reply = self._ask(Dump(token))
+        """All base rows as of a version; None if the shard is at another, or is no more."""
+        try:
+            reply = self._ask(Dump(token))
+        except DiedError:
+            self.close()
+            return None
         return reply if isinstance(reply, list) else None
 
     def _ask(self, request: object) -> object:
         if self._connection is None:
             self._connection = _connected(self.path)
-        self._connection.send(request)
-        reply = self._connection.recv()
+        try:
+            self._connection.send(request)
+            reply = self._connection.recv()
+        except (EOFError, OSError) as error:  # OSError also says that a reply ended in its middle.
+            raise DiedError(_peer(self._connection), _last_words(self.path) or repr(error)) from error
         if isinstance(reply, Failed):
+            if reply.trace:
+                reply.error.add_note(f"In the shard's process:\n{reply.trace}")
             raise reply.error
         return reply
 
@@ -95,35 +129,43 @@ class ShardClient:
         self.close()
 
 
-def folder() -> Path:
-    """This user's private folder for sockets; short, as sockets' paths have to be."""
-    path = Path(tempfile.gettempdir()) / f"everview-{os.getuid()}"
-    path.mkdir(mode=0o700, exist_ok=True)
-    status = path.lstat()
-    if status.st_uid != os.getuid() or status.st_mode & 0o077:
-        raise PipelineError(
-            f"{path} is open to other users, and shards' sockets would lie in it",
-            hint=f"remove it, or make it private: chmod 700 {path}",
-        )
-    return path
-
-
 def _connected(path: Path) -> Connection:
     """A connection to the process at a socket, which is started if it is not there."""
+    found = _reached(path)
+    if found is not None:
+        return found
+    with locked(path):
+        found = _reached(path)
+        if found is not None:
+            return found
+        sweep()
+        clear(path)
+        process = _start(path)
+        found = _reached(path)
+    if found is None:
+        raise DiedError(process, _last_words(path) or "it ended as soon as it was ready")
+    return found
+
+
+def _reached(path: Path) -> Connection | None:
     try:
         return connect(str(path), "AF_UNIX")
-    except (FileNotFoundError, ConnectionRefusedError):
-        pass
-    with _locked(path.with_suffix(".lock")):
-        try:
-            return connect(str(path), "AF_UNIX")
-        except (FileNotFoundError, ConnectionRefusedError):
-            path.unlink(missing_ok=True)
-        _start(path)
-        return connect(str(path), "AF_UNIX")
+    except (FileNotFoundError, ConnectionError):
+        return None
 
 
-def _start(path: Path) -> None:
+def _peer(connection: Connection) -> int:
+    """The number of the process at the other end; 0 where that cannot be known."""
+    if sys.platform != "linux":
+        return 0
+    with socket.socket(fileno=os.dup(connection.fileno())) as other:
+        pid: int = struct.unpack("3i", other.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]
+    return pid
+
+
+def _start(path: Path) -> int:
+    """Start the process of a shard, and wait until it can be reached; gives its number."""
+    _started[:] = [p for p in _started if p.poll() is None]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
     command = [sys.executable, "-m", "everview.spark.host", str(path), str(os.getppid()), str(IDLE_SECONDS)]
     with path.with_suffix(".log").open("wb") as log:
@@ -135,22 +177,28 @@ def _start(path: Path) -> None:
             env=environment,
             start_new_session=True,
         )
+    _started.append(process)
     assert process.stdout is not None
     with process.stdout:
         said = process.stdout.readline()
     if said != b"ready\n":
-        reason = path.with_suffix(".log").read_text(encoding="utf-8", errors="replace")[-2000:]
+        process.kill()
+        process.wait()
+        reason = _last_words(path)
+        clear(path)
         raise PipelineError(
             f"the process of a shard did not start: {reason or 'it said nothing'}",
             hint="Everview must be installed for the Python of Spark's workers (PYSPARK_PYTHON)",
         )
+    return process.pid
 
 
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+def _last_words(path: Path) -> str:
+    """The end of what a process has written to its log."""
+    try:
+        return path.with_suffix(".log").read_text(encoding="utf-8", errors="replace")[-MOST_LOG:].strip()
+    except OSError:
+        return ""
 
 
 def _short(text: str) -> str:

@@ -2,8 +2,9 @@
 
 Spark hands a shard to any Python worker of a machine, and to another one in the next batch. So a shard's state is kept
 in a process of its own, which every worker of the machine reaches through a socket in a private folder. It says which
-*version* it is at: a token that Spark's state store holds as well. Equal tokens mean equal state; any other token (a
-retried task, a moved shard, a restart from a checkpoint) and the shard is rebuilt from the rows in the state store.
+*version* it is at: a token that Spark's state store holds as well. Equal tokens mean equal state. At the token of the
+version before, which a retried task has, the last batch is taken back. At any other (a moved shard, a restart from a
+checkpoint), the shard is rebuilt from the rows in the state store.
 
     python -m everview.spark.host SOCKET PARENT IDLE
 """
@@ -16,20 +17,25 @@ import sys
 import threading
 import traceback
 from collections.abc import Iterable
+from contextlib import suppress
 from itertools import groupby
 from multiprocessing.connection import Connection, Listener
 from pathlib import Path
 from time import monotonic, sleep
-from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from everview.spark.blobs import read_blob, write_blob
+from everview.errors import EverviewError
+from everview.spark.blobs import WEIGHT, read_blob, write_blob
 from everview.spark.messages import Apply, Done, Dump, Failed, Need, Rebuild
 from everview.spark.sending import sent
-from everview.spark.shard import Shard, ShardSpec
+from everview.spark.shard import Outcome, Shard, ShardSpec
+from everview.spark.sockets import clear, hold, locked
 
 CHECK_SECONDS = 1.0
+MOST_UNDO = 16 << 20
+"""Of a batch that is larger, in bytes as it is stored, nothing is kept to take it back by: the shard is rebuilt."""
 
 
 class Host:
@@ -39,7 +45,9 @@ class Host:
         self.shard: Shard | None = None
         self.digest = ""
         self.token: str | None = None
-        self.rebuilds = 0
+        self.last: tuple[str | None, list[tuple[str, bytes]]] | None = None
+        """The version before, and the batch that led from it to this one; None if that is not known."""
+        self.rebuilds = self.undone = 0
 
     def answer(self, request: object) -> object:
         """What a request gives; a failure leaves the shard as it was, or marks it as unknown."""
@@ -54,10 +62,9 @@ class Host:
 
     def rebuild(self, request: Rebuild) -> object:
         """Make the shard anew from its base rows."""
-        self.token = None
+        self._give_up()
         spec = pickle.loads(request.spec)
         assert isinstance(spec, ShardSpec)
-        self.shard = None  # The old one's memory goes before the new one's comes.
         shard = Shard(spec, request.first)
         bad: list[str] = []
         for _, batch in groupby(request.rows, key=lambda row: row[0]):
@@ -68,13 +75,13 @@ class Host:
 
     def apply(self, request: Apply) -> object:
         """Take a batch in, if the shard is at the version that it follows."""
-        if self.shard is None or self.digest != request.digest or self.token != request.before:
+        if self.shard is None or self.digest != request.digest or not self._is_at(request.before):
             return Need()
         shard = self.shard
         rows = _tables(request.rows)
-        outcome = shard.apply(rows)
+        outcome = self._taken_in(shard, rows)
         if rows:
-            self.token = request.after
+            self.token, self.last = request.after, None
         if request.everything:
             changes: dict[str, list[pa.RecordBatch]] = {}
             for name, batch in shard.contents():
@@ -85,8 +92,45 @@ class Host:
         accepted = None
         if outcome.refused:
             accepted = [(name, write_blob(data, stored=True)) for name, data in outcome.accepted]
-        stats |= {"rebuilds": self.rebuilds, "pid": os.getpid()}
+        taken = request.rows if accepted is None else accepted
+        if rows and sum(len(blob) for _, blob in taken) <= MOST_UNDO:
+            self.last = request.before, taken
+        stats |= {"rebuilds": self.rebuilds, "undone": self.undone, "pid": os.getpid()}
         return Done(sent(changes, request.targets), outcome.bad, stats, accepted)
+
+    def _is_at(self, token: str | None) -> bool:
+        """True if the shard is at a version, or could go back to it."""
+        if self.token == token:
+            return True
+        if self.shard is None or self.last is None or self.last[0] != token:
+            return False
+        taken = self.last[1]
+        outcome = self._taken_in(self.shard, {name: [_negated(t) for t in ts] for name, ts in _tables(taken).items()})
+        if outcome.bad:
+            self._give_up()
+            return False
+        self.token, self.last = token, None
+        self.undone += 1
+        return True
+
+    def _taken_in(self, shard: Shard, rows: dict[str, list[pa.Table]]) -> Outcome:
+        """Apply a batch. Where it cannot be said that a failure has left all as it was, the shard is given up."""
+        before = shard.db.version
+        try:
+            return shard.apply(rows)
+        except BaseException as error:
+            if not isinstance(error, EverviewError) or shard.db.version != before:
+                self._give_up()
+            raise
+
+    def _give_up(self) -> None:
+        """Forget the shard; its memory is free before it is rebuilt."""
+        self.shard = self.token = self.last = None
+
+
+def _negated(rows: pa.Table) -> pa.Table:
+    """What takes rows back."""
+    return rows.set_column(rows.schema.get_field_index(WEIGHT), WEIGHT, pc.negate(rows.column(WEIGHT)))
 
 
 def _tables(rows: Iterable[tuple[str, bytes]]) -> dict[str, list[pa.Table]]:
@@ -98,14 +142,20 @@ def _tables(rows: Iterable[tuple[str, bytes]]) -> dict[str, list[pa.Table]]:
 
 def serve(path: Path, parent: int, idle: float) -> None:
     """Answer one worker after the other until nobody needs the shard any more."""
+    born = started(parent)
+    if born is None:
+        return
     host = Host()
+    with suppress(OSError):  # Started by hand, it has no log of its own.
+        hold(sys.stderr.fileno())
     listener = Listener(str(path), "AF_UNIX")
     path.chmod(0o600)
     last = [monotonic()]
-    watch = threading.Thread(target=_watch, args=(path, parent, idle, last), daemon=True)
+    watch = threading.Thread(target=_watch, args=(path, parent, born, idle, last), daemon=True)
     watch.start()
-    print("ready", flush=True)
-    sys.stdout.close()
+    with suppress(BrokenPipeError):  # The worker that wanted the shard is gone; the next one will come.
+        os.write(sys.stdout.fileno(), b"ready\n")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     while True:
         connection = listener.accept()
         with connection:
@@ -119,37 +169,62 @@ def _converse(host: Host, connection: Connection, last: list[float]) -> None:
         except (EOFError, OSError):
             return
         last[0] = float("inf")  # Busy is not idle.
-        reply: Any
+        reply: object
         try:
             reply = host.answer(request)
         except Exception as error:
-            reply = Failed(error, traceback.format_exc())
-        last[0] = monotonic()
+            reply = _failed(error)
+        del request
         try:
             connection.send(reply)
-        except (pickle.PicklingError, TypeError, AttributeError):
-            connection.send(Failed(RuntimeError(str(reply)), ""))
         except OSError:
             return
+        finally:
+            last[0] = monotonic()
 
 
-def _watch(path: Path, parent: int, idle: float, last: list[float]) -> None:
+def _failed(error: Exception) -> Failed:
+    """The error for the worker; as text, if it cannot be sent. What was not foreseen comes with its trace."""
+    trace = "" if isinstance(error, EverviewError) else traceback.format_exc()
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return Failed(RuntimeError(f"{type(error).__name__}: {error}"), trace)
+    return Failed(error, trace)
+
+
+def _watch(path: Path, parent: int, born: str, idle: float, last: list[float]) -> None:
     """End the process once its executor is gone, its socket is, or nobody has asked for long."""
-    born = started(parent)
+    own = path.stat()
     while True:
         sleep(CHECK_SECONDS)
-        if started(parent) != born or not path.exists() or monotonic() - last[0] > idle:
-            path.unlink(missing_ok=True)
+        try:
+            mine = os.path.samestat(own, path.stat())
+        except OSError:
+            mine = False
+        if not mine or started(parent) != born or monotonic() - last[0] > idle:
+            if mine:
+                _tidy(path)
             os._exit(0)
 
 
+def _tidy(path: Path) -> None:
+    """Leave nothing behind; if another process is being started here just now, the rest is its own."""
+    with suppress(OSError):
+        with locked(path, wait=False):
+            clear(path)
+        path.parent.rmdir()
+
+
 def started(process: int) -> str | None:
-    """When a process began, which tells it from a later one with its number; None if there is none."""
+    """When a process began, which tells it from a later one with its number; None if there is none, or a dead one."""
     try:
-        return Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[19]
+        state, *rest = Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     except OSError:
         if Path("/proc/self").exists():
             return None
+    else:
+        return None if state in "ZX" else rest[18]
     try:
         os.kill(process, 0)
     except ProcessLookupError:

@@ -1,0 +1,78 @@
+"""The driver program of the fault tests: keeps views over a stream of files, and their feed in a folder a batch.
+
+python fault_job.py FOLDER MASTER SHARDS [SETTING=VALUE …]
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+TABLES = {
+    "r": "a BIGINT, b BIGINT",
+    "s": "b BIGINT, c STRING",
+    "t": "c STRING, d DOUBLE",
+}
+VIEWS = {
+    "paths": "SELECT r.a, r.b, s.c, t.d FROM r JOIN s ON r.b = s.b JOIN t ON s.c = t.c",
+    "totals": "SELECT s.c, COUNT(*) AS n, SUM(t.d) AS total FROM s JOIN t ON s.c = t.c GROUP BY s.c",
+    "overall": "SELECT COUNT(*) AS n, SUM(t.d) AS total FROM r JOIN s ON r.b = s.b JOIN t ON s.c = t.c",
+}
+
+
+def keep(table: pa.Table, target: Path, batch: int) -> None:
+    """Write a batch's feed, once: what comes again must be the same."""
+    half = target / f".{batch}-{uuid4().hex}"
+    half.mkdir(parents=True)
+    pq.write_table(table, half / "feed.parquet")
+    try:
+        half.rename(target / str(batch))
+    except OSError:
+        before = pq.read_table(target / str(batch) / "feed.parquet")
+        if bag(before) != bag(table):
+            (target / f"{batch}-differs").touch()
+            raise
+        (target / f"{batch}-again-{uuid4().hex}").touch()
+
+
+def bag(table: pa.Table) -> Counter[str]:
+    """Rows and their numbers, whatever their order."""
+    return Counter(map(repr, table.to_pylist()))
+
+
+def main(folder: Path, master: str, shards: int, settings: dict[str, str]) -> None:
+    """Run until all files are taken in."""
+    from pyspark.sql import DataFrame, SparkSession
+
+    from everview.spark import maintain
+
+    builder = SparkSession.builder.master(master).appName("everview faults")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("WARN")
+    frames: dict[str, DataFrame] = {}
+    for name, columns in TABLES.items():
+        reader = spark.readStream.schema(f"{columns}, _change_type STRING").option("maxFilesPerTrigger", 1)
+        frames[name] = reader.parquet(str(folder / "in" / name))
+    feed = maintain(spark, VIEWS, frames, shards=shards)
+
+    def sink(frame: Any, batch: int) -> None:
+        keep(frame.toArrow(), folder / "target", batch)
+
+    writer = feed.writeStream.foreachBatch(sink).option("checkpointLocation", str(folder / "checkpoint"))
+    writer.trigger(availableNow=True).start().awaitTermination()
+    (folder / "done").touch()
+    spark.stop()
+
+
+if __name__ == "__main__":
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), dict(a.split("=", 1) for a in sys.argv[4:]))

@@ -1,0 +1,379 @@
+"""A shard's process: how it starts and ends, and that it may die at any time. Without Spark."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import textwrap
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from itertools import count
+from multiprocessing.connection import Listener
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from everview.errors import BadRowError, PipelineError
+from everview.spark import client as clients
+from everview.spark.messages import Apply
+from everview.spark.sockets import folder, locked, sweep
+from tests.spark.shards import (
+    FIRST,
+    SECOND,
+    THIRD,
+    Driver,
+    Rows,
+    blobs,
+    end,
+    files,
+    processes,
+    random_batch,
+    spec,
+    together,
+    until,
+)
+
+
+@pytest.fixture(autouse=True)
+def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A short folder of the test's own, in which nothing and from which nobody is left."""
+    path = Path(tempfile.mkdtemp(prefix="ev"))
+    monkeypatch.setattr(tempfile, "tempdir", str(path))
+    yield path
+    for process in processes(path):
+        end(process)
+    for child in clients._started:
+        child.wait(timeout=30)
+    clients._started.clear()
+    shutil.rmtree(path)
+
+
+# --- processes that die ----------------------------------------------------------------------------------------------
+
+
+def test_a_process_killed_between_batches_is_rebuilt(place: Path) -> None:
+    driver = Driver()
+    driver.run(FIRST)
+    assert driver.cause == "new"
+    (process,) = processes(place)
+    end(process)
+    driver.run(SECOND)
+    assert driver.cause == "its process died" or driver.stats["pid"] != process
+    assert driver.stats["pid"] in processes(place)
+    driver.run(THIRD)
+    assert driver.cause is None
+    driver.check(together(FIRST, SECOND, THIRD))
+
+
+def test_an_attempt_that_was_not_committed_is_taken_back(place: Path) -> None:
+    driver = Driver()
+    driver.run(FIRST)
+    once = driver.run(SECOND, commit=False)
+    again = driver.run(SECOND)
+    assert once == again
+    assert driver.cause is None
+    driver.run(THIRD)
+    driver.check(together(FIRST, SECOND, THIRD))
+
+
+def test_a_version_that_is_older_still_is_rebuilt(place: Path) -> None:
+    driver = Driver()
+    driver.run(FIRST)
+    older = driver.token, list(driver.log), driver.told.copy()
+    driver.run(SECOND)
+    driver.run(THIRD)
+    driver.token, driver.log, driver.told = older
+    driver.run(THIRD)
+    assert driver.cause == "another version"
+    driver.check(together(FIRST, THIRD))
+
+
+def test_another_spec_at_the_same_socket_is_rebuilt(place: Path) -> None:
+    driver = Driver()
+    driver.run(FIRST)
+    other = Driver(
+        spec("CREATE TABLE r (a BIGINT, b BIGINT); CREATE MATERIALIZED VIEW pairs AS SELECT a FROM r"), driver.query
+    )
+    other.token = driver.token
+    other.log = [(1, n, b) for n, b in blobs({"r": FIRST["r"]}, other.spec)]
+    assert other.run({"r": [(8, 8, 1)]}) == Counter({("pairs", 8): 1})
+    assert other.cause == "another version"
+    assert len(processes(place)) == 1
+
+
+@pytest.mark.parametrize("half", [b"", b"\0\0", b"\0\0\1\0", b"\0\0\1\0some of it"])
+def test_a_process_that_dies_while_it_answers_is_replaced(half: bytes, place: Path) -> None:
+    driver = Driver()
+    driver.run(FIRST)
+    end(processes(place)[0])
+    client = driver.client()
+    client.path.unlink()
+    listener = Listener(str(client.path), "AF_UNIX")
+
+    def die() -> None:
+        connection = listener.accept()
+        connection.recv()
+        os.write(connection.fileno(), half)
+        listener.close()
+        connection.close()
+
+    dying = threading.Thread(target=die)
+    dying.start()
+    driver.run(SECOND, client=client)
+    dying.join()
+    assert driver.cause == "its process died"
+    driver.check(together(FIRST, SECOND))
+
+
+def test_a_dying_process_that_is_reached_again_has_died_once(place: Path) -> None:
+    """Its connection goes before its socket does: who comes in between is not answered."""
+    driver = Driver()
+    client = driver.client()
+    listener = Listener(str(client.path), "AF_UNIX")
+
+    def die() -> None:
+        for _ in range(3):
+            listener.accept().close()
+        listener.close()
+
+    dying = threading.Thread(target=die)
+    dying.start()
+    driver.run(FIRST, client=client)
+    dying.join()
+    assert driver.cause == "its process died"
+    driver.check(FIRST)
+
+
+def test_a_process_that_dies_while_it_dumps_only_puts_compaction_off(place: Path) -> None:
+    driver = Driver()
+    driver.run(FIRST)
+    with driver.client() as client:
+        assert client.dump("another") is None
+        rows = client.dump(driver.token or "")
+        assert rows is not None
+        assert sum(count for _, _, count in rows) == 5
+        end(processes(place)[0])
+        assert client.dump(driver.token or "") is None
+    driver.run(SECOND)
+    driver.check(together(FIRST, SECOND))
+
+
+def test_a_process_that_dies_again_and_again_is_reported(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    driver = Driver()
+    numbers = count(1)
+
+    def start(path: Path) -> int:
+        path.with_suffix(".log").write_text("Killed for good reason")
+        return next(numbers)
+
+    monkeypatch.setattr(clients, "_start", start)
+    with pytest.raises(PipelineError, match=r"died twice.*\n*.*Killed for good reason"):
+        driver.run(FIRST)
+
+
+def test_random_kills(place: Path) -> None:
+    """At most one kill a batch, at a random point of it; sometimes an attempt is not committed."""
+    rng = random.Random(4)
+    driver = Driver()
+    held: dict[str, Counter[tuple[Any, ...]]] = {"r": Counter(), "s": Counter()}
+    done: list[Rows] = []
+    usual = 0.01
+    for _ in range(25):
+        done.append(random_batch(rng, held))
+        if rng.random() < 0.3:
+            driver.run(done[-1], commit=False)
+        kill = threading.Timer(
+            rng.uniform(0, 2 * usual), lambda: [os.kill(p, signal.SIGKILL) for p in processes(place)]
+        )
+        if rng.random() < 0.3:
+            kill.start()
+        begun = time.monotonic()
+        driver.run(done[-1])
+        usual = usual if driver.cause else time.monotonic() - begun
+        if kill.ident is not None:
+            kill.join()
+    assert driver.stats["rebuilds"] >= 1
+    driver.check(together(*done))
+
+
+def test_huge_replies(place: Path) -> None:
+    driver = Driver(
+        spec(
+            "CREATE TABLE r (a BIGINT, b BIGINT); CREATE MATERIALIZED VIEW v AS SELECT x.a, y.a AS c "
+            "FROM r x JOIN r y ON x.b = y.b"
+        )
+    )
+    found = driver.run({"r": [(i, 1, 1) for i in range(1_500)]})
+    assert len(found) == 1_500**2
+
+
+# --- how processes start and end -------------------------------------------------------------------------------------
+
+
+def test_workers_that_come_at_once_start_one_process(place: Path) -> None:
+    driver = Driver()
+    pids: list[int] = []
+
+    def come() -> None:
+        with driver.client() as client:
+            request = Apply(client.digest, None, uuid4().hex, [], False, None)
+            pids.append(client.apply(request, list)[0].stats["pid"])
+
+    workers = [threading.Thread(target=come) for _ in range(5)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert len(pids) == 5
+    assert len(set(pids)) == 1
+    assert processes(place) == [pids[0]]
+
+
+def test_a_process_ends_with_its_executor_and_leaves_nothing(place: Path) -> None:
+    """An executor with one worker, which starts a process for a shard: all of them real processes."""
+    worker = textwrap.dedent("""
+        import sys, tempfile, time
+        tempfile.tempdir = sys.argv[1]
+        from everview.spark.client import ShardClient
+        from everview.spark.messages import Apply
+        from tests.spark.shards import Driver
+        Driver(query="q").run({})
+        print("done", flush=True)
+        time.sleep(600)
+    """)
+    executor = "import subprocess, sys; subprocess.run([sys.executable, '-c', *sys.argv[1:]])"
+    root = Path(__file__).parent.parent.parent
+    running = subprocess.Popen(
+        [sys.executable, "-c", executor, worker, str(place)],
+        stdout=subprocess.PIPE,
+        cwd=root,
+        start_new_session=True,
+    )
+    assert running.stdout is not None
+    with running.stdout:
+        assert running.stdout.readline() == b"done\n"
+        assert len(processes(place)) == 1
+        assert files(place) == [".log", ".sock"]
+        running.kill()
+        running.wait()
+        until(lambda: not processes(place), 10)
+        until(lambda: not list(place.iterdir()), 10)
+        os.killpg(running.pid, signal.SIGKILL)  # The worker, which Spark's daemon would have ended.
+
+
+def test_a_process_whose_executor_is_gone_already_does_not_stay(place: Path) -> None:
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    command = [sys.executable, "-m", "everview.spark.host", str(place / "x.sock"), str(gone.pid), "3600"]
+    subprocess.run(command, check=True, timeout=60)
+
+
+def test_an_idle_process_ends_and_the_shard_comes_back(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clients, "IDLE_SECONDS", 0.2)
+    driver = Driver()
+    driver.run(FIRST)
+    until(lambda: not processes(place) and not list(place.iterdir()))
+    driver.run(SECOND)
+    driver.check(together(FIRST, SECOND))
+
+
+def test_a_process_whose_socket_was_taken_ends(place: Path) -> None:
+    driver = Driver()
+    driver.run(FIRST)
+    (old,) = processes(place)
+    driver.client().path.unlink()
+    driver.run(SECOND)
+    new = driver.stats["pid"]
+    assert new != old
+    until(lambda: processes(place) == [new])
+    driver.run(THIRD)
+    assert driver.cause is None
+    assert driver.stats["pid"] == new
+    driver.check(together(FIRST, SECOND, THIRD))
+
+
+def test_what_killed_processes_left_is_swept_away(place: Path) -> None:
+    one, other = Driver(), Driver()
+    one.run(FIRST)
+    (dead,) = processes(place)
+    end(dead)
+    (folder() / "worker-died.lock").touch()
+    assert files(place) == [".lock", ".log", ".sock"]
+    other.run(FIRST)
+    assert files(place) == [".log", ".sock"]
+    assert other.client().path.exists()
+    sweep()
+    assert files(place) == [".log", ".sock"]
+    other.run(SECOND)
+    assert other.cause is None
+
+
+def test_locks_exclude_each_other_and_leave_nothing(place: Path) -> None:
+    path = folder() / "x.sock"
+    inside: list[int] = []
+    most: list[int] = []
+
+    def work() -> None:
+        for _ in range(50):
+            with locked(path):
+                inside.append(1)
+                most.append(len(inside))
+                inside.pop()
+
+    workers = [threading.Thread(target=work) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    with locked(path), pytest.raises(BlockingIOError), locked(path, wait=False):
+        pass
+    for worker in workers:
+        worker.join()
+    assert max(most) == 1
+    assert not files(place)
+
+
+def test_a_folder_that_others_may_enter_is_refused(place: Path) -> None:
+    folder().chmod(0o755)
+    with pytest.raises(PipelineError, match=r"open to other users.*\n.*chmod 700"):
+        Driver().run(FIRST)
+
+
+def test_a_folder_that_is_none_is_refused(place: Path) -> None:
+    (place / f"everview-{os.getuid()}").write_text("in the way")
+    with pytest.raises(PipelineError, match="no folder for shards' sockets"):
+        Driver().run(FIRST)
+
+
+def test_a_long_temporary_folder_is_not_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    long = tmp_path / ("x" * 100)
+    long.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(long))
+    assert folder() == Path(f"/tmp/everview-{os.getuid()}")
+
+
+def test_a_process_that_cannot_start_says_why(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (place / "bin").write_text("#!/bin/sh\necho 'no module named everview' >&2\nexit 3\n")
+    (place / "bin").chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(place / "bin"))
+    with pytest.raises(PipelineError, match="did not start: no module named everview"):
+        Driver().run(FIRST)
+    assert files(place) == [""]
+
+
+def test_a_refusal_reaches_the_worker_as_it_is(place: Path) -> None:
+    driver = Driver()
+    driver.run(FIRST)
+    with pytest.raises(BadRowError, match="cannot be taken in") as caught:
+        driver.run({"r": [(77, 7, -1)]})
+    assert caught.value.table == "r"
+    driver.run(SECOND)
+    assert driver.cause is None
+    driver.check(together(FIRST, SECOND))
