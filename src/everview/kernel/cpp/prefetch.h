@@ -130,7 +130,14 @@ class ProbeFinder {
       }
       case Op::kCompute:
       case Op::kGetLevel:
+      case Op::kRank:
+      case Op::kSize:
         registers[i.reg] = {};
+        break;
+      case Op::kSelect:
+        registers[i.reg] = {};
+        walk(i.first, registers);
+        walk(i.second, registers);
         break;
       case Op::kCount:
         add_group(*i.table, i.number, known(i.operands, registers));
