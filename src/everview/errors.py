@@ -197,6 +197,10 @@ class SnapshotError(DataError):
     """A saved database that cannot be written, or is damaged, or of another version."""
 
 
+class TargetError(DataError):
+    """A target of ``materialize`` that cannot be written, or that is not this view's to write."""
+
+
 class ClosedError(DataError):
     """A database, view, batch or feed that was used after it was closed."""
 

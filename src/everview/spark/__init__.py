@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from everview.spark.maintain import maintain
+    from everview.spark.materialize import materialize
     from everview.spark.metrics import stats
 
-__all__ = ["maintain", "stats"]
+__all__ = ["maintain", "materialize", "stats"]
 
 _HOMES = {
     "maintain": "everview.spark.maintain",
+    "materialize": "everview.spark.materialize",
     "stats": "everview.spark.metrics",
 }
 

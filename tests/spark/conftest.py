@@ -1,0 +1,123 @@
+"""One Spark and one PostgreSQL server for all tests of the Spark pipeline."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+
+SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+}
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A local Spark with two cores that talks to nobody."""
+    home = subprocess.run([ROOT / "scripts" / "java.sh"], check=True, capture_output=True, text=True).stdout.strip()
+    place = tmp_path_factory.mktemp("spark")
+    given = {
+        "JAVA_HOME": home,
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        # Spark's Python workers are started anew, without pytest's path.
+        "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep),
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in given.items():
+            patch.setenv(name, value)
+        with warnings.catch_warnings():
+            # PySpark's gateway leaves its log file and sockets to the garbage collector.
+            warnings.simplefilter("ignore", ResourceWarning)
+            from pyspark.sql import SparkSession
+
+            builder = SparkSession.builder.master("local[2]").appName("everview-tests")
+            for name, value in {
+                **SETTINGS,
+                "spark.sql.warehouse.dir": str(place),
+                "spark.local.dir": str(place),
+            }.items():
+                builder = builder.config(name, value)
+            session = builder.getOrCreate()
+        session.sparkContext.setLogLevel("OFF")
+        yield session
+        session.stop()
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[str]:
+    """The URL of a PostgreSQL server of our own, in a folder of its own, on loopback; ended with the tests."""
+    found = subprocess.run([ROOT / "scripts" / "postgres.sh"], check=False, capture_output=True, text=True)
+    if found.returncode:
+        pytest.fail(f"these tests need a PostgreSQL server. {found.stderr}")
+    programs = Path(found.stdout.strip())
+    folder = Path(tempfile.mkdtemp(prefix="everview-postgres-"))
+    user = _unprivileged()
+    if user is not None:
+        shutil.chown(folder, user["user"], user["group"])
+    data = folder / "data"
+    initdb = [programs / "initdb", "-D", data, "-U", "everview", "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C"]
+    subprocess.run(initdb, check=True, capture_output=True, cwd=folder, **(user or {}))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [programs / "postgres", "-D", data, "-h", "127.0.0.1", "-p", str(port), "-k", folder, "-c", "fsync=off"]
+    with open(folder / "log", "wb") as log:
+        server = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder, **(user or {}))
+    try:
+        url = f"postgresql://everview@127.0.0.1:{port}/postgres"
+        _wait_for(url, server, folder / "log")
+        yield url
+    finally:
+        if server.poll() is None:
+            os.kill(server.pid, signal.SIGINT)  # PostgreSQL's fast shutdown
+        server.wait(timeout=60)
+        shutil.rmtree(folder)
+
+
+def _unprivileged() -> dict[str, Any] | None:
+    """PostgreSQL refuses to run as root: the user it runs as then."""
+    if os.geteuid() != 0:
+        return None
+    names = {entry.pw_name for entry in pwd.getpwall()}
+    name = "postgres" if "postgres" in names else "nobody"
+    return {"user": pwd.getpwnam(name).pw_uid, "group": pwd.getpwnam(name).pw_gid, "extra_groups": []}
+
+
+def _wait_for(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
+    import psycopg
+
+    for _ in range(300):
+        if server.poll() is not None:
+            break
+        try:
+            psycopg.connect(url).close()
+        except psycopg.OperationalError:
+            time.sleep(0.1)
+        else:
+            return
+    pytest.fail(f"the PostgreSQL server did not start:\n{log.read_text(encoding='utf-8')}")
