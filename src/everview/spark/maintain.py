@@ -125,14 +125,26 @@ def planned(
     """The views, the columns of the tables that they read, and how they are spread over shards."""
     whole, closed = tables_of({name: frame.schema for name, frame in tables.items()}, schema)
     try:
-        views, single = _parsed(sql, whole)
+        return plan_over(sql, whole, shards, rates=rates, skew=skew)
     except QueryError as error:
         listed = [f"{t}.{c}" for t, columns in closed.items() for c in columns]
         if listed and error.hint is None:
             error.hint = f"columns of types that views cannot hold are not there: {', '.join(listed)}"
         raise
-    read = _columns_read(views, whole)
-    narrow = Schema(tuple(_narrowed(t, read[t.name]) for t in whole if t.name in read))
+
+
+def plan_over(
+    sql: str | Mapping[str, str],
+    schema: Schema,
+    shards: int,
+    *,
+    rates: Mapping[str, float] | None = None,
+    skew: Mapping[tuple[str, str], float] | None = None,
+) -> Maintained:
+    """The same over tables that are declared: needs no DataFrame and no session."""
+    views, _ = _parsed(sql, schema)
+    read = _columns_read(views, schema)
+    narrow = Schema(tuple(_narrowed(t, read[t.name]) for t in schema if t.name in read))
     views, single = _parsed(sql, narrow)
     return Maintained(views, narrow, distribute(views, narrow, shards, rates=rates, skew=skew), single)
 
@@ -246,4 +258,4 @@ def _targets(merge: Level) -> Targets:
     return Targets(columns, merge.shards)
 
 
-__all__ = ["CHANGE_TYPE", "COUNT", "Maintained", "maintain", "planned"]
+__all__ = ["CHANGE_TYPE", "COUNT", "Maintained", "maintain", "plan_over", "planned"]
