@@ -18,7 +18,7 @@ from io import StringIO
 from pathlib import Path
 
 import everview as ev
-from everview.cli.demo import example
+from everview.cli.embedded import example
 from everview.cli.main import main as everview_command
 from everview.engine.explain import explain_all
 from everview.plan.bounds import Bound

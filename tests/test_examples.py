@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import everview as ev
-from everview.cli.demo import example
+from everview.cli.embedded import example
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 TEXTS = sorted([*EXAMPLES.glob("*.sql"), *EXAMPLES.glob("*.rules")])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
@@ -17,7 +19,8 @@ def tables(spark: SparkSession, pipeline: Pipeline) -> tuple[dict[str, DataFrame
     """The DataFrame of every table, and of the rows that some begin with."""
     frames, initial = {}, {}
     for name, spec in pipeline.tables.items():
-        frames[name] = table(read(spark, pipeline.sources[spec.source]), spec)
+        source = pipeline.sources[spec.source]
+        frames[name] = table(read(spark, source), spec, changes=source.streaming)
         if spec.initial is not None:
             initial[name] = table(read(spark, pipeline.sources[spec.initial]), spec, changes=False)
     return frames, initial
@@ -44,13 +47,13 @@ def read(spark: SparkSession, source: Source) -> DataFrame:
     return frame
 
 
-def table(frame: DataFrame, spec: TableSpec, *, changes: bool = True) -> DataFrame:
+def table(frame: DataFrame, spec: TableSpec, *, changes: bool) -> DataFrame:
     """A source's rows with the table's columns, and what happened to them under the name that ``maintain`` knows."""
     columns: list[Column] = []
     for taken in spec.columns:
         column = F.expr(taken.origin) if taken.is_expression else F.col(_quoted(taken.origin))
         columns.append(column.alias(taken.column.name))
-    if spec.change_type is not None and changes and frame.isStreaming:
+    if spec.change_type is not None and changes:
         columns.append(_change(F.col(_quoted(spec.change_type.column)), spec.change_type.meaning).alias(CHANGE_TYPE))
     if any(c.lower() == COUNT for c in frame.columns):
         columns.append(F.col(COUNT))
@@ -69,9 +72,8 @@ def table(frame: DataFrame, spec: TableSpec, *, changes: bool = True) -> DataFra
     return found
 
 
-def _change(kind: Column, meaning: object) -> Column:
+def _change(kind: Column, meaning: Mapping[str, str]) -> Column:
     """What happened to a row; values without a meaning of their own stay as they are."""
-    assert isinstance(meaning, dict)
     text = kind.cast("string")
     found = text
     for value, change in meaning.items():
