@@ -111,6 +111,10 @@ class Shop:
         rows.append({"op": "u+", **row})
 
 
+AHEAD = 3
+"""Steps that may lie unread: on a slow machine the shop waits for its readers."""
+
+
 class Feeder(threading.Thread):
     """Writes the shop's steps as files, one after the other; the last one waits until the others were read."""
 
@@ -130,13 +134,15 @@ class Feeder(threading.Thread):
 
     def run(self) -> None:
         """Write all steps."""
+        ends = [0]
         for number, step in enumerate(self.shop.steps()):
-            if self.shop.last:
-                while self.read < self.written and not self._halt.wait(0.1):
-                    pass
+            enough = ends[-1] if self.shop.last else ends[max(0, len(ends) - AHEAD)]
+            while self.read < enough and not self._halt.wait(0.1):
+                pass
             for table, rows in step.items():
                 self._write(table, number, rows)
             self.written += sum(map(len, step.values()))
+            ends.append(self.written)
             if self._halt.wait(self.pause):
                 break
         self.is_done = True

@@ -8,6 +8,7 @@ from everview.query.types import STRING, DataType
 from everview.spark.pipeline.document import Entry
 from everview.sql import parse_schema
 
+_HINT = "a column is a name and a type, such as id BIGINT, name STRING, price DECIMAL(10, 2), day DATE"
 _DELTA = {
     "long": "BIGINT",
     "integer": "INT",
@@ -32,7 +33,7 @@ def declared_columns(name: str, entry: Entry) -> tuple[Column, ...]:
     try:
         (table,) = parse_schema(f"{before}{entry.raw()})").tables
     except EverviewError as error:
-        raise entry.within(error, before) from error
+        raise _located(entry, error, before) from error
     except ValueError:
         raise entry.error("a list of columns with their types is wanted here", "such as id BIGINT, name STRING") from None
     if table.primary_key or table.foreign_keys:
@@ -46,7 +47,13 @@ def type_of(entry: Entry) -> DataType:
     try:
         return parse_schema(f"{before}{entry.raw()})").tables[0].columns[0].type
     except EverviewError as error:
-        raise entry.within(error, before) from error
+        raise _located(entry, error, before) from error
+
+
+def _located(entry: Entry, error: EverviewError, before: str) -> EverviewError:
+    found = entry.within(error, before)
+    found.hint = found.hint or _HINT
+    return found
 
 
 def delta_columns(path: str, entry: Entry, *, changes: bool) -> tuple[Column, ...]:

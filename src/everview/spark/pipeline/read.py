@@ -104,7 +104,8 @@ class _Reader:
     def source(self, name: str, entry: Entry) -> Source:
         keys = entry.mapping(SOURCE_KEYS, required=("format",))
         format_ = keys["format"].text()
-        close = did_you_mean(format_, [*model.FILES, model.DELTA])
+        known = [*model.FILES, model.DELTA]
+        close = did_you_mean(format_, known) if format_ not in known else None
         if not _NAME.fullmatch(format_.replace(".", "_").replace("-", "_")):
             keys["format"].refuse(f"{format_!r} is no format of Spark", close)
         path = self.place(keys["path"].text()) if "path" in keys else None
@@ -116,10 +117,9 @@ class _Reader:
         elif format_ == model.DELTA and path is not None:
             columns = delta_columns(path, keys["path"], changes=streaming)
         else:
+            hint = f"format {format_}: {close} " if close else ""
             raise entry.error(
-                "the key schema is missing",
-                " ".join(h for h in ("say which columns it has: schema: id BIGINT, name STRING", close) if h),
-                at_key=True,
+                "the key schema is missing", f"{hint}say which columns it has: schema: id BIGINT, name STRING", at_key=True
             )
         options = {k: e.text() for k, e in keys["options"].mapping().items()} if "options" in keys else {}
         return Source(name, format_, path, options, streaming, Table(name, columns))
