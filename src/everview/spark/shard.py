@@ -106,6 +106,8 @@ class Shard:
             data = pa.concat_tables(found)
             if self.tables[name].primary_key or self.spec.quarantine:
                 data = _netted(data)
+            if not data.num_rows:
+                continue
             weight = data.column(WEIGHT)
             data = data.drop_columns([WEIGHT])
             if pc.min(weight).as_py() > 0:

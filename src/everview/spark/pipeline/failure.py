@@ -6,13 +6,14 @@ import re
 
 _OURS = re.compile(r"(?m)^(?:[\w.]*: )?(everview\.errors\.\w+): (.*)$")
 _END = re.compile(r"^(\s+at [\w.$]+[(/]|\s*$|Traceback |Caused by: |\t\.\.\. \d+ more|Driver stacktrace)")
+_PYTHON = re.compile(r"(?m)^(?!py4j\.|pyspark\.|org\.|java\.)(?:\w+\.)*(\w+(?:Error|Exception|Interrupt)(?:: .*)?)$")
 _CAUSE = re.compile(r"(?m)^Caused by: (.*)$")
 _WRAPPERS = re.compile(r"(?:[a-z]\w*\.)+([A-Z]\w*(?:Exception|Error)): ")
 _MORE_LINES = 20
 
 
 def cause_of(error: BaseException | str) -> str:
-    """What went wrong: the error that Everview raised, wherever it ran, or else the innermost that Spark tells of."""
+    """What went wrong: the error that Everview raised, wherever it ran; or else Python's, or the innermost of Spark's."""
     text = str(error)
     ours = list(_OURS.finditer(text))
     if ours:
@@ -23,6 +24,8 @@ def cause_of(error: BaseException | str) -> str:
                 break
             lines.append(line)
         return "\n".join(lines).rstrip()
+    if "Traceback (most recent call last)" in text and (others := _PYTHON.findall(text)):
+        return str(others[-1]).strip()
     causes = _CAUSE.findall(text)
     first = text.strip().split("\n")[0] if text.strip() else type(error).__name__
     innermost = causes[-1].strip() if causes else first
