@@ -18,7 +18,7 @@ THINGS = {
     "office": ("lamp", "desk", "shelf", "clock"),
     "sports": ("ball", "rope", "bench", "net"),
 }
-CUSTOMERS, PRODUCTS, STEPS, ORDERS = 1_500, 240, 20, 700
+CUSTOMERS, PRODUCTS, STEPS, ORDERS = 1_500, 240, 14, 800
 FIRST_DAY = date(2026, 1, 1)
 Row = dict[str, Any]
 Step = dict[str, list[Row]]
