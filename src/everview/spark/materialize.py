@@ -158,7 +158,7 @@ def _quoted(name: str) -> str:
 def _arrow(rows: DataFrame) -> pa.Schema:
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    return to_arrow_schema(rows.schema)
+    return to_arrow_schema(rows.schema, timezone="UTC")
 
 
 # --- a batch ---------------------------------------------------------------------------------------------------------

@@ -135,6 +135,13 @@ def _listed(schema: pa.Schema) -> str:
     return ", ".join(f"{f.name} {f.type}" for f in schema)
 
 
+def to_spark(spark: Any, table: pa.Table) -> Any:
+    """A table as a DataFrame of the same types: without a schema, Spark would take local times for instants."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return spark.createDataFrame(table, schema=from_arrow_schema(table.schema, prefer_timestamp_ntz=True))
+
+
 def package(name: str, extra: str) -> Any:
     """An optional package, or an error that says how to install it."""
     try:

@@ -23,7 +23,7 @@ import pyarrow.fs
 import pyarrow.parquet as pq
 
 from everview.errors import TargetError
-from everview.spark.targets.base import CHANGE_FIELDS, Batch, Progress, Target, package
+from everview.spark.targets.base import CHANGE_FIELDS, Batch, Progress, Target, package, to_spark
 from everview.spark.targets.buckets import BUCKET_ROWS, File, Outcome, apply
 from everview.spark.targets.rows import tidy
 
@@ -69,7 +69,7 @@ class DeltaTarget(Target):
         files = table.file_uris()
         if files:
             return spark.read.parquet(*files)
-        return spark.createDataFrame(_schema(table).empty_table())
+        return to_spark(spark, _schema(table).empty_table())
 
     def progress(self) -> Progress | None:
         """Who writes the target and how far it has come."""

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from everview.errors import TargetError
-from everview.spark.targets.base import Batch, Progress, Target, package
+from everview.spark.targets.base import Batch, Progress, Target, package, to_spark
 from everview.spark.targets.buckets import over_delete
 from everview.spark.targets.rows import changes
 
@@ -70,7 +70,7 @@ class PostgresTarget(Target):
 
     def read(self, spark: Any) -> Any:
         """The rows as of the last batch, as a Spark DataFrame; through this process, so not for a large table."""
-        return spark.createDataFrame(self.read_arrow())
+        return to_spark(spark, self.read_arrow())
 
     def progress(self) -> Progress | None:
         """Who writes the target and how far it has come."""
