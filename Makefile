@@ -29,12 +29,12 @@ help: ## list the targets
 install: $(INSTALLED) ## make .venv, build the kernel, install Everview from src
 
 .PHONY: demo
-demo: $(INSTALLED) ## see it work
-	@$(BIN)/everview demo
+demo: $(INSTALLED) ## see it work, on Spark
+	@JAVA_HOME="$$(scripts/java.sh)" && export JAVA_HOME && $(BIN)/everview demo $(ARGS)
 
 .PHONY: test
 test: $(INSTALLED) ## run all tests; ARGS="-k name" to choose
-	@$(BIN)/python -m pytest $(ARGS)
+	@JAVA_HOME="$$(scripts/java.sh)" && export JAVA_HOME && $(BIN)/python -m pytest $(ARGS)
 
 .PHONY: soak
 soak: $(INSTALLED) ## run 20,000 random cases of the engine against DuckDB; ARGS="--first 7" for another seed

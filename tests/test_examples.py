@@ -34,7 +34,7 @@ def test_text_is_explained(path: Path) -> None:
         assert str(verdict)
 
 
-@pytest.mark.parametrize("name", ["graph.sql", "shop.sql"])
+@pytest.mark.parametrize("name", ["graph.sql", "shop.sql", "shop.yaml"])
 def test_the_demo_has_the_same_scripts(name: str) -> None:
     assert (EXAMPLES / name).read_text(encoding="utf-8") == example(name)
 

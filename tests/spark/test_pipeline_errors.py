@@ -73,7 +73,7 @@ def test_no_java(tmp_path: Path) -> None:
 def test_java_that_is_too_old(tmp_path: Path) -> None:
     java = tmp_path / "bin" / "java"
     java.parent.mkdir()
-    java.write_text('#!/bin/sh\necho \'openjdk version "1.8.0_402"\' >&2\n', encoding="utf-8")
+    java.write_text("#!/bin/sh\necho 'openjdk version \"1.8.0_402\"' >&2\n", encoding="utf-8")
     java.chmod(0o755)
     example = Path(__file__).parent.parent.parent / "examples" / "shop.yaml"
     command = [sys.executable, "-m", "everview", "run", str(example)]

@@ -187,7 +187,7 @@ checkpoint: c
         plan(load(written(tmp_path, text)))
 
 
-SPARK_SAYS = """[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: Job aborted due to stage failure: Task 0
+SPARK_SAYS = """[STREAM_FAILED] Query [id = 1] terminated with exception: Job aborted due to stage failure: Task 0
 in stage 3.0 failed 1 times: org.apache.spark.api.python.PythonException: Traceback (most recent call last):
   File "worker.py", line 1, in main
     process()
@@ -230,4 +230,7 @@ def test_cause_is_sparks_innermost() -> None:
         "Caused by: java.io.FileNotFoundException: /data/x is gone\n\t... 3 more\n"
     )
     assert cause_of(text) == "FileNotFoundException: /data/x is gone"
-    assert cause_of("org.apache.spark.sql.AnalysisException: [NO] such thing\nmore") == "AnalysisException: [NO] such thing"
+    assert (
+        cause_of("org.apache.spark.sql.AnalysisException: [NO] such thing\nmore")
+        == "AnalysisException: [NO] such thing"
+    )

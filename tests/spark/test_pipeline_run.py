@@ -224,11 +224,27 @@ def test_delta_read_once_beside_a_stream(spark: Any, tmp_path: Path) -> None:
 
     write_deltalake(str(tmp_path / "people"), pa.table({"id": [1, 2], "name": ["Ada", "Bob"]}))
     clicks(tmp_path, 1, ("c", 1, "a"))
-    text = CLICKS.replace('{format: csv, path: people, schema: "id BIGINT, name STRING"', "{format: delta, path: people")
+    text = CLICKS.replace(
+        '{format: csv, path: people, schema: "id BIGINT, name STRING"', "{format: delta, path: people"
+    )
     run(spark, written(tmp_path, text))
     assert bag(f"parquet:{tmp_path}/out/named") == Counter({("Ada", "a"): 1})
     with pytest.raises(PipelineError, match="keeps no change feed"):
         load(written(tmp_path, text.replace(", streaming: false", "")))
+
+
+def test_the_example_of_the_docs(spark: Any, tmp_path: Path) -> None:
+    page = (Path(__file__).parent.parent.parent / "docs" / "pipeline.md").read_text(encoding="utf-8")
+    path = written(tmp_path, page.partition("```yaml\n")[2].partition("```")[0])
+    for name in ("orders", "customers"):
+        (tmp_path / "in" / name).mkdir(parents=True)
+    (tmp_path / "in" / "customers" / "all.csv").write_text("1,Cork\n2,Delft\n", encoding="utf-8")
+    orders = [("c", 1, 1, 20), ("r", 2, 1, 300), ("c", 3, 2, 150), ("u-", 2, 1, 300), ("u+", 2, 1, 30)]
+    rows = [dict(zip(("op", "id", "customer", "amount"), o, strict=True)) for o in orders]
+    (tmp_path / "in" / "orders" / "1.json").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    run(spark, path)
+    assert bag(f"parquet:{tmp_path}/out/by_city") == Counter({("Cork", 2, 50): 1, ("Delft", 1, 150): 1})
+    assert bag(f"parquet:{tmp_path}/out/large") == Counter({(3, "Delft", 150): 1})
 
 
 # --- what is shown ---------------------------------------------------------------------------------------------------

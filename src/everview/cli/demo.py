@@ -120,7 +120,9 @@ def _demo(folder: Path, out: TextIO, *, quiet: bool) -> int:
         spark.stop()
     if log is not None:
         log.unlink(missing_ok=True)
-    out.write("\nNext: everview run --dry-run examples/shop.yaml, docs/pipeline.md; without Spark: everview demo --embedded\n")
+    out.write(
+        "\nNext: everview run --dry-run examples/shop.yaml, docs/pipeline.md; without Spark: everview demo --embedded\n"
+    )
     return 0 if equal else UNEQUAL
 
 
@@ -130,19 +132,20 @@ def _verdicts(planned: Planned) -> Iterator[str]:
         bounds = verdict.plan.bounds
         columns = ", ".join(c.name for c in verdict.plan.view.columns)
         yield f"  {verdict.plan.view.name}({columns})"
-        yield f"      {verdict.strategy}: update {bounds.update.short}, delay {bounds.delay.short}, space {bounds.space.short}"
+        costs = (("update", bounds.update), ("delay", bounds.delay), ("space", bounds.space))
+        yield f"      {verdict.strategy}: {', '.join(f'{name} {bound.short}' for name, bound in costs)}"
 
 
 def _result(targets: Mapping[str, Watched], feeder: Feeder) -> Iterator[str]:
     for name, target in targets.items():
         table = target.read_arrow()
-        rows = sorted((tuple(r.values()) for r in table.to_pylist()), key=str)
+        rows = sorted(tuple(r.values()) for r in table.to_pylist())
         yield f"{name}: {len(rows):,} rows"
         yield from _table(table.column_names, rows[:SHOWN])
         yield ""
     yield f"The last change, and what it changes in the views: {feeder.shop.last}"
     for name, target in targets.items():
-        changes = sorted(target.changes, key=lambda c: [str(v) for k, v in c.items() if not k.startswith("_")])
+        changes = sorted(target.changes, key=lambda c: [v for k, v in c.items() if not k.startswith("_")])
         if target.batch != max(t.batch for t in targets.values()):
             continue
         shown = [{k: v for k, v in c.items() if k != "_commit_version"} for c in changes[:SHOWN]]

@@ -1,4 +1,4 @@
-"""``everview demo --embedded``: the verdict on views of several kinds over a graph and a shop, then some of them at work."""
+"""``everview demo --embedded``: the verdict on views of several kinds, then some of them at work, without Spark."""
 
 from __future__ import annotations
 

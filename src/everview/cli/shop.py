@@ -89,7 +89,7 @@ class Shop:
     def _sell(self, step: Step, day: date) -> None:
         for _ in range(ORDERS):
             customer = 1 + int(CUSTOMERS * self.chance.random() ** 2)
-            order = {"id": self.next_order, "customer": customer, "day": day.isoformat(), "status": "open"}
+            order: Row = {"id": self.next_order, "customer": customer, "day": day.isoformat(), "status": "open"}
             self.next_order += 1
             self.orders[order["id"]] = order
             step["orders"].append({"op": "c", **order})

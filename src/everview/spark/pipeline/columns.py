@@ -35,7 +35,9 @@ def declared_columns(name: str, entry: Entry) -> tuple[Column, ...]:
     except EverviewError as error:
         raise _located(entry, error, before) from error
     except ValueError:
-        raise entry.error("a list of columns with their types is wanted here", "such as id BIGINT, name STRING") from None
+        raise entry.error(
+            "a list of columns with their types is wanted here", "such as id BIGINT, name STRING"
+        ) from None
     if table.primary_key or table.foreign_keys:
         entry.refuse("a source has no keys", "a table has: tables: {…: {key: [id]}}")
     return table.columns

@@ -13,7 +13,7 @@ _MORE_LINES = 20
 
 
 def cause_of(error: BaseException | str) -> str:
-    """What went wrong: the error that Everview raised, wherever it ran; or else Python's, or the innermost of Spark's."""
+    """What went wrong: the error that Everview raised, wherever it ran; else Python's, or Spark's innermost."""
     text = str(error)
     ours = list(_OURS.finditer(text))
     if ours:

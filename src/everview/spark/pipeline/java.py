@@ -29,7 +29,9 @@ def check_java() -> None:
     try:
         done = subprocess.run([command, "-version"], capture_output=True, text=True, check=False, timeout=60)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise PipelineError(f"Spark needs Java {LEAST} or later, and {command} cannot be run: {error}", hint=_HINT) from error
+        raise PipelineError(
+            f"Spark needs Java {LEAST} or later, and {command} cannot be run: {error}", hint=_HINT
+        ) from error
     found = _VERSION.search(done.stderr + done.stdout)
     if found is None or int(found[1]) < LEAST:
         version = f"Java {found[1]}" if found else "of unknown version"

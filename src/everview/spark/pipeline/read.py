@@ -119,7 +119,9 @@ class _Reader:
         else:
             hint = f"format {format_}: {close} " if close else ""
             raise entry.error(
-                "the key schema is missing", f"{hint}say which columns it has: schema: id BIGINT, name STRING", at_key=True
+                "the key schema is missing",
+                f"{hint}say which columns it has: schema: id BIGINT, name STRING",
+                at_key=True,
             )
         options = {k: e.text() for k, e in keys["options"].mapping().items()} if "options" in keys else {}
         return Source(name, format_, path, options, streaming, Table(name, columns))
@@ -326,10 +328,10 @@ def _trigger(entry: Entry) -> str:
         entry = entry.mapping(("interval",), required=("interval",))["interval"]
     text = entry.text()
     words = (model.AVAILABLE_NOW, model.ONCE)
-    if text in words or _INTERVAL.fullmatch(text):
-        return text
-    hint = did_you_mean(text, words) or "for example: trigger: 5 seconds"
-    entry.refuse(f"{text!r} is neither {' nor '.join(words)} nor an interval", hint)
+    if text not in words and not _INTERVAL.fullmatch(text):
+        hint = did_you_mean(text, words) or "for example: trigger: 5 seconds"
+        entry.refuse(f"{text!r} is neither {' nor '.join(words)} nor an interval", hint)
+    return text
 
 
 def _size(entry: Entry) -> int:

@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import Enum
-from time import monotonic
 from typing import Any, Final
 
 from pyspark.errors import StreamingQueryException
@@ -131,13 +130,6 @@ def follow(query: StreamingQuery, on_batch: OnBatch, stop: Stop, on_wait: Callab
                 continue
         on_wait()
         stop.wait(LOOK_SECONDS)
-
-
-def until_idle(query: StreamingQuery, seconds: float = 60.0) -> None:
-    """Wait until the query has nothing to do."""
-    limit = monotonic() + seconds
-    while query.isActive and query.status["isTriggerActive"] and monotonic() < limit:
-        threading.Event().wait(LOOK_SECONDS)
 
 
 def _raise(query: StreamingQuery) -> None:
