@@ -72,8 +72,8 @@ bench-engine: $(INSTALLED) ## the engine beside hand-written programs; ARGS="--d
 	@$(BIN)/python -m benchmarks.engine $(ARGS)
 
 .PHONY: docs
-docs: $(INSTALLED) ## write the generated parts of the docs
-	@$(BIN)/python scripts/make_docs.py
+docs: $(INSTALLED) ## write the generated parts of the docs; ARGS=--demo for the demo's output in the README, too
+	@$(BIN)/python scripts/make_docs.py $(ARGS)
 
 .PHONY: java
 java: ## find, or install, the Java that Spark needs

@@ -61,6 +61,6 @@ def test_the_demo_on_spark() -> None:
     assert "\x1b" not in done.stdout
     shown = (ROOT / "README.md").read_text(encoding="utf-8").partition("$ make demo\n")[2].partition("```")[0]
     result = done.stdout[done.stdout.index("revenue: ") : done.stdout.index("\nNext: ")]
-    assert result in shown, "the README shows another result: copy it from make demo"
+    assert result in shown, "the README shows another result: make docs ARGS=--demo"
     verdicts = done.stdout[: done.stdout.index("\nStarting Spark")]
     assert verdicts in shown

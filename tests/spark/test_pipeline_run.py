@@ -185,7 +185,7 @@ shards: 2
     path = written(tmp_path, text)
 
     def done(batch: BatchDone) -> None:
-        if batch.batch >= 1:
+        if batch.batch == 1:
             stop.ask()
 
     assert follow(start(spark, load(path)), done, stop) is Ended.STOPPED
