@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -80,3 +81,14 @@ def test_java_that_is_too_old(tmp_path: Path) -> None:
     done = subprocess.run(command, env={"JAVA_HOME": str(tmp_path)}, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert f"{java} is Java 8" in done.stderr
+
+
+def test_spark_that_does_not_start(tmp_path: Path) -> None:
+    example = Path(__file__).parent.parent.parent / "examples" / "shop.yaml"
+    java = subprocess.run([example.parent.parent / "scripts" / "java.sh"], check=True, capture_output=True, text=True)
+    command = [sys.executable, "-m", "everview", "run", str(example), "--master", "nowhere", "--quiet"]
+    environment = {**os.environ, "JAVA_HOME": java.stdout.strip(), "TMPDIR": str(tmp_path)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("everview: PipelineError: Spark did not start with master nowhere: ")
+    assert len(done.stderr.splitlines()) == 2, done.stderr

@@ -16,10 +16,11 @@ from everview.cli.run import run as run_pipeline
 from everview.errors import EverviewError
 
 BAD_QUERY = 2
+INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; returns the exit code: 0, or 2 for a bad query, schema or file."""
+    """Run the command; returns the exit code: 0, or 2 for a bad query, schema or file; `run` has more."""
     parser = _parser()
     options = parser.parse_args(arguments)
     try:
@@ -34,6 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _refused(f"cannot read or write: {error}")
     except BrokenPipeError:
         return 0
+    except KeyboardInterrupt:
+        return INTERRUPTED
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -13,6 +13,8 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
+from everview.errors import PipelineError
+from everview.spark.pipeline.failure import cause_of
 from everview.spark.pipeline.java import check_java
 
 GATEWAY: Final = "PYSPARK_GATEWAY_PORT"
@@ -42,6 +44,10 @@ def session(name: str, master: str | None, conf: Mapping[str, str]) -> tuple[Spa
     try:
         with _sent_to(handle):
             return _build(name, master, settings), Path(log)
+    except Exception as error:
+        raise PipelineError(
+            f"Spark did not start with master {master}: {cause_of(error)}", hint=f"Java's own words are in {log}"
+        ) from error
     finally:
         os.close(handle)
 
