@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from everview.cli.main import main
+from everview.errors import PipelineError
 from everview.spark.pipeline.failure import cause_of
 from everview.spark.pipeline.model import ChangeType, Pipeline
 from everview.spark.pipeline.plan import cores, plan, shown
@@ -185,6 +186,16 @@ checkpoint: c
 """
     with pytest.raises(Exception, match=r"v.sql: there is no column x \(at line 2, column 16\)"):
         plan(load(written(tmp_path, text)))
+
+
+def test_the_error_that_the_docs_show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (ROOT / "docs" / "pipeline.md").read_text(encoding="utf-8")
+    text = page.partition("```yaml\n")[2].partition("```")[0]
+    (tmp_path / "shop.yaml").write_text(text.replace("SUM(o.amount)", "SUM(o.amuont)"), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(PipelineError) as refused:
+        plan(load(Path("shop.yaml")))
+    assert f"```text\neverview: PipelineError: {refused.value}\n```" in page, str(refused.value)
 
 
 SPARK_SAYS = """[STREAM_FAILED] Query [id = 1] terminated with exception: Job aborted due to stage failure: Task 0
