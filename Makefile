@@ -29,12 +29,12 @@ help: ## list the targets
 install: $(INSTALLED) ## make .venv, build the kernel, install Everview from src
 
 .PHONY: demo
-demo: $(INSTALLED) ## see it work
-	@$(BIN)/everview demo
+demo: $(INSTALLED) ## see it work, on Spark
+	@JAVA_HOME="$$(scripts/java.sh)" && export JAVA_HOME && $(BIN)/everview demo $(ARGS)
 
 .PHONY: test
 test: $(INSTALLED) ## run all tests; ARGS="-k name" to choose
-	@$(BIN)/python -m pytest $(ARGS)
+	@JAVA_HOME="$$(scripts/java.sh)" && export JAVA_HOME && $(BIN)/python -m pytest $(ARGS)
 
 .PHONY: soak
 soak: $(INSTALLED) ## run 20,000 random cases against DuckDB (ARGS="--first 7": another seed), then soak-faults
@@ -77,8 +77,8 @@ bench-engine: $(INSTALLED) ## the engine beside hand-written programs; ARGS="--d
 	@$(BIN)/python -m benchmarks.engine $(ARGS)
 
 .PHONY: docs
-docs: $(INSTALLED) ## write the generated parts of the docs
-	@$(BIN)/python scripts/make_docs.py
+docs: $(INSTALLED) ## write the generated parts of the docs; ARGS=--demo for the demo's output in the README, too
+	@$(BIN)/python scripts/make_docs.py $(ARGS)
 
 .PHONY: java
 java: ## find, or install, the Java that Spark needs

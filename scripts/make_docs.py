@@ -2,6 +2,7 @@
 
 - In every Markdown file, a ```console block is run: what stands after each ``$ everview …`` line is what it prints.
 - A ```python block that is followed by a ```text block is run, and the text is what it prints.
+- With ``--demo``, the README's ``$ make demo`` block is written anew, its progress left out: that takes a minute.
 - docs/workloads.md and the pictures in docs/images are written as a whole.
 """
 
@@ -18,7 +19,7 @@ from io import StringIO
 from pathlib import Path
 
 import everview as ev
-from everview.cli.demo import example
+from everview.cli.embedded import example
 from everview.cli.main import main as everview_command
 from everview.engine.explain import explain_all
 from everview.plan.bounds import Bound
@@ -28,6 +29,8 @@ ROOT = Path(__file__).resolve().parent.parent
 WORKLOADS = ROOT / "benchmarks" / "workloads"
 CONSOLE = re.compile(r"(?m)^```console\n(.*?)^```$", re.DOTALL)
 PYTHON = re.compile(r"(?m)^(```python\n(.*?)^```\n+```text\n).*?(^```)$", re.DOTALL)
+DEMO = re.compile(r"(?m)^```shell-session\n\$ make demo\n(.*?)^```$", re.DOTALL)
+PROGRESS = re.compile(r"(?m)^batch 0 .*?^all changes are read.*?\n", re.DOTALL)
 LIMIT = re.compile(r"\s*\bLIMIT\s+\d+\s*;?\s*$", re.IGNORECASE)
 
 
@@ -35,8 +38,15 @@ def main() -> int:
     """Write, or with ``--check`` compare; returns 1 if something is stale."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
     parser.add_argument("--check", action="store_true", help="write nothing, exit 1 if something is stale")
-    check = parser.parse_args().check
+    parser.add_argument("--demo", action="store_true", help="run the demo on Spark, too, and write what it prints")
+    options = parser.parse_args()
+    check = options.check
     os.chdir(ROOT)
+    if options.demo:
+        readme = ROOT / "README.md"
+        readme.write_text(
+            with_demo(readme.read_text(encoding="utf-8"), run_command("$ everview demo")), encoding="utf-8"
+        )
     stale = []
     for path, wanted in generated():
         known = path.read_text(encoding="utf-8") if path.is_file() else None
@@ -105,6 +115,12 @@ def run_command(command: str) -> str:
     with redirect_stdout(printed), redirect_stderr(printed), suppress(SystemExit):
         everview_command(words[1:])
     return printed.getvalue()
+
+
+def with_demo(page: str, printed: str) -> str:
+    """A page whose demo block shows what the demo printed, but for its progress, which is never twice the same."""
+    shown = PROGRESS.sub("…\n", printed).partition("\nNext: ")[0].rstrip("\n")
+    return DEMO.sub(lambda _: f"```shell-session\n$ make demo\n{shown}\n```", page)
 
 
 def python(code: str) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import everview as ev
-from everview.cli.demo import example
+from everview.cli.embedded import example
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 TEXTS = sorted([*EXAMPLES.glob("*.sql"), *EXAMPLES.glob("*.rules")])
@@ -34,7 +34,7 @@ def test_text_is_explained(path: Path) -> None:
         assert str(verdict)
 
 
-@pytest.mark.parametrize("name", ["graph.sql", "shop.sql"])
+@pytest.mark.parametrize("name", ["graph.sql", "shop.sql", "shop.yaml"])
 def test_the_demo_has_the_same_scripts(name: str) -> None:
     assert (EXAMPLES / name).read_text(encoding="utf-8") == example(name)
 

@@ -1,79 +1,66 @@
-"""``everview demo``: the verdicts differ, the refusal is shown, and every view is in the table."""
+"""``everview demo``: the shop's changes are the same each time, and Spark's job makes of them what Spark SQL does."""
 
 from __future__ import annotations
 
-import time
-from io import StringIO
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
 
 import pytest
 
-from everview.cli.demo import SCRIPTS, example, run_demo
-from everview.cli.main import main
+from everview.cli.shop import STEPS, TABLES, Shop, Step
 
-VIEWS = {
-    "hops": "any updates",
-    "star": "any updates",
-    "three_hops": "FIFO, inserts",
-    "watched_paths": "inserts",
-    "reachable": "–",
-    "triangles": "–",
-    "order_value": "any updates",
-    "revenue_by_city": "–",
-    "buyers": "any updates",
-    "products": "–",
-}
+ROOT = Path(__file__).parent.parent.parent
+GOES = ("d", "u-")
 
 
-@pytest.fixture(scope="module")
-def shown() -> str:
-    out = StringIO()
-    start = time.perf_counter()
-    assert run_demo(out) == 0
-    assert time.perf_counter() - start < 30
-    return out.getvalue()
+def row(change: dict[str, object]) -> tuple[object, ...]:
+    return tuple(v for k, v in change.items() if k != "op")
 
 
-def test_progress_and_every_view(shown: str) -> None:
-    total = len(VIEWS) + 1
-    for number, name in enumerate(VIEWS, start=1):
-        assert f"\n{number}/{total} {name}\n" in shown
+def test_the_shop_is_the_same_each_time() -> None:
+    assert list(Shop().steps()) == list(Shop().steps())
+    assert list(Shop(seed=8).steps()) != list(Shop().steps())
 
 
-@pytest.mark.parametrize(("view", "constant"), VIEWS.items())
-def test_table(shown: str, view: str, constant: str) -> None:
-    table = shown[shown.index("All of them") :]
-    (row,) = [line for line in table.splitlines() if line.startswith(f"{view} ")]
-    assert row.rstrip().endswith(constant)
+def test_the_shop_never_takes_away_what_is_not_there() -> None:
+    there: dict[str, Counter[tuple[object, ...]]] = {t: Counter() for t in TABLES}
+    shop = Shop()
+    steps: list[Step] = list(shop.steps())
+    for step in steps:
+        for table, changes in step.items():
+            for change in changes:
+                there[table][row(change)] += -1 if change["op"] in GOES else 1
+                assert there[table][row(change)] >= 0
+    assert len(steps) == STEPS + 1
+    assert {c["op"] for step in steps for changes in step.values() for c in changes} == {"c", "d", "u-", "u+"}
+    assert sum(there["orders"].values()) == len(shop.orders)
+    assert [t for t, changes in steps[-1].items() if changes] == ["products"], "the last step is one batch for sure"
+    assert "is corrected from" in shop.last
 
 
-def test_kinds_differ(shown: str) -> None:
-    table = shown[shown.index("All of them") :]
-    for kind in ("q-hierarchical", "free-connex", "acyclic", "cyclic", "refused: LIMIT"):
-        assert kind in table
-
-
-def test_refusal_has_its_place_and_hint(shown: str) -> None:
-    assert "refused: LIMIT is not supported in a view (at line 7, column 1)" in shown
-    assert "hint: " in shown
-
-
-def test_lines_fit_a_terminal(shown: str) -> None:
-    assert max(map(len, shown.splitlines())) <= 122
-
-
-def test_command(capsys: pytest.CaptureFixture[str], shown: str) -> None:
-    assert main(["demo"]) == 0
-    assert capsys.readouterr().out.partition("Now live")[0] == shown.partition("Now live")[0]
-
-
-@pytest.mark.parametrize("script", SCRIPTS)
-def test_scripts_come_with_the_package(script: str) -> None:
-    assert "CREATE MATERIALIZED VIEW" in example(script)
-
-
-def test_the_views_live(shown: str) -> None:
-    live = shown[shown.index("Now live") :]
-    counts = [line.split() for line in live.splitlines() if line[:5].strip().isdigit()]
-    assert [row[0] for row in counts] == [str(i) for i in range(1, 11)]
-    assert all(int(cell.replace(",", "")) > 0 for cell in counts[-1])
-    assert "'_change_type': " in live
+@pytest.mark.slow
+def test_the_demo_on_spark() -> None:
+    java = subprocess.run([ROOT / "scripts" / "java.sh"], check=True, capture_output=True, text=True).stdout.strip()
+    done = subprocess.run(
+        [sys.executable, "-m", "everview", "demo"],
+        env={**os.environ, "JAVA_HOME": java},
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(re.findall(r"(?m)^batch \d+ · [\d,]+ rows, [\d,]+/s · ", done.stdout)) >= 3
+    assert re.findall(r"(?m)^  (\w+) +[\d,]+ rows  equal: yes$", done.stdout) == ["revenue", "to_send", "gardeners"]
+    assert "update_preimage" in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 122
+    assert "\x1b" not in done.stdout
+    shown = (ROOT / "README.md").read_text(encoding="utf-8").partition("$ make demo\n")[2].partition("```")[0]
+    result = done.stdout[done.stdout.index("revenue: ") : done.stdout.index("\nNext: ")]
+    assert result in shown, "the README shows another result: make docs ARGS=--demo"
+    verdicts = done.stdout[: done.stdout.index("\nStarting Spark")]
+    assert verdicts in shown

@@ -21,6 +21,8 @@ import pytest
 ROOT = Path(__file__).parent.parent.parent
 
 SETTINGS = {
+    # Tests run each plan once or twice: Java's second compiler would only take the processor from them.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.host": "127.0.0.1",

@@ -1,107 +1,160 @@
-"""``everview demo``: the verdict on views of several kinds over a graph and a shop, then some of them at work."""
+"""``everview demo``: a shop's tables change while a Spark job keeps three views of them fresh, and is checked."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from importlib.resources import files
-from textwrap import wrap
-from typing import TextIO
+import argparse
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
 
-from everview.cli.live import run_live
-from everview.engine.explain import explain_all
+from everview.cli.embedded import example, run_embedded
+from everview.cli.shop import Feeder
+from everview.cli.status import Status
 from everview.errors import EverviewError
-from everview.plan.explain import Explanation
 
-WIDTH = 110
-SHOWN_IN_FULL = "three_hops"
-SCRIPTS = ("graph.sql", "shop.sql", "refused.sql")
-SEQUENCES = {"any": "any updates", "fifo": "FIFO", "insert_only": "inserts"}
-HEADINGS = ("view", "classes", "update", "delay", "space", "constant for")
+if TYPE_CHECKING:
+    from everview.spark.pipeline.plan import Planned
+    from everview.spark.pipeline.progress import BatchDone
+    from everview.spark.pipeline.watch import Watched
+
+UNEQUAL = 1
+PAUSE_SECONDS = 0.7
+KEPT, SHOWN = 1_000, 4
+FILE = "shop.yaml"
+_STREAMING = "org.apache.spark.sql.execution.streaming"
+SHORT_RUN = {
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        f"{_STREAMING}.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+    "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
+}
+"""A job of a minute on a local disk: Java compiles less, and a checkpoint takes fewer steps."""
 
 
-def run_demo(out: TextIO) -> int:
-    """Explain the example views, one of them in full and all in a table, and then let three of them live."""
-    out.write("Everview says what maintaining a view costs before there is any data, and then maintains it.\n")
-    verdicts = list(_verdicts())
-    rows: list[tuple[str, ...]] = []
-    for number, (name, verdict) in enumerate(verdicts, start=1):
-        out.write(f"\n{number}/{len(verdicts)} {name}\n")
-        if isinstance(verdict, EverviewError):
-            out.writelines(f"    {line}\n" for line in f"refused: {verdict}".splitlines())
-            rows.append((name, f"refused: {getattr(verdict, 'construct', verdict.message)}", "", "", "", ""))
-        else:
-            out.writelines(f"    {line}\n" for line in _lines(verdict))
-            rows.append(_row(name, verdict))
-        out.flush()
-    out.write("\nAll of them\n")
-    out.writelines(f"{line}\n" for line in _table(rows))
-    out.write(
-        "\nN: rows stored; λ: enclosureness of the updates; Δ, Δ⁺, Δw: changed rows, at the output, before projection,"
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's arguments."""
+    parser.add_argument(
+        "--embedded", action="store_true", help="in this process, without Spark: verdicts of many kinds, views at work"
     )
-    out.write("\nin weight only; |Q|: rows of the result.\n")
-    run_live(out)
-    out.write("\nNext: everview explain --sql FILE, docs/engine.md, docs/explain.md\n")
-    return 0
+    parser.add_argument("--quiet", action="store_true", help="leave out the progress, which is never twice the same")
+    parser.add_argument("--keep", metavar="FOLDER", type=Path, help="work in this new folder, and leave it there")
 
 
-def example(name: str) -> str:
-    """The text of one of the scripts that come with the package."""
-    return files("everview.cli").joinpath("examples", name).read_text(encoding="utf-8")
+def run_demo(options: argparse.Namespace, out: TextIO) -> int:
+    """Run the demo; 1 if a view was not what Spark SQL says it should be."""
+    if options.embedded:
+        return run_embedded(out)
+    if options.keep is not None:
+        options.keep.mkdir(parents=True)
+        return _demo(options.keep, out, quiet=options.quiet)
+    with tempfile.TemporaryDirectory(prefix="everview-demo-", ignore_cleanup_errors=True) as folder:
+        return _demo(Path(folder), out, quiet=options.quiet)
 
 
-def _verdicts() -> Iterator[tuple[str, Explanation | EverviewError]]:
-    """Every view of the scripts, or the error of a script that is refused."""
-    for script in SCRIPTS:
-        try:
-            for explanation in explain_all(example(script)):
-                yield explanation.plan.view.name, explanation
-        except EverviewError as error:
-            yield script, error
+def _demo(folder: Path, out: TextIO, *, quiet: bool) -> int:
+    try:
+        from everview.spark.pipeline import launch
+        from everview.spark.pipeline.plan import plan
+        from everview.spark.pipeline.read import load
+        from everview.spark.pipeline.run import Ended, Stop, failed, follow, start
+        from everview.spark.pipeline.verify import verify
+        from everview.spark.pipeline.watch import Watched
+        from everview.spark.targets import named
+    except ImportError as error:
+        raise EverviewError(
+            f"the demo runs on Spark, which is not installed: {error}",
+            hint="pip install 'everview[spark]', or: everview demo --embedded",
+        ) from error
+
+    file = folder / FILE
+    file.write_text(example(FILE), encoding="utf-8")
+    planned = plan(load(file))
+    pipeline = planned.pipeline
+    out.write("Everview on Spark: a shop's four tables change, and three views of them are kept fresh.\n\n")
+    out.writelines(f"{line}\n" for line in _verdicts(planned))
+    out.flush()
+    status = Status(out, quiet=quiet)
+    status.shards = pipeline.shards or 1
+    status.say(f"\nStarting Spark ({pipeline.master}); changes are written as files while the job runs.")
+    spark, log = launch.session(pipeline.name, pipeline.master, {**SHORT_RUN, **pipeline.conf})
+    feeder = Feeder(folder / "changes", PAUSE_SECONDS)
+    targets = {name: Watched(named(text), KEPT) for name, text in pipeline.targets.items()}
+    try:
+        with Stop().on_signals() as stop:
+
+            def batch_done(batch: BatchDone) -> None:
+                status.batch(batch)
+                feeder.read += batch.rows
+
+            def look() -> None:
+                status.waiting()
+                if feeder.is_done and feeder.read >= feeder.written and not stop.asked:
+                    stop.ask()
+
+            feeder.start()
+            ended = follow(start(spark, pipeline, targets=targets), batch_done, stop, look)
+        feeder.halt()
+        if ended is Ended.ABORTED or not feeder.is_done or feeder.read < feeder.written:
+            status.end("stopped")
+            return 130
+        status.end("all changes are read")
+        out.write("\n")
+        out.writelines(f"{line}\n" for line in _result(targets, feeder))
+        out.write("\nThe same views, computed afresh by Spark SQL over the final tables\n")
+        out.flush()
+        equal = True
+        for one in verify(spark, pipeline, targets):
+            equal = equal and one.equal
+            said = "yes" if one.equal else f"NO, {one.missing:,} rows are missing and {one.extra:,} are too many"
+            out.write(f"  {one.view:<10} {one.rows:>7,} rows  equal: {said}\n")
+    except Exception as error:
+        status.clear()
+        print(f"everview: the demo failed: {failed(error)}", file=sys.stderr)
+        print(f"Spark's own log: {log}", file=sys.stderr)
+        return UNEQUAL
+    finally:
+        feeder.halt()
+        spark.stop()
+    if log is not None:
+        log.unlink(missing_ok=True)
+    out.write(
+        "\nNext: everview run --dry-run examples/shop.yaml, docs/pipeline.md; without Spark: everview demo --embedded\n"
+    )
+    return 0 if equal else UNEQUAL
 
 
-def _lines(verdict: Explanation) -> Iterator[str]:
-    if verdict.plan.view.name == SHOWN_IN_FULL:
-        yield from str(verdict).splitlines()
-        return
-    text = str(verdict).splitlines()
-    yield from _first(text, "verdict")
-    for part in verdict.plan.parts:
-        for core in part.cores:
-            yield f"tree        {core.tree.show(core.labels)}"
-    for note in verdict.notes[:1]:
-        yield from (f"{'note' if i == 0 else '':<12}{row}" for i, row in enumerate(wrap(note, WIDTH - 16)))
+def _verdicts(planned: Planned) -> Iterator[str]:
+    """Each view's verdict: what it says of updates and reads."""
+    for verdict in planned.verdicts:
+        bounds = verdict.plan.bounds
+        columns = ", ".join(c.name for c in verdict.plan.view.columns)
+        yield f"  {verdict.plan.view.name}({columns})"
+        costs = (("update", bounds.update), ("delay", bounds.delay), ("space", bounds.space))
+        yield f"      {verdict.strategy}: {', '.join(f'{name} {bound.short}' for name, bound in costs)}"
 
 
-def _first(text: Sequence[str], name: str) -> Iterator[str]:
-    """The entry of that name: its line and those that continue it."""
-    start = next(i for i, line in enumerate(text) if line.startswith(name))
-    yield text[start]
-    for line in text[start + 1 :]:
-        if not line.startswith("    "):
-            return
-        yield line
+def _result(targets: Mapping[str, Watched], feeder: Feeder) -> Iterator[str]:
+    for name, target in targets.items():
+        table = target.read_arrow()
+        rows = sorted(tuple(r.values()) for r in table.to_pylist())
+        yield f"{name}: {len(rows):,} rows"
+        yield from _table(table.column_names, rows[:SHOWN])
+        yield ""
+    yield f"The last change, and what it changes in the views: {feeder.shop.last}"
+    for name, target in targets.items():
+        changes = sorted(target.changes, key=lambda c: [v for k, v in c.items() if not k.startswith("_")])
+        if target.batch != max(t.batch for t in targets.values()):
+            continue
+        shown = [{k: v for k, v in c.items() if k != "_commit_version"} for c in changes[:SHOWN]]
+        yield f"{name}: {target.count:,} rows of its change feed"
+        yield from _table(list(shown[0]), [tuple(c.values()) for c in shown])
 
 
-def _row(name: str, verdict: Explanation) -> tuple[str, ...]:
-    bounds = verdict.plan.bounds
-    kinds = verdict.plan.constant_update_for
-    constant = SEQUENCES["any"] if "any" in kinds else ", ".join(SEQUENCES[k] for k in kinds) or "–"
-    return name, _class(verdict), bounds.update.short, bounds.delay.short, bounds.space.short, constant
-
-
-def _class(verdict: Explanation) -> str:
-    """The best class that holds for the whole view."""
-    held = verdict.classes
-    for name in ("q_hierarchical", "free_connex", "acyclic"):
-        if held[name]:
-            return name.replace("_", "-")
-    return "cyclic"
-
-
-def _table(rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    listed = [HEADINGS, *rows]
-    widths = [max(len(row[i]) for row in listed) for i in range(len(HEADINGS))]
-    for number, row in enumerate(listed):
-        yield "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
-        if number == 0:
-            yield "  ".join("─" * width for width in widths)
+def _table(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[str]:
+    listed = [list(map(str, row)) for row in rows]
+    widths = [max(len(r[i]) for r in [list(names), *listed]) for i in range(len(names))]
+    for row in [list(names), *listed]:
+        yield "  " + "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()

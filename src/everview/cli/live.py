@@ -1,4 +1,4 @@
-"""The living part of ``everview demo``: the graph's views under a stream of changes, batch by batch."""
+"""The living part of ``everview demo --embedded``: the graph's views under a stream of changes, batch by batch."""
 
 from __future__ import annotations
 

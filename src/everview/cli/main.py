@@ -1,4 +1,4 @@
-"""``everview explain`` and ``everview demo``: the command line."""
+"""``everview explain``, ``everview run`` and ``everview demo``: the command line."""
 
 from __future__ import annotations
 
@@ -9,20 +9,25 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from everview import __version__
+from everview.cli.demo import add_arguments as add_demo_arguments
+from everview.cli.demo import run_demo
+from everview.cli.run import add_arguments as add_run_arguments
+from everview.cli.run import run as run_pipeline
 from everview.errors import EverviewError
 
 BAD_QUERY = 2
+INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; returns the exit code: 0, or 2 for a bad query, schema or file."""
+    """Run the command; returns the exit code: 0, or 2 for a bad query, schema or file; `run` has more."""
     parser = _parser()
     options = parser.parse_args(arguments)
     try:
         if options.command == "demo":
-            from everview.cli.demo import run_demo
-
-            return run_demo(sys.stdout)
+            return run_demo(options, sys.stdout)
+        if options.command == "run":
+            return run_pipeline(options)
         return _explain(options)
     except EverviewError as error:
         return _refused(f"{type(error).__name__}: {error}")
@@ -30,6 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _refused(f"cannot read or write: {error}")
     except BrokenPipeError:
         return 0
+    except KeyboardInterrupt:
+        return INTERRUPTED
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -57,7 +64,15 @@ def _parser() -> argparse.ArgumentParser:
         help="updates to expect at a table; may be repeated",
     )
     explain.add_argument("--output", metavar="FILE", help="write there instead of to standard output")
-    commands.add_parser("demo", help="explain the example views")
+    run = commands.add_parser(
+        "run",
+        help="run a pipeline on Spark",
+        description="Keep views fresh on Spark: sources, tables, views and targets come from a file.",
+        epilog="exit codes: 0 done or stopped, 1 the query failed, 2 the pipeline was refused, 130 stopped at once",
+    )
+    add_run_arguments(run)
+    demo = commands.add_parser("demo", help="see views at work")
+    add_demo_arguments(demo)
     return parser
 
 

@@ -123,12 +123,24 @@ def planned(
     """The views, the columns of the tables that they read, and how they are spread over shards."""
     whole, closed = tables_of({name: frame.schema for name, frame in tables.items()}, schema)
     try:
-        views, single, narrow = read_views(sql, whole)
+        return plan_over(sql, whole, shards, rates=rates, skew=skew)
     except QueryError as error:
         listed = [f"{t}.{c}" for t, columns in closed.items() for c in columns]
         if listed and error.hint is None:
             error.hint = f"columns of types that views cannot hold are not there: {', '.join(listed)}"
         raise
+
+
+def plan_over(
+    sql: str | Mapping[str, str],
+    schema: Schema,
+    shards: int,
+    *,
+    rates: Mapping[str, float] | None = None,
+    skew: Mapping[tuple[str, str], float] | None = None,
+) -> Maintained:
+    """The same over tables that are declared: needs no DataFrame and no session."""
+    views, single, narrow = read_views(sql, schema)
     return Maintained(views, narrow, distribute(views, narrow, shards, rates=rates, skew=skew), single)
 
 

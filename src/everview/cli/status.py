@@ -1,0 +1,107 @@
+"""What a running pipeline shows: one refreshed line on a terminal, a line a batch elsewhere, or JSON."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import time
+from typing import TYPE_CHECKING, Any, TextIO
+
+if TYPE_CHECKING:
+    from everview.spark.pipeline.progress import BatchDone
+
+CLEAR = "\r\x1b[2K"
+_UNITS = ("B", "KB", "MB", "GB", "TB")
+
+
+def size(number: float) -> str:
+    """Bytes for people."""
+    for unit in _UNITS:
+        if number < 1000 or unit == _UNITS[-1]:
+            return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
+        number /= 1000
+    raise AssertionError
+
+
+def line(batch: BatchDone, shards: int) -> str:
+    """A batch in one line."""
+    bad = f" · {batch.bad_rows:,} bad rows" if batch.bad_rows else ""
+    return (
+        f"batch {batch.batch} · {batch.rows:,} rows, {batch.rows_per_second:,.0f}/s · "
+        f"{batch.deltas:,} deltas, {batch.deltas_per_second:,.0f}/s · state {size(batch.state_bytes)} · "
+        f"lag {batch.seconds:.1f} s · {shards} {'shard' if shards == 1 else 'shards'}{bad}"
+    )
+
+
+class Status:
+    """Tells of a run: ``log`` is text or json; ``quiet`` leaves out everything but errors."""
+
+    def __init__(self, out: TextIO, *, log: str = "text", quiet: bool = False) -> None:
+        self.out = out
+        self.json = log == "json"
+        self.quiet = quiet
+        self.live = not self.json and not quiet and out.isatty()
+        self.shards = 1
+        self.rows = self.deltas = self.bad = self.batches = 0
+        self._line = ""
+        self._changed = time.monotonic()
+
+    def say(self, text: str) -> None:
+        """A line of its own."""
+        if not self.json and not self.quiet:
+            self._write(f"{CLEAR if self._line else ''}{text}\n")
+            self._line = ""
+
+    def event(self, name: str, **data: Any) -> None:
+        """An object of the JSON log that is no batch."""
+        if self.json and not self.quiet:
+            self._write(json.dumps({"event": name, **data}) + "\n")
+
+    def batch(self, batch: BatchDone) -> None:
+        """A batch has ended."""
+        self.batches += 1
+        self.rows += batch.rows
+        self.deltas += batch.deltas
+        self.bad += batch.bad_rows
+        self._changed = time.monotonic()
+        if self.quiet:
+            return
+        if self.json:
+            self._write(json.dumps(batch.to_dict()) + "\n")
+        elif self.live:
+            self._show(line(batch, self.shards))
+        else:
+            self._write(line(batch, self.shards) + "\n")
+
+    def waiting(self) -> None:
+        """Nothing has ended since: say for how long, where a line can be refreshed."""
+        idle = time.monotonic() - self._changed
+        if self.live and self._line and idle >= 1:
+            self._show(self._line, f" · {idle:.0f} s ago")
+
+    def end(self, why: str) -> None:
+        """The last line."""
+        counted = f"{self.batches:,} batches, {self.rows:,} rows, {self.deltas:,} deltas"
+        self.say(f"{why}: {counted}" + (f", {self.bad:,} bad rows put aside" if self.bad else ""))
+        self.event("end", reason=why, batches=self.batches, rows=self.rows, deltas=self.deltas, bad_rows=self.bad)
+
+    def _show(self, text: str, more: str = "") -> None:
+        width = shutil.get_terminal_size().columns
+        self._write(CLEAR + (text + more)[: max(1, width - 1)])
+        self._line = text
+
+    def _write(self, text: str) -> None:
+        self.out.write(text)
+        self.out.flush()
+
+    def clear(self) -> None:
+        """Take the refreshed line away, so that an error stands alone."""
+        if self._line:
+            self._write(CLEAR)
+            self._line = ""
+
+
+def standard(log: str, quiet: bool) -> Status:
+    """On standard output."""
+    return Status(sys.stdout, log=log, quiet=quiet)

@@ -1,0 +1,76 @@
+"""A source's columns: as the file declares them, or as a Delta table says itself."""
+
+from __future__ import annotations
+
+from everview.errors import EverviewError
+from everview.query.schema import Column
+from everview.query.types import STRING, DataType
+from everview.spark.pipeline.document import Entry
+from everview.sql import parse_schema
+
+_HINT = "a column is a name and a type, such as id BIGINT, name STRING, price DECIMAL(10, 2), day DATE"
+_DELTA = {
+    "long": "BIGINT",
+    "integer": "INT",
+    "short": "SMALLINT",
+    "byte": "TINYINT",
+    "string": "STRING",
+    "double": "DOUBLE",
+    "float": "FLOAT",
+    "boolean": "BOOLEAN",
+    "binary": "BINARY",
+    "date": "DATE",
+    "timestamp": "TIMESTAMP",
+    "timestamp_ntz": "TIMESTAMP_NTZ",
+}
+
+
+def declared_columns(name: str, entry: Entry) -> tuple[Column, ...]:
+    """Columns as SQL writes them between parentheses, or as types by name."""
+    if entry.is_mapping:
+        return tuple(Column(n, type_of(e)) for n, e in entry.mapping().items())
+    before = f"CREATE TABLE `{name}` ("
+    try:
+        (table,) = parse_schema(f"{before}{entry.raw()})").tables
+    except EverviewError as error:
+        raise _located(entry, error, before) from error
+    except ValueError:
+        raise entry.error(
+            "a list of columns with their types is wanted here", "such as id BIGINT, name STRING"
+        ) from None
+    if table.primary_key or table.foreign_keys:
+        entry.refuse("a source has no keys", "a table has: tables: {…: {key: [id]}}")
+    return table.columns
+
+
+def type_of(entry: Entry) -> DataType:
+    """A type by its name in SQL."""
+    before = "CREATE TABLE t (c "
+    try:
+        return parse_schema(f"{before}{entry.raw()})").tables[0].columns[0].type
+    except EverviewError as error:
+        raise _located(entry, error, before) from error
+
+
+def _located(entry: Entry, error: EverviewError, before: str) -> EverviewError:
+    found = entry.within(error, before)
+    found.hint = found.hint or _HINT
+    return found
+
+
+def delta_columns(path: str, entry: Entry, *, changes: bool) -> tuple[Column, ...]:
+    """The columns of a Delta table but nested ones; with ``changes``, the change feed's ``_change_type`` too."""
+    from everview.spark.delta_feed import opened
+
+    try:
+        table = opened(path, changes=changes)
+    except EverviewError as error:
+        raise entry.error(error.message, error.hint) from error
+    found = []
+    for field in table.schema().fields:
+        kind = getattr(field.type, "type", "")
+        written = kind.upper() if kind.startswith("decimal(") else _DELTA.get(kind)
+        if written is not None:
+            type_ = parse_schema(f"CREATE TABLE t (c {written})").tables[0].columns[0].type
+            found.append(Column(field.name, type_, field.nullable))
+    return (*found, Column("_change_type", STRING)) if changes else tuple(found)

@@ -1,0 +1,142 @@
+"""A pipeline's views, planned against the declared tables: what ``--dry-run`` shows, without Spark or Java."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from everview.errors import EverviewError, PipelineError
+from everview.plan.explain import Explanation
+from everview.plan.shards import Distribution
+from everview.plan.view_plan import plan_view
+from everview.query.schema import Schema
+from everview.query.view import View, blocks
+from everview.spark.maintain import plan_over
+from everview.spark.pipeline.model import Pipeline, ViewSpec
+from everview.sql import parse_view
+from everview.sql.statements import as_table
+
+_LOCAL = re.compile(r"local(?:\[(\d+|\*)(?:,\d+)?\])?|local-cluster\[(\d+),(\d+),\d+\]")
+
+
+@dataclass(frozen=True)
+class Planned:
+    """The verdict on every view, and how they are spread over shards."""
+
+    pipeline: Pipeline
+    verdicts: tuple[Explanation, ...]
+    distribution: Distribution
+    is_guess: bool
+    """True if the number of shards is the cluster's, and this one is only to show something."""
+
+    def __str__(self) -> str:
+        return "\n".join(_lines(self))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as plain data."""
+        return {
+            "pipeline": self.pipeline.name,
+            "views": [v.to_dict() for v in self.verdicts],
+            "targets": {name: shown(text) for name, text in self.pipeline.targets.items()},
+            "shards": self.distribution.to_dict(),
+        }
+
+
+def plan(pipeline: Pipeline) -> Planned:
+    """Parse and plan the views; an error says where in the file it is."""
+    views = _parsed(pipeline)
+    names = frozenset(v.name for v in views)
+    verdicts = []
+    for view in views:
+        entry = pipeline.views[view.name].entry
+        try:
+            verdicts.append(Explanation(plan_view(view, pipeline.schema, pipeline.rates, names - {view.name})))
+        except EverviewError as error:
+            raise entry.error(error.message, error.hint) from error
+    _all_read(pipeline, views)
+    shards = pipeline.shards or cores(pipeline.master)
+    spread = plan_over(pipeline.sql, pipeline.schema, shards or 2, rates=pipeline.rates).distribution
+    return Planned(pipeline, tuple(verdicts), spread, is_guess=shards is None)
+
+
+def cores(master: str | None) -> int | None:
+    """The cores of a local master; None for a cluster, which alone knows."""
+    match = _LOCAL.fullmatch(master or "local[*]")
+    if match is None:
+        return None
+    if match[2]:
+        return int(match[2]) * int(match[3])
+    if match[1] == "*":
+        return os.cpu_count() or 1
+    return int(match[1] or 1)
+
+
+def _parsed(pipeline: Pipeline) -> tuple[View, ...]:
+    known: Schema = pipeline.schema
+    found: list[View] = []
+    for spec in pipeline.views.values():
+        try:
+            view = parse_view(spec.sql, known, spec.name)
+        except EverviewError as error:
+            raise _located(spec, error) from error
+        if view.name != spec.name:
+            spec.entry.refuse(f"the SQL creates a view {view.name}", "write the SELECT alone")
+        found.append(view)
+        known = known.with_table(as_table(view))
+    return tuple(found)
+
+
+def _located(spec: ViewSpec, error: EverviewError) -> EverviewError:
+    """The error at its place in the pipeline file, or in the file of the SQL."""
+    if spec.entry.name.endswith(".file"):
+        where = f"{spec.entry.raw()}: {error.message}"
+        return PipelineError(where, position=error.position, source=error.source, hint=error.hint)
+    return spec.entry.within(error)
+
+
+def _all_read(pipeline: Pipeline, views: tuple[View, ...]) -> None:
+    """At least one table that a view reads must be streaming."""
+    read = set()
+    for view in views:
+        for body in (*(s.body for s in view.stages), view.body):
+            read |= {a.relation.lower() for b in blocks(body) for a in b.atoms}
+    used = [t for n, t in pipeline.tables.items() if n.lower() in read]
+    if not any(pipeline.sources[t.source].streaming for t in used):
+        spec = next(iter(pipeline.views.values()))
+        raise spec.entry.error(
+            "the views read static tables only, so nothing can change",
+            "let at least one of their sources stream; for static data run the SQL itself",
+        )
+
+
+def shown(target: str) -> str:
+    """A target without the password that its URL may have."""
+    return re.sub(r"(?<=://)([^/@:]*):[^/@]*@", r"\1:…@", target)
+
+
+def _lines(planned: Planned) -> list[str]:
+    pipeline = planned.pipeline
+    lines = [f"pipeline    {pipeline.name} ({pipeline.path})"]
+    for table in pipeline.tables.values():
+        source = pipeline.sources[table.source]
+        changes = "read once" if not source.streaming else "changes" if table.change_type else "inserts only"
+        key = f", key {', '.join(table.table.primary_key)}" if table.table.primary_key else ""
+        lines.append(f"table       {table.table.name} from {source.name} ({source.format}, {changes}{key})")
+    for verdict in planned.verdicts:
+        name = verdict.plan.view.name
+        lines += ["", *str(verdict).splitlines()]
+        if name in pipeline.targets:
+            lines.append(f"target      {shown(pipeline.targets[name])}")
+    lines += ["", "shards"]
+    if planned.is_guess:
+        lines.append(
+            f"  one a core of {pipeline.master}, which only a run can ask; shown here for {planned.distribution.shards}"
+        )
+    lines += [f"  {line}" for line in str(planned.distribution).splitlines()]
+    lines += ["", f"checkpoint  {pipeline.checkpoint}"]
+    lines.append(f"trigger     {pipeline.trigger or 'as soon as the last batch is done'}")
+    policy = "stop the query" if pipeline.bad_rows == "fail" else f"go to {shown(pipeline.dead_letter or 'the feed')}"
+    lines.append(f"bad rows    {policy}")
+    return lines

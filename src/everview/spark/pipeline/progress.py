@@ -1,0 +1,96 @@
+"""What a batch did, from Spark's progress: the figures that status lines and logs show."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from everview.spark.metrics import batch_metrics
+
+
+@dataclass(frozen=True)
+class BatchDone:
+    """A batch: its number, what went in and what came out, how long it took, and the state after it."""
+
+    batch: int
+    timestamp: str
+    rows: int
+    deltas: int
+    bad_rows: int
+    seconds: float
+    state_bytes: int
+    stored_bytes: int
+    shards: tuple[dict[str, Any], ...]
+    sources: tuple[dict[str, Any], ...]
+
+    @property
+    def rows_per_second(self) -> float:
+        """Rows of the sources, over the whole time that the batch took."""
+        return self.rows / self.seconds if self.seconds else 0.0
+
+    @property
+    def deltas_per_second(self) -> float:
+        """Rows of the feed, likewise."""
+        return self.deltas / self.seconds if self.seconds else 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain data, as ``--log json`` has it."""
+        return {
+            "event": "batch",
+            "batch": self.batch,
+            "timestamp": self.timestamp,
+            "rows": self.rows,
+            "rows_per_second": round(self.rows_per_second, 1),
+            "deltas": self.deltas,
+            "deltas_per_second": round(self.deltas_per_second, 1),
+            "bad_rows": self.bad_rows,
+            "seconds": round(self.seconds, 3),
+            "lag_seconds": round(self.seconds, 3),
+            "state_bytes": self.state_bytes,
+            "stored_bytes": self.stored_bytes,
+            "shards": list(self.shards),
+            "sources": list(self.sources),
+        }
+
+
+@dataclass
+class Progress:
+    """Follows a query: knows which batches were told already, and the latest figures of every shard."""
+
+    last: int = -1
+    shards: dict[tuple[int, int], dict[str, Any]] = field(default_factory=dict)
+
+    def new(self, entries: list[Any]) -> list[BatchDone]:
+        """The batches that have ended since the last call."""
+        found = []
+        for entry in entries:
+            if int(entry["batchId"]) > self.last and "addBatch" in entry["durationMs"]:
+                self.last = int(entry["batchId"])
+                found.append(self._done(entry))
+        return found
+
+    def _done(self, entry: Any) -> BatchDone:
+        metrics = batch_metrics(entry)
+        for shard in metrics["shards"]:
+            self.shards[shard["level"], shard["shard"]] = shard
+        latest = self.shards.values()
+        return BatchDone(
+            batch=int(entry["batchId"]),
+            timestamp=str(entry["timestamp"]),
+            rows=max(0, int(entry["numInputRows"] or 0)),
+            deltas=int(metrics["deltas"]),
+            bad_rows=int(metrics["bad_rows"]),
+            seconds=int(entry["durationMs"].get("triggerExecution", 0)) / 1000,
+            state_bytes=sum(s.get("bytes", 0) for s in latest),
+            stored_bytes=sum(s.get("stored", 0) for s in latest),
+            shards=tuple(metrics["shards"]),
+            sources=tuple(_source(s) for s in entry["sources"]),
+        )
+
+
+def _source(entry: Any) -> dict[str, Any]:
+    return {
+        "source": str(entry["description"]),
+        "rows": int(entry["numInputRows"] or 0),
+        "metrics": dict(entry["metrics"] or {}),
+    }

@@ -1,0 +1,247 @@
+"""What a pipeline file means, and what a dry run shows of it: without Spark, and without Java."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from everview.cli.main import main
+from everview.errors import PipelineError
+from everview.spark.pipeline.failure import cause_of
+from everview.spark.pipeline.model import ChangeType, Pipeline
+from everview.spark.pipeline.plan import cores, plan, shown
+from everview.spark.pipeline.read import load
+
+ROOT = Path(__file__).parent.parent.parent
+SHOP = ROOT / "examples" / "shop.yaml"
+FULL = """
+name: all of it
+sources:
+  raw:
+    format: kafka
+    schema: {value: BINARY, offset: BIGINT}
+    options: {subscribe: orders, kafka.bootstrap.servers: "${BROKER}:9092"}
+  before: {format: parquet, path: /data/before, schema: "value BINARY, offset BIGINT", streaming: false}
+  cities: {format: csv, path: cities, schema: "id BIGINT, name STRING", streaming: off, options: {header: true}}
+tables:
+  orders:
+    source: raw
+    columns:
+      offset: offset
+      id: {expression: "CAST(get_json_object(CAST(value AS STRING), '$.id') AS BIGINT)", type: BIGINT}
+      city: {expression: "CAST(1 AS BIGINT)", type: BIGINT}
+    key: [offset]
+    not_null: id
+    initial: before
+    rate: 10
+  cities: {source: cities}
+views:
+  named: SELECT o.id, c.name FROM orders o JOIN cities c ON o.city = c.id
+  counted: {sql: "SELECT name, COUNT(*) AS n FROM named GROUP BY name"}
+targets:
+  counted: postgresql://me:secret@host/db?table=counted
+checkpoint: s3://bucket/checkpoint
+shards: 4
+master: spark://host:7077
+trigger: {interval: 10 seconds}
+conf: {spark.executor.memory: 4g}
+bad_rows: quarantine
+dead_letter: delta:dead
+memory_limit: 1.5 GiB
+"""
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "pipeline.yaml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pipeline:
+    monkeypatch.setenv("BROKER", "broker1")
+    return load(written(tmp_path, FULL))
+
+
+def test_everything_is_read(full: Pipeline, tmp_path: Path) -> None:
+    assert full.name == "all of it"
+    assert full.sources["raw"].options == {"subscribe": "orders", "kafka.bootstrap.servers": "broker1:9092"}
+    assert (full.sources["raw"].streaming, full.sources["cities"].streaming) == (True, False)
+    assert full.sources["cities"].path == str(tmp_path / "cities")
+    assert full.sources["before"].path == "/data/before"
+    orders = full.tables["orders"]
+    assert str(orders.table) == "orders(offset*: BIGINT, id: BIGINT, city: BIGINT)"
+    assert [c.nullable for c in orders.table.columns] == [False, False, True]
+    assert [c.is_expression for c in orders.columns] == [False, True, True]
+    assert (orders.initial, orders.rate, orders.change_type) == ("before", 10, None)
+    assert full.rates == {"orders": 10}
+    assert full.targets == {"counted": "postgresql://me:secret@host/db?table=counted"}
+    assert (full.checkpoint, full.shards, full.master) == ("s3://bucket/checkpoint", 4, "spark://host:7077")
+    assert full.spark_trigger == {"processingTime": "10 seconds"}
+    assert (full.bad_rows, full.dead_letter) == ("quarantine", f"delta:{tmp_path}/dead")
+    assert full.memory_limit == 1.5 * 2**30
+    assert full.conf == {"spark.executor.memory": "4g"}
+
+
+def test_passwords_are_not_shown(full: Pipeline) -> None:
+    text = str(plan(full))
+    assert "secret" not in text
+    assert "postgresql://me:…@host/db?table=counted" in text
+    assert "secret" not in json.dumps(plan(full).to_dict())
+    assert shown("delta:/x") == "delta:/x"
+
+
+def test_views_over_views(full: Pipeline) -> None:
+    planned = plan(full)
+    assert [v.plan.view.name for v in planned.verdicts] == ["named", "counted"]
+    assert planned.distribution.shards == 4
+
+
+def test_shop_example() -> None:
+    shop = load(SHOP)
+    assert shop.tables["lines"].change_type == ChangeType(
+        "op", {"c": "insert", "d": "delete", "u-": "update_preimage", "u+": "update_postimage"}
+    )
+    assert shop.tables["orders"].table.primary_key == ("id",)
+    assert "op" not in str(shop.tables["orders"].table)
+
+
+@pytest.mark.parametrize(("trigger", "wanted"), [("available_now", {"availableNow": True}), ("once", {"once": True})])
+def test_triggers(trigger: str, wanted: dict[str, bool]) -> None:
+    assert load(SHOP, {"trigger": trigger}).spark_trigger == wanted
+    assert load(SHOP).spark_trigger is None
+
+
+@pytest.mark.parametrize(
+    ("master", "wanted"),
+    [
+        ("local", 1),
+        ("local[3]", 3),
+        ("local[3,2]", 3),
+        ("local[*]", os.cpu_count()),
+        (None, os.cpu_count()),
+        ("local-cluster[2,3,1024]", 6),
+        ("yarn", None),
+        ("spark://h:7077", None),
+    ],
+)
+def test_cores(master: str | None, wanted: int | None) -> None:
+    assert cores(master) == wanted
+
+
+def test_shards_of_a_cluster_are_a_guess(tmp_path: Path) -> None:
+    text = SHOP.read_text(encoding="utf-8").replace("shards: 2\n", "").replace("local[2]", "yarn")
+    planned = plan(load(written(tmp_path, text)))
+    assert planned.is_guess
+    assert "one a core of yarn, which only a run can ask; shown here for 2" in str(planned)
+
+
+def test_dry_run(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "--dry-run", str(SHOP)]) == 0
+    text = capsys.readouterr().out
+    for said in (
+        "table       orders from order_changes (json, changes, key id)",
+        "view        revenue(city STRING, category STRING, lines BIGINT, revenue DECIMAL(31, 2))",
+        "view        to_send(",
+        "verdict     ",
+        "bounds      ",
+        "tree        height",
+        f"target      parquet:{ROOT}/examples/views/gardeners",
+        "  revenue: 2 shards = ",
+        "a row goes to 2.00 shards, expected",
+        "checkpoint  ",
+    ):
+        assert said in text
+    assert main(["run", "--dry-run", "--shards", "6", str(SHOP)]) == 0
+    assert "to_send: 6 shards" in capsys.readouterr().out
+
+
+def test_dry_run_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "--dry-run", "--log", "json", str(SHOP)]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert [v["view"] for v in data["views"]] == ["revenue", "to_send", "gardeners"]
+    assert data["shards"]["shards"] == 2
+    assert set(data["targets"]) == {"revenue", "to_send", "gardeners"}
+
+
+def test_dry_run_needs_no_java(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "everview", "run", "--dry-run", str(SHOP)]
+    done = subprocess.run(command, env={"PATH": str(tmp_path)}, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_view_in_a_file(tmp_path: Path) -> None:
+    (tmp_path / "v.sql").write_text("SELECT who FROM\n  clicks WHERE x = 1", encoding="utf-8")
+    text = """
+sources: {s: {format: json, path: in, schema: who BIGINT}}
+tables: {clicks: {source: s}}
+views: {v: {file: v.sql}}
+targets: {v: "parquet:out"}
+checkpoint: c
+"""
+    with pytest.raises(Exception, match=r"v.sql: there is no column x \(at line 2, column 16\)"):
+        plan(load(written(tmp_path, text)))
+
+
+def test_the_error_that_the_docs_show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (ROOT / "docs" / "pipeline.md").read_text(encoding="utf-8")
+    text = page.partition("```yaml\n")[2].partition("```")[0]
+    (tmp_path / "shop.yaml").write_text(text.replace("SUM(o.amount)", "SUM(o.amuont)"), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(PipelineError) as refused:
+        plan(load(Path("shop.yaml")))
+    assert f"```text\neverview: PipelineError: {refused.value}\n```" in page, str(refused.value)
+
+
+SPARK_SAYS = """[STREAM_FAILED] Query [id = 1] terminated with exception: Job aborted due to stage failure: Task 0
+in stage 3.0 failed 1 times: org.apache.spark.api.python.PythonException: Traceback (most recent call last):
+  File "worker.py", line 1, in main
+    process()
+everview.errors.OverDeleteError: row 0 deletes (9, 9)
+
+The above exception was the direct cause of the following exception:
+
+Traceback (most recent call last):
+  File "shard.py", line 1, in _without
+everview.errors.BadRowError: a row of t cannot be taken in: it is not there; the row: {'a': 9}
+hint: correct the stream, or use bad_rows='quarantine'
+
+\tat org.apache.spark.api.python.BasePythonRunner.handlePythonException(PythonRunner.scala:581)
+Driver stacktrace:
+"""
+
+
+def test_cause_is_our_own_error() -> None:
+    assert cause_of(SPARK_SAYS) == (
+        "BadRowError: a row of t cannot be taken in: it is not there; the row: {'a': 9}\n"
+        "hint: correct the stream, or use bad_rows='quarantine'"
+    )
+
+
+def test_cause_is_another_python_error() -> None:
+    text = (
+        "An exception was raised by the Python Proxy. Return Message: Traceback (most recent call last):\n"
+        '  File "materialize.py", line 1, in __call__\n'
+        "py4j.protocol.Py4JJavaError: An error occurred while calling o1.count.\n"
+        ": org.apache.spark.SparkException: [PYTHON_EXCEPTION] Traceback (most recent call last):\n"
+        '  File "shard.py", line 1\nTypeError: no such operand\n SQLSTATE: 38000.\n\tat org.apache.X(Y.scala:1)\n'
+    )
+    assert cause_of(text) == "TypeError: no such operand"
+
+
+def test_cause_is_sparks_innermost() -> None:
+    text = (
+        "[STREAM_FAILED] Query [id = 1] terminated with exception: no\n"
+        "\tat org.apache.spark.X(Y.scala:1)\nCaused by: java.io.IOException: a\n\tat x\n"
+        "Caused by: java.io.FileNotFoundException: /data/x is gone\n\t... 3 more\n"
+    )
+    assert cause_of(text) == "FileNotFoundException: /data/x is gone"
+    assert (
+        cause_of("org.apache.spark.sql.AnalysisException: [NO] such thing\nmore")
+        == "AnalysisException: [NO] such thing"
+    )
