@@ -66,7 +66,7 @@ format: $(INSTALLED) ## put the code into shape
 	@$(BIN)/ruff format .
 
 .PHONY: bench
-bench: bench-planning bench-engine ## run the benchmarks
+bench: bench-planning bench-engine bench-spark ## run the benchmarks
 
 .PHONY: bench-planning
 bench-planning: $(INSTALLED) ## how long planning takes; ARGS=--write to keep it
@@ -75,6 +75,10 @@ bench-planning: $(INSTALLED) ## how long planning takes; ARGS=--write to keep it
 .PHONY: bench-engine
 bench-engine: $(INSTALLED) ## the engine beside hand-written programs; ARGS="--data ../shared/data --write" to keep it
 	@$(BIN)/python -m benchmarks.engine $(ARGS)
+
+.PHONY: bench-spark
+bench-spark: $(INSTALLED) ## the Spark pipeline's bars; ARGS="--data ../shared/data --write" to keep them
+	@$(BIN)/python -m benchmarks.spark $(filter-out --runs%,$(ARGS))
 
 .PHONY: docs
 docs: $(INSTALLED) ## write the generated parts of the docs; ARGS=--demo for the demo's output in the README, too

@@ -14,6 +14,7 @@ from everview.engine.rows import Changes, WordRows
 from everview.errors import DataError, MemoryLimitError, OverDeleteError
 from everview.query.schema import Table
 from everview.query.view import View
+from everview.strategies.base import ROWS
 
 Weighted = tuple[str, pa.Table, pa.Array]
 """Rows of one table, and for each how many copies come (above 0) or go (below 0)."""
@@ -71,7 +72,7 @@ def scan(db: Database, table: str) -> Iterator[tuple[pa.RecordBatch, pa.Array]]:
 
 def rows_of(db: Database, table: str) -> int:
     """How many different rows a table holds."""
-    return sum(rows for rows, _ in db._table(table).machine.table_stats().values())
+    return db._table(table).machine.table_stats()[ROWS][0]
 
 
 def contents(db: Database, view: str) -> Iterator[pa.RecordBatch]:
