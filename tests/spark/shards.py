@@ -170,8 +170,9 @@ def processes(path: Path) -> list[int]:
 
 
 def end(process: int) -> None:
+    """Kill a process, and wait until all its threads have ended: until then its files are open."""
     os.kill(process, signal.SIGKILL)
-    until(lambda: started(process) is None)
+    until(lambda: started(process) is None and len(list(Path(f"/proc/{process}/task").glob("*"))) <= 1)
 
 
 def until(done: Callable[[], bool], seconds: float = 60.0) -> None:

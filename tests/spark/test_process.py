@@ -277,6 +277,16 @@ def test_a_process_whose_executor_is_gone_already_does_not_stay(place: Path) -> 
     subprocess.run(command, check=True, timeout=60)
 
 
+def test_an_orphaned_worker_starts_no_process_that_would_stay(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    monkeypatch.setattr(clients, "_PARENT", gone.pid)
+    with pytest.raises(PipelineError, match="did not start"):
+        Driver().run(FIRST)
+    assert not processes(place)
+    assert not files(place)
+
+
 def test_an_idle_process_ends_and_the_shard_comes_back(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clients, "IDLE_SECONDS", 0.2)
     driver = Driver()

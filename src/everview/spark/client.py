@@ -29,6 +29,8 @@ MOST_LOG = 2_000
 """Of a process's last words so many characters are shown."""
 
 Rows = Callable[[], list[tuple[int, str, bytes]]]
+_PARENT = os.getppid()
+"""Who began this worker. Asked later, the system may name the process that orphans go to, with which nothing ends."""
 _started: list[subprocess.Popen[bytes]] = []
 """The processes that this worker has started; once they have ended, they are to be waited for."""
 
@@ -167,7 +169,7 @@ def _start(path: Path) -> int:
     """Start the process of a shard, and wait until it can be reached; gives its number."""
     _started[:] = [p for p in _started if p.poll() is None]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
-    command = [sys.executable, "-m", "everview.spark.host", str(path), str(os.getppid()), str(IDLE_SECONDS)]
+    command = [sys.executable, "-m", "everview.spark.host", str(path), str(_PARENT), str(IDLE_SECONDS)]
     with path.with_suffix(".log").open("wb") as log:
         process = subprocess.Popen(
             command,
