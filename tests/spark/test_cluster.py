@@ -15,7 +15,7 @@ from tests.engine.differential import Bag, Run, differences
 from tests.engine.generator import Case, make_case
 from tests.spark.cluster import Cluster, Row
 
-SEEDS = 24 * int(os.environ.get("EVERVIEW_TEST_SCALE", "1"))
+SEEDS = 48 * int(os.environ.get("EVERVIEW_TEST_SCALE", "1"))
 
 
 def history(case: Case) -> tuple[dict[str, str], list[dict[str, list[Row]]], dict[str, Bag]]:

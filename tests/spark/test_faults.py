@@ -57,7 +57,7 @@ def test_executors_killed_without_a_restart(tmp_path: Path, start: Start) -> Non
     stream = Stream(tmp_path, 4, 2)
     job = start(CLUSTER, 3)
     killed = run_with_kills(job, stream, ["executor"], random.Random(2), pause=(1.0, 4.0), most=2)
-    assert killed == {"executor": 2}
+    assert killed["executor"] >= 1  # a job that is quick may end before the second
     stream.check()
     until(lambda: not job.victims("shard"))
 

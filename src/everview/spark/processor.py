@@ -98,7 +98,7 @@ class ShardProcessor(StatefulProcessor):
         rows = [(0, r.name, bytes(r.blob)) for r in initialState.itertuples(index=False) if r.kind == ROWS]
         meta = _Meta(self.shards.get(int(key[0]), -1), uuid4().hex, self.identity.text)
         meta.stored = sum(len(r[2]) for r in rows)
-        self.log.put(rows)
+        self._replace_log(rows)
         self.meta.update(meta.row())
 
     def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:
@@ -168,8 +168,15 @@ class ShardProcessor(StatefulProcessor):
         if rows is None:
             return
         meta.batch += 1
-        self.log.put([(meta.batch, name, blob) for name, blob, _ in rows])
+        self._replace_log([(meta.batch, name, blob) for name, blob, _ in rows])
         meta.stored = meta.compacted = sum(len(blob) for _, blob, _ in rows)
+
+    def _replace_log(self, rows: list[tuple[int, str, bytes]]) -> None:
+        """Spark's lists cannot be put as empty ones."""
+        if rows:
+            self.log.put(rows)
+        else:
+            self.log.clear()
 
     def _home(self, shard: int) -> int:
         """Where a shard's own rows go: to the next level's shard of that number, if there is one."""
