@@ -34,7 +34,7 @@ demo: $(INSTALLED) ## see it work, on Spark
 
 .PHONY: test
 test: $(INSTALLED) ## run all tests; ARGS="-k name" to choose
-	@JAVA_HOME="$$(scripts/java.sh)" && export JAVA_HOME && $(BIN)/python -m pytest $(ARGS)
+	@JAVA_HOME="$$(scripts/java.sh)" && export JAVA_HOME && $(if $(ARGS),$(BIN)/python -m pytest $(ARGS),scripts/test.sh)
 
 .PHONY: soak
 soak: $(INSTALLED) ## run 20,000 random cases against DuckDB (ARGS="--first 7": another seed), then soak-faults
@@ -43,6 +43,7 @@ soak: $(INSTALLED) ## run 20,000 random cases against DuckDB (ARGS="--first 7": 
 
 .PHONY: soak-faults
 soak-faults: $(INSTALLED) ## kill 100 processes of Spark jobs at random; ARGS="--kills 20 --first 7" for fewer, another seed
+	@JAVA_HOME="$$(scripts/java.sh)" && export JAVA_HOME && $(BIN)/python -m pytest -m soak tests/spark/test_faults.py
 	@$(BIN)/python -m tests.spark.soak_faults $(ARGS)
 
 .PHONY: test-asan

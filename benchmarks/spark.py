@@ -364,10 +364,10 @@ def main() -> int:
     spark = session(folder)
     bars: dict[str, Callable[[], Iterator[Record]]] = {
         "warm": lambda: warm(spark, folder, options.small),
-        "speedup": lambda: speedup(spark, folder, options.data, options.small),
         "throughput": lambda: throughput(spark, folder, options.small),
         "floor": lambda: floor(spark, folder, options.small),
         "join": lambda: stream_join(spark, folder, options.small),
+        "speedup": lambda: speedup(spark, folder, options.data, options.small),
     }
     records = []
     try:

@@ -411,12 +411,12 @@ void fuzz_decoder(unsigned seed) {
 int main() {
   reallocate = reallocate_or_fail;
   prefetch_from_bytes = 0;
-  for (unsigned seed = 0; seed < 150; ++seed) {
+  for (unsigned seed = 0; seed < 80; ++seed) {
     fuzz_table(seed);
     fuzz_machine(seed);
     fuzz_batches(seed);
     fuzz_decoder(seed);
   }
   BufferPool::shared().clear();
-  std::puts("table_fuzz: 150 random runs, nothing wrong");
+  std::puts("table_fuzz: 80 random runs, nothing wrong");
 }

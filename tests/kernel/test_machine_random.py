@@ -43,12 +43,12 @@ def run(seed: int) -> Counter[str]:
     return seen
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.integers(0, 2**40))
 def test_machine_and_reference_agree(seed: int) -> None:
     run(seed)
 
 
 def test_the_random_programs_do_something() -> None:
-    seen = sum((run(seed) for seed in range(60)), Counter())
-    assert min(seen["None"], seen["overflow"], seen["program"], seen["rows"]) > 10, seen
+    seen = sum((run(seed) for seed in range(25)), Counter())
+    assert min(seen["None"], seen["overflow"], seen["program"], seen["rows"]) > 4, seen

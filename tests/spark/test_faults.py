@@ -52,7 +52,7 @@ def test_worker_shard_and_driver_killed_and_files_half_written(tmp_path: Path, s
     until(lambda: not list(job.sockets.glob("everview-*")))
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_executors_killed_without_a_restart(tmp_path: Path, start: Start) -> None:
     stream = Stream(tmp_path, 4, 2)
     job = start(CLUSTER, 3)
@@ -62,7 +62,7 @@ def test_executors_killed_without_a_restart(tmp_path: Path, start: Start) -> Non
     until(lambda: not job.victims("shard"))
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.skipif(os.geteuid() != 0, reason="a small file system can only be mounted by root")
 def test_a_full_disk_then_damaged_state(tmp_path: Path, start: Start) -> None:
     """A full disk stops the query; with room again it goes on. State that was damaged after its commit is refused."""

@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# Runs all tests in two processes, one for each of two cores: what starts Spark, and everything else. The first one's
+# output comes as it runs, the second one's after it.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+python=.venv/bin/python
+others=$(mktemp)
+trap 'rm -f "$others"' EXIT
+
+"$python" -m pytest --color=auto tests --ignore=tests/spark --ignore=tests/cli -p no:cacheprovider >"$others" 2>&1 &
+pid=$!
+status=0
+"$python" -m pytest tests/spark tests/cli || status=$?
+wait "$pid" || status=$?
+cat "$others"
+exit "$status"
