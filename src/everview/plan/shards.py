@@ -8,7 +8,7 @@ split: its joins run on the grid, and their rows are merged in a second step, sp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from math import prod
@@ -18,7 +18,7 @@ from everview.query.conjunctive import Atom
 from everview.query.schema import Column, Schema, Table
 from everview.query.terms import Const, Expression, Var
 from everview.query.types import BIGINT, BOOLEAN, INT, DataType
-from everview.query.view import Aggregate, Block, Body, Grouping, Output, SetOperation, Stage, View, blocks
+from everview.query.view import Aggregate, Block, Body, Grouping, Output, SetOperation, Stage, View, blocks, each_block
 
 MASK = "_everview_occurrences"
 """The column that says as which occurrences of its table a row has come to a shard."""
@@ -219,8 +219,8 @@ def masked(level: Level) -> tuple[tuple[Table, ...], tuple[View, ...]]:
 
     views = []
     for view in level.views:
-        stages = tuple(replace(s, body=_each_block(s.body, visible)) for s in view.stages)
-        views.append(replace(view, stages=stages, body=_each_block(view.body, visible)))
+        stages = tuple(replace(s, body=each_block(s.body, visible)) for s in view.stages)
+        views.append(replace(view, stages=stages, body=each_block(view.body, visible)))
     return tables, tuple(views)
 
 
@@ -245,12 +245,6 @@ def _standing_alone(view: View, earlier: Sequence[View]) -> View:
     return replace(view, stages=(*dict.fromkeys(stages), *view.stages)) if stages else view
 
 
-def _each_block(body: Body, change: Callable[[Block], Block]) -> Body:
-    if isinstance(body, Block):
-        return change(body)
-    return replace(body, left=_each_block(body.left, change), right=_each_block(body.right, change))
-
-
 def _split(view: View) -> tuple[list[View], View] | None:
     """The rows of each block as views of their own, and the view that makes its result of them; None if it cannot."""
     pieces: list[View] = []
@@ -262,7 +256,7 @@ def _split(view: View) -> tuple[list[View], View] | None:
         pieces.append(View(name, replace(block, outputs=columns, grouping=None, distinct=False), needed))
         return _merging(block, name, columns)
 
-    body = _each_block(view.body, merging)
+    body = each_block(view.body, merging)
     if any(o.type.is_open for p in pieces for o in p.columns):
         return None
     return pieces, View(view.name, body, (), view.remarks)

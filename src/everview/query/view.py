@@ -7,8 +7,8 @@ own that later stages read as if it were a table.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TypeAlias
 
@@ -197,3 +197,10 @@ def blocks(body: Body) -> Iterator[Block]:
     else:
         yield from blocks(body.left)
         yield from blocks(body.right)
+
+
+def each_block(body: Body, change: Callable[[Block], Block]) -> Body:
+    """The same body with each of its blocks changed, left to right."""
+    if isinstance(body, Block):
+        return change(body)
+    return replace(body, left=each_block(body.left, change), right=each_block(body.right, change))

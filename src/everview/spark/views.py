@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 from everview.errors import PipelineError
+from everview.query.conjunctive import Atom
 from everview.query.schema import Schema, Table
 from everview.query.terms import Var
-from everview.query.view import View, blocks
+from everview.query.view import Block, View, blocks, each_block
 from everview.sql import parse_script, parse_view
 from everview.sql.statements import as_table
 
@@ -18,11 +20,26 @@ def read_views(sql: str | Mapping[str, str], schema: Schema) -> tuple[tuple[View
 
     Rows that differ in other columns only are copies of one row for the views, and travel and are kept as such.
     """
-    views, _ = _parsed(sql, schema)
+    views, single = _parsed(sql, schema)
     read = _columns_read(views, schema)
     narrow = Schema(tuple(_narrowed(t, read[t.name]) for t in schema if t.name in read))
-    views, single = _parsed(sql, narrow)
-    return views, single, narrow
+    return tuple(_over(view, schema, narrow) for view in views), single, narrow
+
+
+def _over(view: View, schema: Schema, narrow: Schema) -> View:
+    """The view over tables with fewer columns, none of which it reads."""
+
+    def kept(atom: Atom) -> Atom:
+        table, small = schema.table(atom.relation), narrow.table(atom.relation)
+        if table is None or small is None:
+            return atom
+        return replace(atom, terms=tuple(atom.terms[i] for i in table.positions(c.name for c in small.columns)))
+
+    def block(found: Block) -> Block:
+        return replace(found, atoms=tuple(map(kept, found.atoms)))
+
+    stages = tuple(replace(s, body=each_block(s.body, block)) for s in view.stages)
+    return replace(view, stages=stages, body=each_block(view.body, block))
 
 
 def _parsed(sql: str | Mapping[str, str], schema: Schema) -> tuple[tuple[View, ...], bool]:
