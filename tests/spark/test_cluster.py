@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 from collections import Counter
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -81,3 +82,23 @@ def test_shards_together_are_the_view(seed: int) -> None:
             more, fewer = differences(cluster.results[name], expected)
             shown = f"{shards} shards, {name}: too much {more}, missing {fewer}\n{cluster.distribution}\n{case.show()}"
             assert (more, fewer) == (Counter(), Counter()), shown
+
+
+@pytest.mark.parametrize("operator", ["UNION", "INTERSECT", "EXCEPT", "UNION ALL"])
+def test_members_of_different_types_meet(operator: str) -> None:
+    schema = parse_schema("CREATE TABLE a (x DECIMAL(10,2)); CREATE TABLE b (y DECIMAL(12,4)); CREATE TABLE c (z INT)")
+    sql = f"SELECT x FROM a {operator} SELECT y FROM b {operator} SELECT z FROM c"
+    rows = [Decimal(n) / 2 for n in range(20)]
+    cluster = Cluster({"v": sql}, schema, 5)
+    single = Cluster({"v": sql}, schema, 1)
+    batch = {
+        "a": [((x,), 1) for x in rows],
+        "b": [((x,), 1) for x in rows[::2]],
+        "c": [((int(x),), 1) for x in rows[::4]],
+    }
+    for each in (cluster, single):
+        each.apply(batch)
+        each.apply({"b": [((rows[0],), -1), ((rows[4],), -1)]})
+    assert cluster.distribution.merge is not None
+    assert cluster.results == single.results
+    assert cluster.results["v"]

@@ -251,7 +251,7 @@ def _split(view: View) -> tuple[list[View], View] | None:
 
     def merging(block: Block) -> Block:
         name = f"__{view.name}_{len(pieces)}"
-        columns = _wanted(block)
+        columns = _wanted(block, [c.type for c in view.columns])
         needed = _stages_of(block, view.stages)
         pieces.append(View(name, replace(block, outputs=columns, grouping=None, distinct=False), needed))
         return _merging(block, name, columns)
@@ -272,10 +272,13 @@ def _stages_of(block: Block, stages: Sequence[Stage]) -> tuple[Stage, ...]:
     return tuple(reversed(kept))
 
 
-def _wanted(block: Block) -> tuple[Output, ...]:
-    """What the merge needs of a block's rows: keys and arguments, or the outputs."""
+def _wanted(block: Block, types: Sequence[DataType]) -> tuple[Output, ...]:
+    """What the merge needs of a block's rows: keys and arguments, or the outputs in the types of the whole result.
+
+    Rows of members of a set operation meet in one shard only if their values are written alike.
+    """
     if block.grouping is None:
-        found = [o.expression for o in block.outputs]
+        found = [_in_type(o.expression, t) for o, t in zip(block.outputs, types, strict=True)]
     else:
         arguments = [a.argument for a in block.grouping.aggregates if a.argument is not None]
         found = list(dict.fromkeys([*block.grouping.keys, *arguments]))
@@ -319,8 +322,7 @@ def _merge_grid(view: View, shards: int) -> Grid:
         (atom,) = block.atoms
         columns = {v: Var(f"c{i}") for i, v in enumerate(atom.terms) if isinstance(v, Var)}
         found = block.grouping.keys if block.grouping else [o.expression for o in block.outputs]
-        shown = [c.type for c in view.columns] if block.grouping is None else [e.type for e in found]
-        hashed = tuple(_in_type(e.substitute(columns), t) for e, t in zip(found, shown, strict=True))
+        hashed = tuple(e.substitute(columns) for e in found)
         narrow = narrow or not hashed
         routes.append(Route(view.name, atom.relation, atom.relation, (hashed,)))
     if narrow or (isinstance(view.body, SetOperation) and any(b.grouping for b in blocks(view.body))):
@@ -330,7 +332,9 @@ def _merge_grid(view: View, shards: int) -> Grid:
 
 def _in_type(expression: Expression, type_: DataType) -> Expression:
     """The same value as members of a set operation compare it."""
-    return expression if expression.type == type_ else Expression(("CAST(", *expression.parts, f" AS {type_})"), type_)
+    if expression.type == type_ or type_.is_open:
+        return expression
+    return Expression(("CAST(", *expression.parts, f" AS {type_})"), type_)
 
 
 @dataclass(frozen=True)

@@ -133,7 +133,7 @@ class _Walk:
                 if v is None:
                     continue
                 holders = [a for a in block.atoms if v in a.all_terms]
-                held = any(a.relation not in self.stages or a.relation in by_stage for a in holders)
+                held = any(v in a.terms and (a.relation not in self.stages or a.relation in by_stage) for a in holders)
                 kinds = {_hash_type(t) for a in holders for t in self._types(a, v)}
                 if not held or len(kinds) != 1 or None in kinds:
                     return part.name
@@ -154,19 +154,16 @@ class _Walk:
         return found
 
     def _hashed(self, atom: Atom, v: Var) -> tuple[Expression, ...] | None:
-        """What of a table's row is the variable's value, in terms of the table's columns."""
+        """The table's column that holds the variable; None if none does.
+
+        A computed value is not hashed: Spark hashes before the row comes to us, and what it computes may differ from
+        what we do (a timestamp's year depends on the session's time zone).
+        """
         table = self.schema.table(atom.relation)
         assert table is not None
-        columns: dict[Var, Var] = {}
-        for term, column in zip(atom.terms, table.columns, strict=True):
-            if isinstance(term, Var):
-                columns.setdefault(term, Var(column.name))
-        if v in atom.terms:
-            return (Expression.of(columns[v], self._types(atom, v)[0]),)
-        for computed in atom.computed:
-            if computed.term == v and computed.expression.variables <= columns.keys():
-                return (computed.expression.substitute(columns),)
-        return None
+        if v not in atom.terms:
+            return None
+        return (Expression.of(Var(table.columns[atom.terms.index(v)].name), self._types(atom, v)[0]),)
 
     def _type(self, block: Block, v: Var) -> DataType | None:
         return next((t for a in block.atoms for t in self._types(a, v)), None)

@@ -11,7 +11,6 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from everview.engine.words import arrow_type
-from everview.query.types import Kind
 from everview.query.view import View
 from everview.spark.blobs import read_blob
 from everview.spark.processor import BAD, CHANGES
@@ -79,7 +78,7 @@ class Unpacker:
             arrays.append(pa.repeat(pa.scalar(name, pa.string()), size))
             names.append(VIEW)
             for view in self.views:
-                struct = pa.struct([pa.field(c.name, _arrow(c.type)) for c in view.columns])
+                struct = pa.struct([pa.field(c.name, arrow_type(c.type)) for c in view.columns])
                 here = view.name == name
                 arrays.append(
                     pa.StructArray.from_arrays([a for _, a in own], fields=list(struct))
@@ -99,23 +98,19 @@ class Unpacker:
         names: list[str] = []
         if self.single:
             for c in self.views[0].columns:
-                arrays.append(pa.nulls(1, _arrow(c.type)))
+                arrays.append(pa.nulls(1, arrow_type(c.type)))
                 names.append(c.name)
         else:
             arrays.append(pa.nulls(1, pa.string()))
             names.append(VIEW)
             for view in self.views:
-                arrays.append(pa.nulls(1, pa.struct([pa.field(c.name, _arrow(c.type)) for c in view.columns])))
+                arrays.append(pa.nulls(1, pa.struct([pa.field(c.name, arrow_type(c.type)) for c in view.columns])))
                 names.append(view.name)
         arrays += [pa.array([QUARANTINE]), _repeated(version, 1), pa.array([1], pa.int64()), pa.array([info])]
         return pa.RecordBatch.from_arrays(arrays, names=[*names, CHANGE_TYPE, VERSION, COUNT, QUARANTINED])
 
     def _view(self, name: str) -> View:
         return next(v for v in self.views if v.name == name)
-
-
-def _arrow(type_: object) -> pa.DataType:
-    return pa.null() if type_ is Kind.NULL else arrow_type(type_)  # type: ignore[arg-type]
 
 
 def _repeated(word: int, length: int) -> pa.Array:

@@ -106,7 +106,7 @@ class Host:
             return False
         taken = self.last[1]
         outcome = self._taken_in(self.shard, {name: [_negated(t) for t in ts] for name, ts in _tables(taken).items()})
-        if outcome.bad:
+        if outcome.refused:
             self._give_up()
             return False
         self.token, self.last = token, None
@@ -172,7 +172,7 @@ def _converse(host: Host, connection: Connection, last: list[float]) -> None:
         reply: object
         try:
             reply = host.answer(request)
-        except Exception as error:
+        except Exception as error:  # whatever it is, the worker shall hear of it
             reply = _failed(error)
         del request
         try:
@@ -188,7 +188,7 @@ def _failed(error: Exception) -> Failed:
     trace = "" if isinstance(error, EverviewError) else traceback.format_exc()
     try:
         pickle.loads(pickle.dumps(error))
-    except Exception:
+    except Exception:  # an error's own way of being made, which may ask for anything
         return Failed(RuntimeError(f"{type(error).__name__}: {error}"), trace)
     return Failed(error, trace)
 

@@ -31,6 +31,7 @@ MOST_ROWS = 131_072
 """Rows that are packed together."""
 REASON = "_everview_reason"
 _CELL = "_everview_cell"
+COMING, GOING = ("insert", "update_postimage"), ("delete", "update_preimage")
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ def packed(frame: DataFrame, table: Table, level: Level, keys: list[int], *, qua
     weight = _weight(frame, own)
     ways, hashed = ways_of(table, level)
     hashes = [_slice(h, share, own).alias(f"{_CELL}{i}") for i, (h, share) in enumerate(hashed)]
-    reason = _reason(table, own, weight).alias(REASON)
+    reason = _reason(table, own).alias(REASON)
     packer = Packer(table, ways, tuple(keys), level.is_masked(table.name), quarantine)
     return frame.select(*columns, weight.alias(WEIGHT), reason, *hashes).mapInArrow(packer, PACKED)
 
@@ -79,7 +80,7 @@ def _weight(frame: DataFrame, own: dict[str, str]) -> Column:
         sign = F.lit(1).cast("bigint")
     else:
         kind = F.col(_quoted(own[CHANGE_TYPE]))
-        sign = F.when(kind.isin("insert", "update_postimage"), 1).when(kind.isin("delete", "update_preimage"), -1)
+        sign = F.when(kind.isin(*COMING), 1).when(kind.isin(*GOING), -1)
         sign = F.coalesce(sign, F.lit(0)).cast("bigint")
     if COUNT in own:
         copies = F.col(_quoted(own[COUNT])).cast("bigint")
@@ -87,7 +88,7 @@ def _weight(frame: DataFrame, own: dict[str, str]) -> Column:
     return sign
 
 
-def _reason(table: Table, own: dict[str, str], weight: Column) -> Column:
+def _reason(table: Table, own: dict[str, str]) -> Column:
     """Why a row cannot be taken in, as far as the row alone tells; NULL if it can."""
     found = F.lit(None).cast("string")
     for column in table.columns:
@@ -101,8 +102,12 @@ def _reason(table: Table, own: dict[str, str], weight: Column) -> Column:
             F.coalesce(kind, F.lit("NULL")),
             F.lit(": it is insert, delete, update_preimage or update_postimage"),
         )
-        return F.when(weight == 0, unknown).otherwise(found)
-    return F.when(weight == 0, "_count is below 1").otherwise(found)
+        known = F.coalesce(kind.isin(*COMING, *GOING), F.lit(False))
+        found = F.when(~known, unknown).otherwise(found)
+    if COUNT in own:
+        copies = F.col(_quoted(own[COUNT]))
+        found = F.when(copies.isNull() | (copies < 1), "_count is below 1").otherwise(found)
+    return found
 
 
 def _slice(hashed: tuple[Expression, ...], share: int, own: dict[str, str]) -> Column:
@@ -112,8 +117,9 @@ def _slice(hashed: tuple[Expression, ...], share: int, own: dict[str, str]) -> C
 
 
 def _hashable(expression: Expression, own: dict[str, str]) -> Column:
-    text = "".join(_quoted(own[p.name.lower()]) if isinstance(p, Var) else str(p) for p in expression.parts)
-    found = F.expr(text)
+    """A column, integers as wide as they come, so that those of different types hash alike."""
+    assert isinstance(expression.term, Var)
+    found = F.col(_quoted(own[expression.term.name.lower()]))
     return found.cast("bigint") if expression.type.is_integer else found
 
 

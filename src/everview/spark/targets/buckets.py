@@ -15,6 +15,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from math import ceil
 from pathlib import Path
@@ -217,7 +218,7 @@ class _Writer:
                 return
             self._rewrite(bucket, [(bucket.low, bucket.high, lambda: rows)])
         else:
-            self._rewrite(bucket, [(low, high, lambda i=i: load(i)) for low, high, i in pieces])  # type: ignore[misc]
+            self._rewrite(bucket, [(low, high, partial(load, i)) for low, high, i in pieces])
 
     def _may_append(self, bucket: Bucket, rows: Rows) -> bool:
         return (
