@@ -17,7 +17,7 @@ from everview.plan.spread import Places, spread
 from everview.query.conjunctive import Atom
 from everview.query.schema import Column, Schema, Table
 from everview.query.terms import Const, Expression, Var
-from everview.query.types import BIGINT, BOOLEAN, INT, DataType
+from everview.query.types import BIGINT, BOOLEAN, INT
 from everview.query.view import Aggregate, Block, Body, Grouping, Output, SetOperation, Stage, View, blocks, each_block
 
 MASK = "_everview_occurrences"
@@ -251,7 +251,7 @@ def _split(view: View) -> tuple[list[View], View] | None:
 
     def merging(block: Block) -> Block:
         name = f"__{view.name}_{len(pieces)}"
-        columns = _wanted(block, [c.type for c in view.columns])
+        columns = _wanted(block)
         needed = _stages_of(block, view.stages)
         pieces.append(View(name, replace(block, outputs=columns, grouping=None, distinct=False), needed))
         return _merging(block, name, columns)
@@ -272,13 +272,13 @@ def _stages_of(block: Block, stages: Sequence[Stage]) -> tuple[Stage, ...]:
     return tuple(reversed(kept))
 
 
-def _wanted(block: Block, types: Sequence[DataType]) -> tuple[Output, ...]:
-    """What the merge needs of a block's rows: keys and arguments, or the outputs in the types of the whole result.
+def _wanted(block: Block) -> tuple[Output, ...]:
+    """What the merge needs of a block's rows: keys and arguments, or the outputs.
 
-    Rows of members of a set operation meet in one shard only if their values are written alike.
+    Outputs of a set operation's members have one type already, so that equal values meet in one shard.
     """
     if block.grouping is None:
-        found = [_in_type(o.expression, t) for o, t in zip(block.outputs, types, strict=True)]
+        found = [o.expression for o in block.outputs]
     else:
         arguments = [a.argument for a in block.grouping.aggregates if a.argument is not None]
         found = list(dict.fromkeys([*block.grouping.keys, *arguments]))
@@ -328,13 +328,6 @@ def _merge_grid(view: View, shards: int) -> Grid:
     if narrow or (isinstance(view.body, SetOperation) and any(b.grouping for b in blocks(view.body))):
         return Grid(view.name, (Dimension("all", shards),), tuple(replace(r, coordinates=((),)) for r in routes))
     return Grid(view.name, (Dimension("group", shards),), tuple(routes))
-
-
-def _in_type(expression: Expression, type_: DataType) -> Expression:
-    """The same value as members of a set operation compare it."""
-    if expression.type == type_ or type_.is_open:
-        return expression
-    return Expression(("CAST(", *expression.parts, f" AS {type_})"), type_)
 
 
 @dataclass(frozen=True)
