@@ -46,7 +46,7 @@ class Cluster:
 
     def _made(self, level: Level) -> list[Shard]:
         spec = ShardSpec.of(level, quarantine=self.quarantine)
-        return [Shard(spec.at(shard), shard == 0) for shard in range(level.shards)]
+        return [Shard(spec.at(shard)) for shard in range(level.shards)]
 
     def apply(self, changes: Mapping[str, Weighted]) -> None:
         """One micro-batch."""

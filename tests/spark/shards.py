@@ -70,7 +70,7 @@ class Driver:
         self.stats: dict[str, Any] = {}
 
     def client(self) -> ShardClient:
-        return ShardClient(self.query, "0/0", pickle.dumps(self.spec), True)
+        return ShardClient(self.query, "0/0", pickle.dumps(self.spec))
 
     def run(self, rows: Rows, *, commit: bool = True, client: ShardClient | None = None) -> Counter[tuple[Any, ...]]:
         """One attempt at a batch; gives what has changed."""

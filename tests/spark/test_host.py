@@ -21,7 +21,7 @@ from tests.spark.shards import FIRST, SECOND, THIRD, Rows, blobs, changes, rando
 def at_first(settings: dict[str, Any] | None = None) -> tuple[Host, ShardSpec]:
     of = spec(**(settings or {}))
     host = Host()
-    host.rebuild(Rebuild(pickle.dumps(of), True, "digest", "v1", [(1, n, b) for n, b in blobs(FIRST, of)]))
+    host.rebuild(Rebuild(pickle.dumps(of), "digest", "v1", [(1, n, b) for n, b in blobs(FIRST, of)]))
     return host, of
 
 
@@ -89,7 +89,7 @@ def test_any_history_with_retries_equals_one_without(seed: int) -> None:
     of = spec()
     plain, retried = Host(), Host()
     for host in (plain, retried):
-        host.rebuild(Rebuild(pickle.dumps(of), True, "digest", None, []))
+        host.rebuild(Rebuild(pickle.dumps(of), "digest", None, []))
     held: dict[str, Counter[tuple[Any, ...]]] = {"r": Counter(), "s": Counter()}
     before: str | None = None
     for number in range(12):
@@ -154,7 +154,7 @@ def test_a_failed_rebuild_leaves_no_version() -> None:
     host, of = at_first()
     wrong = [(1, n, b) for n, b in blobs({"r": [(1, 1, -1)]}, of)]
     with pytest.raises(BadRowError):
-        host.answer(Rebuild(pickle.dumps(of), True, "digest", None, wrong))
+        host.answer(Rebuild(pickle.dumps(of), "digest", None, wrong))
     assert isinstance(ask(host, of, SECOND), Need)
     assert isinstance(ask(host, of, SECOND, before=None), Need)
 

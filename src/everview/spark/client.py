@@ -46,17 +46,11 @@ class DiedError(Exception):
 class ShardClient:
     """A connection to one shard's process."""
 
-    def __init__(self, query: str, shard: str, spec: bytes, first: bool) -> None:
+    def __init__(self, query: str, shard: str, spec: bytes) -> None:
         self.path = folder() / f"{_short(query)}-{_short(shard)}.sock"
         self.spec = spec
-        self.first = first
-        self.digest = self.digest_of(spec, first)
+        self.digest = sha256(spec).hexdigest()
         self._connection: Connection | None = None
-
-    @staticmethod
-    def digest_of(spec: bytes, first: bool) -> str:
-        """What tells a shard of one query from that of another."""
-        return sha256(spec + bytes([first])).hexdigest()
 
     def apply(self, request: Apply, rows: Rows) -> tuple[Done, str | None]:
         """Have a batch applied; also gives why the shard had to be rebuilt from ``rows``, if it had."""
@@ -89,7 +83,7 @@ class ShardClient:
         reply = self._ask(request)
         if not isinstance(reply, Need):
             return reply, [], None
-        rebuilt = self._ask(Rebuild(self.spec, self.first, self.digest, request.before, rows()))
+        rebuilt = self._ask(Rebuild(self.spec, self.digest, request.before, rows()))
         bad = rebuilt.bad if isinstance(rebuilt, Done) else []
         return self._ask(request), bad, "new" if request.before is None else "another version"
 

@@ -65,7 +65,7 @@ class Host:
         self._give_up()
         spec = pickle.loads(request.spec)
         assert isinstance(spec, ShardSpec)
-        shard = Shard(spec, request.first)
+        shard = Shard(spec)
         bad: list[str] = []
         for _, batch in groupby(request.rows, key=lambda row: row[0]):
             bad += shard.load(_tables((name, blob) for _, name, blob in batch))

@@ -14,7 +14,6 @@ class Rebuild:
     """Make the shard anew from its base rows (batch, table and blob), at a version."""
 
     spec: bytes
-    first: bool
     digest: str
     token: str | None
     rows: list[tuple[int, str, bytes]]

@@ -130,11 +130,10 @@ class ShardProcessor(StatefulProcessor):
 
     def _applied(self, shard: int, meta: _Meta, given: _Input) -> Iterator[pd.DataFrame]:
         before, after = meta.token, uuid4().hex
-        spec = self.specs[shard]
-        request = Apply(ShardClient.digest_of(spec, shard == 0), before, after, given.rows, not meta.told, self.targets)
-        with ShardClient(self.query, f"{self.level}/{shard}", spec, shard == 0) as client:
+        with ShardClient(self.query, f"{self.level}/{shard}", self.specs[shard]) as client:
+            request = Apply(client.digest, before, after, given.rows, not meta.told, self.targets)
             reply, cause = client.apply(request, self._stored)
-            self._store(meta, given.rows if reply.accepted is None else reply.accepted, reply)
+            self._store(meta, given.rows if reply.accepted is None else reply.accepted)
             if given.rows:
                 meta.token = after
             meta.told = True
@@ -155,7 +154,7 @@ class ShardProcessor(StatefulProcessor):
     def _stored(self) -> list[tuple[int, str, bytes]]:
         return [(int(b), str(n), bytes(d)) for b, n, d in self.log.get()]
 
-    def _store(self, meta: _Meta, rows: list[tuple[str, bytes]], reply: Done) -> None:
+    def _store(self, meta: _Meta, rows: list[tuple[str, bytes]]) -> None:
         if rows:
             meta.batch += 1
             self.log.appendList([(meta.batch, name, blob) for name, blob in rows])

@@ -41,7 +41,9 @@ class ShardSpec:
 
     def at(self, shard: int) -> ShardSpec:
         """What one of the shards is to know."""
-        return replace(self, homes=(), here=frozenset(t for t, shards in self.homes if shard in shards))
+        views = tuple(v for v in self.views if shard == 0 or v.name not in self.alone)
+        here = frozenset(t for t, shards in self.homes if shard in shards)
+        return replace(self, views=views, homes=(), here=here)
 
     @staticmethod
     def of(level: Level, *, quarantine: bool = False, memory_limit: int | None = None) -> ShardSpec:
@@ -67,11 +69,10 @@ class Outcome:
 class Shard:
     """The state of one shard, in this process."""
 
-    def __init__(self, spec: ShardSpec, first: bool = True) -> None:
+    def __init__(self, spec: ShardSpec) -> None:
         self.spec = spec
-        self.views = tuple(v for v in spec.views if first or v.name not in spec.alone)
         self.db = Database(memory_limit=spec.memory_limit)
-        define(self.db, spec.tables, self.views)
+        define(self.db, spec.tables, spec.views)
         self.tables = {t.name: t for t in spec.tables}
         self.feeds: dict[str, ChangeFeed] = {}
         self.updates = self.deltas = 0
@@ -88,7 +89,7 @@ class Shard:
     def apply(self, rows: Mapping[str, list[pa.Table]]) -> Outcome:
         """Take a batch in, all tables together, and say what it changes net."""
         begun = perf_counter()
-        for view in self.views:
+        for view in self.spec.views:
             if view.name not in self.feeds:
                 self.feeds[view.name] = self.db.view(view.name).changes()
         outcome = Outcome({})
@@ -166,7 +167,7 @@ class Shard:
 
     def contents(self) -> Iterator[tuple[str, pa.RecordBatch]]:
         """All views' rows, as the changes that make them out of nothing."""
-        for view in self.views:
+        for view in self.spec.views:
             for batch in contents(self.db, view.name):
                 yield view.name, batch
 
@@ -180,7 +181,7 @@ class Shard:
 
     def stats(self) -> dict[str, Any]:
         """Rows and bytes that the shard holds, and what it has done since it was made."""
-        found = {v.name: self.db.view(v.name).stats() for v in self.views}
+        found = {v.name: self.db.view(v.name).stats() for v in self.spec.views}
         return {
             "bytes": self.db.nbytes(),
             "rows": {name: rows_of(self.db, name) for name in self.tables},
