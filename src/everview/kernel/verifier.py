@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from everview.kernel.program import (
     LEVELS,
@@ -52,12 +53,13 @@ def verify(program: Program) -> None:
     _unique("cursor", [c.name for c in program.cursors])
     for table in program.tables:
         _check_indexes(table)
-    _check_calls(program)
+    facts = _Facts(program)
+    _check_calls(facts)
     for procedure in program.procedures:
-        checker = _Checker(program, f"procedure {procedure.name}")
+        checker = _Checker(facts, f"procedure {procedure.name}")
         checker.block(procedure.body, dict.fromkeys(procedure.parameters, WORD) | dict(procedure.row_of), frozenset())
     for cursor in program.cursors:
-        _check_cursor(program, cursor)
+        _check_cursor(facts, cursor)
 
 
 def _check_indexes(table: Table) -> None:
@@ -75,7 +77,7 @@ def _unique(kind: str, names: Sequence[str]) -> None:
         raise ProgramError(f"two {kind}s are named {min(twice)}")
 
 
-def _check_calls(program: Program) -> None:
+def _check_calls(facts: _Facts) -> None:
     """No procedure may come back to itself: the kernel's stack is as deep as the program, never as the data."""
     finished: set[str] = set()
 
@@ -83,43 +85,84 @@ def _check_calls(program: Program) -> None:
         if name in above:
             raise ProgramError(f"procedure {name} calls itself: {' → '.join((*above, name))}")
         if name not in finished:
-            for callee in _called(program.procedure(name).body):
-                if callee not in {p.name for p in program.procedures}:
+            for callee in _called(facts.procedures[name].body):
+                if callee not in facts.procedures:
                     raise ProgramError(f"procedure {name}: calls {callee}, which is not there")
                 visit(callee, (*above, name))
             finished.add(name)
 
-    for procedure in program.procedures:
-        visit(procedure.name, ())
+    for name in facts.procedures:
+        visit(name, ())
 
 
 def _called(body: Iterable[Instruction]) -> list[str]:
     return [i.procedure for i in _flat(body) if isinstance(i, Call)]
 
 
-def _flat(body: Iterable[Instruction]) -> Iterable[Instruction]:
-    for i in body:
+def _flat(body: Iterable[Instruction]) -> Iterator[Instruction]:
+    """The instructions of a block and of the blocks in it."""
+    ahead = list(body)
+    while ahead:
+        i = ahead.pop()
         yield i
         match i:
             case Find() | Select():
-                yield from _flat((*i.found, *i.missing))
+                ahead += i.found
+                ahead += i.missing
             case If():
-                yield from _flat((*i.then, *i.otherwise))
+                ahead += i.then
+                ahead += i.otherwise
             case Each() | Scan():
-                yield from _flat(i.body)
+                ahead += i.body
             case _:
                 pass
 
 
-def _touched(program: Program, body: Iterable[Instruction], *, rows_only: bool) -> set[str]:
-    """The tables that a block changes, callees included; ``rows_only``: in which rows come or go."""
-    found: set[str] = set()
-    for i in _flat(body):
-        if isinstance(i, Insert | Remove) or (isinstance(i, Store | SetLevel) and not rows_only):
-            found.add(i.table)
-        elif isinstance(i, Call):
-            found |= _touched(program, program.procedure(i.procedure).body, rows_only=rows_only)
-    return found
+@dataclass(frozen=True)
+class _Effects:
+    """The tables that a block changes, callees included: at all, by rows that come or go, by rows that go."""
+
+    changed: frozenset[str]
+    moved: frozenset[str]
+    removed: frozenset[str]
+
+
+class _Facts:
+    """What is looked up of a program again and again."""
+
+    def __init__(self, program: Program) -> None:
+        self.tables = {t.name: t for t in program.tables}
+        self.procedures = {p.name: p for p in program.procedures}
+        self.channels = dict(program.channels)
+        self._effects: dict[str, _Effects] = {}
+
+    def of_procedure(self, name: str) -> _Effects:
+        """What a call of the procedure changes; calls must be known to end."""
+        if name not in self._effects:
+            self._effects[name] = self.of_block(self.procedures[name].body)
+        return self._effects[name]
+
+    def of_block(self, body: Iterable[Instruction]) -> _Effects:
+        """What a block changes."""
+        changed: set[str] = set()
+        moved: set[str] = set()
+        removed: set[str] = set()
+        for i in _flat(body):
+            match i:
+                case Store() | SetLevel():
+                    changed.add(i.table)
+                case Insert():
+                    moved.add(i.table)
+                case Remove():
+                    removed.add(i.table)
+                case Call():
+                    callee = self.of_procedure(i.procedure)
+                    changed |= callee.changed
+                    moved |= callee.moved
+                    removed |= callee.removed
+                case _:
+                    pass
+        return _Effects(frozenset(changed | moved | removed), frozenset(moved | removed), frozenset(removed))
 
 
 Frame = dict[Reg, str]
@@ -128,8 +171,8 @@ Frame = dict[Reg, str]
 class _Checker:
     """Walks a block with the registers that are set for certain, and their kinds."""
 
-    def __init__(self, program: Program, place: str) -> None:
-        self.program = program
+    def __init__(self, facts: _Facts, place: str) -> None:
+        self.facts = facts
         self.place = place
 
     def fault(self, message: str) -> ProgramError:
@@ -162,7 +205,7 @@ class _Checker:
             case Store():
                 self.row(i.row, i.table, frame)
                 self.words((i.source,), frame)
-                self.column(i.column, len(self.program.table(i.table).values), f"value of {i.table}")
+                self.column(i.column, len(self.facts.tables[i.table].values), f"value of {i.table}")
             case SetLevel():
                 self.row(i.row, i.table, frame)
                 self.level(i.level)
@@ -179,7 +222,7 @@ class _Checker:
             case Each() | Scan():
                 self.loop(i, frame, walked)
             case Emit():
-                width = dict(self.program.channels).get(i.channel)
+                width = self.facts.channels.get(i.channel)
                 if width != len(i.outputs):
                     raise self.fault(f"channel {i.channel} takes {width} words, not {len(i.outputs)}")
                 self.outputs(i.outputs, frame)
@@ -201,14 +244,15 @@ class _Checker:
     def loop(self, i: Each | Scan, frame: Frame, walked: frozenset[str]) -> None:
         self.index(i.table, i.index, i.key, frame)
         self.level(i.level)
-        if isinstance(i, Scan) and i.table in _touched(self.program, i.body, rows_only=False):
+        effects = self.facts.of_block(i.body)
+        if isinstance(i, Scan) and i.table in effects.changed:
             raise self.fault(f"a scan's body changes {i.table}, which it walks over: use Each")
-        for table in _removed_from(self.program, i.body):  # from the second time round on, and after the loop
+        for table in effects.removed:  # from the second time round on, and after the loop
             self.void(table, frame)
         self.block(i.body, {**frame, i.row: i.table}, walked | {i.table})
 
     def call(self, i: Call, frame: Frame, walked: frozenset[str]) -> None:
-        callee = self.program.procedure(i.procedure)
+        callee = self.facts.procedures[i.procedure]
         if len(callee.parameters) != len(i.arguments):
             raise self.fault(f"{callee.name} takes {len(callee.parameters)} arguments, not {len(i.arguments)}")
         kinds = dict(callee.row_of)
@@ -217,10 +261,10 @@ class _Checker:
                 self.words((argument,), frame)
             elif not isinstance(argument, Reg) or frame.get(argument) != kinds[parameter]:
                 raise self.fault(f"{callee.name} takes a row of {kinds[parameter]} as {parameter}")
-        moved = _touched(self.program, callee.body, rows_only=True)
-        for table in moved & walked:
+        effects = self.facts.of_procedure(callee.name)
+        for table in effects.moved & walked:
             raise self.fault(f"{callee.name} adds or removes rows of {table} inside a loop over it")
-        for table in _removed_from(self.program, callee.body):
+        for table in effects.removed:
             self.void(table, frame)
 
     def void(self, table: str, frame: Frame) -> None:
@@ -246,10 +290,10 @@ class _Checker:
                         raise self.fault(f"{operand} holds no word here")
                 case KeyOf():
                     self.row(operand.row, operand.table, frame)
-                    self.column(operand.column, len(self.program.table(operand.table).key), f"key of {operand.table}")
+                    self.column(operand.column, len(self.facts.tables[operand.table].key), f"key of {operand.table}")
                 case ValueOf():
                     self.row(operand.row, operand.table, frame)
-                    width = len(self.program.table(operand.table).values)
+                    width = len(self.facts.tables[operand.table].values)
                     self.column(operand.column, width, f"value of {operand.table}")
                 case Lit():
                     if not -(2**63) <= operand.value < 2**63:
@@ -267,18 +311,18 @@ class _Checker:
             raise self.fault(f"{register} holds no row of {table} here")
 
     def known(self, table: str) -> None:
-        if table not in {t.name for t in self.program.tables}:
+        if table not in self.facts.tables:
             raise self.fault(f"there is no table {table}")
 
     def key(self, table: str, key: Sequence[Operand], frame: Frame) -> None:
         self.known(table)
-        if len(key) != len(self.program.table(table).key):
-            raise self.fault(f"a key of {table} has {len(self.program.table(table).key)} words, not {len(key)}")
+        if len(key) != len(self.facts.tables[table].key):
+            raise self.fault(f"a key of {table} has {len(self.facts.tables[table].key)} words, not {len(key)}")
         self.words(key, frame)
 
     def index(self, table: str, index: int, key: Sequence[Operand], frame: Frame) -> None:
         self.known(table)
-        indexes = self.program.table(table).indexes
+        indexes = self.facts.tables[table].indexes
         if not 0 <= index < len(indexes):
             raise self.fault(f"{table} has no index {index}")
         if len(key) != len(indexes[index]):
@@ -288,7 +332,7 @@ class _Checker:
     def order(self, table: str, order: int, width: int, key: Sequence[Operand], frame: Frame) -> None:
         """An ordered index, and a group by its first columns."""
         self.known(table)
-        orders = self.program.table(table).orders
+        orders = self.facts.tables[table].orders
         if not 0 <= order < len(orders):
             raise self.fault(f"{table} has no ordered index {order}")
         if not 0 <= width <= len(orders[order].columns):
@@ -304,19 +348,8 @@ class _Checker:
             raise self.fault(f"there is no level {level}")
 
 
-def _removed_from(program: Program, body: Iterable[Instruction]) -> set[str]:
-    """The tables that a block may remove rows of, callees included."""
-    found: set[str] = set()
-    for i in _flat(body):
-        if isinstance(i, Remove):
-            found.add(i.table)
-        elif isinstance(i, Call):
-            found |= _removed_from(program, program.procedure(i.procedure).body)
-    return found
-
-
-def _check_cursor(program: Program, cursor: Cursor) -> None:
-    checker = _Checker(program, f"cursor {cursor.name}")
+def _check_cursor(facts: _Facts, cursor: Cursor) -> None:
+    checker = _Checker(facts, f"cursor {cursor.name}")
     frame: Frame = dict.fromkeys(cursor.parameters, WORD)
     for step in cursor.steps:
         if isinstance(step, Step):
