@@ -49,6 +49,10 @@ WORD = ""
 Frame = dict[Reg, str]
 
 
+NESTING = 3
+"""Loops inside loops, callees included: with more, an unlucky program runs for minutes."""
+
+
 @dataclass
 class _Effects:
     """What a procedure does to tables, callees included."""
@@ -56,6 +60,15 @@ class _Effects:
     rows: set[str] = field(default_factory=set)
     anything: set[str] = field(default_factory=set)
     removes: set[str] = field(default_factory=set)
+    loops: int = 0
+    """How deep its loops are nested."""
+
+    def add(self, inner: _Effects, loops: int = 0) -> None:
+        """What is called, or done inside so many loops, is done."""
+        self.rows |= inner.rows
+        self.anything |= inner.anything
+        self.removes |= inner.removes
+        self.loops = max(self.loops, loops + inner.loops)
 
 
 class ProgramMaker:
@@ -68,6 +81,7 @@ class ProgramMaker:
         self.done: list[Procedure] = []
         self.effects: dict[str, _Effects] = {}
         self.here = _Effects()
+        self.nesting = 0
         self.fresh = 0
         self.in_procedure = True
         self.extreme = random.choice([0, 0.02, 0.2])  # How often a literal is one that overflows.
@@ -238,7 +252,9 @@ class ProgramMaker:
         allowed = [
             p
             for p in self.done
-            if not (self.effects[p.name].rows & walked) and not (self.effects[p.name].anything & scanned)
+            if not (self.effects[p.name].rows & walked)
+            and not (self.effects[p.name].anything & scanned)
+            and self.nesting + self.effects[p.name].loops <= NESTING
         ]
         if not allowed:
             return None
@@ -246,9 +262,7 @@ class ProgramMaker:
         effects = self.effects[callee.name]
         arguments = self._operands(len(callee.parameters), frame)
         self._void(frame, effects.removes)
-        self.here.rows |= effects.rows
-        self.here.anything |= effects.anything
-        self.here.removes |= effects.removes
+        self.here.add(effects)
         return Call(callee.name, arguments)
 
     def _upsert(self, frame: Frame, walked: set[str], scanned: set[str], depth: int) -> Instruction | None:
@@ -343,14 +357,14 @@ class ProgramMaker:
 
     def _each(self, frame: Frame, walked: set[str], scanned: set[str], depth: int) -> Instruction | None:
         loop = self._loop(frame)
-        if loop is None:
+        if loop is None or self.nesting == NESTING:
             return None
         row = self._new("r")
         return Each(row, *loop, self._body(frame, row, loop[0], walked, scanned, depth))
 
     def _scan(self, frame: Frame, walked: set[str], scanned: set[str], depth: int) -> Instruction | None:
         loop = self._loop(frame)
-        if loop is None:
+        if loop is None or self.nesting == NESTING:
             return None
         row = self._new("r")
         return Scan(row, *loop, self._body(frame, row, loop[0], walked, scanned | {loop[0]}, depth))
@@ -361,6 +375,7 @@ class ProgramMaker:
         """A loop's body; what it removes is void from the second time round, so from the start, and after it."""
         outer = self.here
         removed: set[str] = set()
+        self.nesting += 1
         while True:
             self.here = _Effects()
             self._void(frame, removed)
@@ -368,18 +383,17 @@ class ProgramMaker:
             if self.here.removes <= removed:
                 break
             removed |= self.here.removes
-        outer.rows |= self.here.rows
-        outer.anything |= self.here.anything
-        outer.removes |= self.here.removes
+        self.nesting -= 1
+        outer.add(self.here, loops=1)
         self.here = outer
         return body
 
     def _nest(self, frame: Frame, *_: object) -> Instruction | None:
         inside = dict(frame)
         loops = []
-        for _ in range(self.random.randint(1, 3)):
+        for _ in range(self.random.randint(1, max(1, NESTING - self.nesting))):
             loop = self._loop(inside)
-            if loop is None:
+            if loop is None or self.nesting == NESTING:
                 return None
             row = self._new("r")
             inside[row] = loop[0]
@@ -387,6 +401,7 @@ class ProgramMaker:
         body: tuple[Instruction, ...] = (self._emit(inside),)
         for row, loop in reversed(loops):
             body = (Scan(row, *loop, body),)
+        self.here.add(_Effects(loops=len(loops)))
         return body[0]
 
 
