@@ -289,13 +289,12 @@ class Database:
         words = tuple(to_words(a, t, self._dictionary) for a, t in zip(arrays, types, strict=True))
         rows = WordRows(words, weight, counted(position, len(weight)))
         no_nulls = frozenset(i for i, a in enumerate(arrays) if not a.null_count)
-        return Changes(name, types, rows, self._dictionary, start=position, no_nulls=no_nulls)
+        apart = bool(self._told_apart())
+        return Changes(name, types, rows, self._dictionary, start=position, no_nulls=no_nulls, apart=apart)
 
     def _sliced(self, changes: Changes) -> Iterator[Changes]:
         """In large pieces; one by one where a feed wants single updates' deltas and only that gives them."""
-        single = any(
-            feed.per_update and not self._is_positional(name) for name, feeds in self._feeds.items() for feed in feeds
-        )
+        single = any(not self._views[name].tells_updates or self._is_stacked(name) for name in self._told_apart())
         step = 1 if single else MOST_AT_ONCE
         if len(changes) <= step:
             yield changes
@@ -303,10 +302,17 @@ class Database:
         for first in range(0, len(changes), step):
             yield changes.slice(first, step)
 
+    def _told_apart(self) -> list[str]:
+        """The views with a feed of single updates' deltas."""
+        return [name for name, feeds in self._feeds.items() if any(feed.per_update for feed in feeds)]
+
     def _is_positional(self, name: str) -> bool:
-        """True if a whole batch tells each update's own delta; behind another view, updates are told apart no more."""
-        runtime = self._views[name]
-        return runtime.is_positional and runtime.reads <= self._tables.keys()
+        """True if each changed row knows the update that made it, with nothing left to net."""
+        return self._views[name].is_positional and not self._is_stacked(name)
+
+    def _is_stacked(self, name: str) -> bool:
+        """True if the view reads another one, behind which updates are told apart no more."""
+        return not self._views[name].reads <= self._tables.keys()
 
     def _propagate(self, changes: Changes, deltas: dict[str, list[WordRows]], journal: Journal) -> None:
         waiting = {changes.relation: changes}

@@ -14,7 +14,7 @@ from everview.engine.rows import ZERO, Journal, words_array, zeros
 from everview.engine.words import is_wide
 from everview.kernel.machine import Machine, UpdateFault
 from everview.query.types import DataType
-from everview.strategies.fold import ROWS, compile_fold
+from everview.strategies.fold import ROWS, TRACE, compile_fold
 
 Columns = tuple[pa.Array, ...]
 
@@ -39,11 +39,22 @@ class Fold:
 
     def add(self, columns: Columns, changes: Columns, journal: Journal) -> None:
         """Change the measures of some rows."""
+        self._apply("add", columns, changes, journal)
+
+    def trace(self, columns: Columns, changes: Columns, journal: Journal) -> tuple[Columns, Columns]:
+        """The same; gives the measures before each single change, and after it."""
+        try:
+            self._apply(TRACE, columns, changes, journal)
+        finally:
+            after = tuple(words_array(c) for c in self.machine.take(TRACE))
+        return tuple(pc.subtract(a, c) for a, c in zip(after, changes, strict=True)), after
+
+    def _apply(self, procedure: str, columns: Columns, changes: Columns, journal: Journal) -> None:
         if not len(changes[0]):
             return
         done = len(changes[0])
         try:
-            self.machine.apply("add", [*columns, *changes])
+            self.machine.apply(procedure, [*columns, *changes])
         except UpdateFault as fault:
             done = fault.update
             raise explained(fault) from fault

@@ -19,7 +19,7 @@ from everview.engine.expressions import Condition, Evaluator
 from everview.engine.extremes import Extremes, has_order
 from everview.engine.fold import Columns, Fold, Kept
 from everview.engine.plain import Projection, flips
-from everview.engine.rows import ZERO, Changes, Journal, WordRows, zeros
+from everview.engine.rows import ZERO, Changes, Journal, WordRows, repeated, zeros
 from everview.engine.sums import Slot, result, slots_of
 from everview.engine.words import arrow_type, from_words, to_words
 from everview.plan.core_plan import CorePlan
@@ -67,6 +67,11 @@ class GroupedBlock:
         """True once a sum has come near its limit: from then on every changed group is looked at."""
 
     is_positional = False
+
+    @property
+    def tells_updates(self) -> bool:
+        """True if sums are all there is: what lists values knows only a batch's first and last."""
+        return not self.listed
 
     @property
     def needs_deltas(self) -> bool:
@@ -120,18 +125,24 @@ class GroupedBlock:
         if mask is not None:
             rows, measures = rows.filter(mask), tuple(m.filter(mask) for m in measures)
         keyed = self.projection(rows)
-        self.groups.add(keyed.columns, self._changes(rows, measures), journal)
+        apart = changes.apart and self.tells_updates
+        add = self.groups.trace if apart else self.groups.add
+        steps = add(keyed.columns, self._changes(rows, measures), journal)
         words, old, new = self.groups.touched()
         self.groups.settle()
         listed = [a.process(changes, journal, words, len(old[0])) for a in self.listed]
         was, now = [before for before, _ in listed], [after for _, after in listed]
-        position = changes.rows.update[0].as_py() if len(changes) else 0
-        before_rows, after_rows = self.finish(words, old, was), self.finish(words, new, now)
+        after_rows = self.finish(words, new, now)
         if self.beyond.groups or after_rows.beyond:
             groups = _tuples(words, len(old[0]))
             self.beyond.update(groups, after_rows.beyond, partial(_place, changes, keyed), journal)
-        delta = _difference(before_rows, after_rows, position)
-        return delta if self.fold is None else flips(self.fold, delta, journal)
+        if steps is None:
+            position = repeated(changes.rows.update[0].as_py() if len(changes) else 0, len(old[0]))
+            delta = _difference(self.finish(words, old, was), after_rows, position)
+        else:
+            before, after = (self.finish(keyed.columns, step, []) for step in steps)
+            delta = _difference(before, after, keyed.update).in_order()
+        return delta if self.fold is None else flips(self.fold, delta, journal, apart=apart)
 
     def _watch(self, place: Place, journal: Journal) -> None:
         """From now on look at every changed group, and now at all of them; they are those of the core itself."""
@@ -387,7 +398,7 @@ class _Finish:
         return found
 
 
-def _difference(old: _Rows, new: _Rows, position: int) -> WordRows:
+def _difference(old: _Rows, new: _Rows, update: pa.Array) -> WordRows:
     """Old rows taken away, new rows added, nothing where both are there and the same."""
     before, was, after, now = old.columns, old.there, new.columns, new.there
     same = pc.and_(was, now)
@@ -396,10 +407,8 @@ def _difference(old: _Rows, new: _Rows, position: int) -> WordRows:
     gone, come = pc.and_(was, pc.invert(same)), pc.and_(now, pc.invert(same))
 
     def rows(columns: Columns, mask: pa.Array, sign: int) -> WordRows:
-        kept = tuple(c.filter(mask) for c in columns)
-        count = pc.sum(mask.cast(pa.int64())).as_py() or 0
-        weight = pa.repeat(pa.scalar(sign, pa.int64()), count)
-        return WordRows(kept, weight, pa.repeat(pa.scalar(position, pa.int64()), count))
+        updates = update.filter(mask)
+        return WordRows(tuple(c.filter(mask) for c in columns), repeated(sign, len(updates)), updates)
 
     return WordRows.concat([rows(before, gone, -1), rows(after, come, 1)], len(before))
 

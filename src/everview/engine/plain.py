@@ -54,6 +54,8 @@ class PlainBlock:
         """True unless a fold stands between the core and the result."""
         return self.fold is None
 
+    tells_updates = True
+
     def listen(self, loud: bool) -> None:
         """Give what changes from now on, or stop."""
         if loud:
@@ -64,7 +66,7 @@ class PlainBlock:
     def process(self, changes: Changes, journal: Journal) -> WordRows:
         """Take in updates and give what changed."""
         delta = WordRows.concat(self._deltas(changes, journal), self.width)
-        return delta if self.fold is None else flips(self.fold, delta, journal)
+        return delta if self.fold is None else flips(self.fold, delta, journal, apart=changes.apart)
 
     def pieces(self, changes: Changes, journal: Journal) -> Iterator[WordRows]:
         """The same, piece by piece, where nothing has to be added up first."""
@@ -94,15 +96,18 @@ class PlainBlock:
             yield self.projection.passed(WordRows(columns, measures[0], zeros(len(measures[0]))))
 
 
-def flips(fold: Fold, delta: WordRows, journal: Journal) -> WordRows:
-    """Count derivations; only a row's first coming and last going is told."""
-    fold.add(delta.columns, (delta.weight,), journal)
-    columns, (old,), (new,) = fold.touched()
+def flips(fold: Fold, delta: WordRows, journal: Journal, *, apart: bool = False) -> WordRows:
+    """Count derivations; only a row's first coming and last going is told, in all or ``apart``, at every change."""
+    if apart:
+        columns, update = delta.columns, delta.update
+        (old,), (new,) = fold.trace(columns, (delta.weight,), journal)
+    else:
+        fold.add(delta.columns, (delta.weight,), journal)
+        columns, (old,), (new,) = fold.touched()
+        update = repeated(delta.update[0].as_py() if len(delta) else 0, len(new))
     fold.settle()
     change = pc.subtract(pc.cast(pc.greater(new, ZERO), pa.int64()), pc.cast(pc.greater(old, ZERO), pa.int64()))
-    position = delta.update[0].as_py() if len(delta) else 0
-    rows = WordRows(columns, change, pa.repeat(pa.scalar(position, pa.int64()), len(change)))
-    return rows.filter(pc.not_equal(change, ZERO))
+    return WordRows(columns, change, update).filter(pc.not_equal(change, ZERO))
 
 
 class Projection:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -51,6 +51,11 @@ class WordRows:
         columns = tuple(c.slice(first, length) for c in self.columns)
         return WordRows(columns, self.weight.slice(first, length), self.update.slice(first, length))
 
+    def in_order(self) -> WordRows:
+        """By update; those of one stay as they are."""
+        order = pc.sort_indices(self.update)
+        return WordRows(tuple(c.take(order) for c in self.columns), self.weight.take(order), self.update.take(order))
+
     @staticmethod
     def concat(parts: Iterable[WordRows], width: int) -> WordRows:
         """One after the other."""
@@ -81,6 +86,8 @@ class Changes:
     """The first update's number, if they are numbered one after the other."""
     no_nulls: frozenset[int] = frozenset()
     """Columns in which there is no NULL, as far as that is known."""
+    apart: bool = False
+    """True if each update's own delta is wanted."""
     _values: dict[int, pa.Array] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -107,9 +114,7 @@ class Changes:
         part = self.rows.slice(first, length)
         start = None if self.start is None else self.start + first
         first += self.first
-        return Changes(
-            self.relation, self.types, part, self.dictionary, self.is_base, first, start, no_nulls=self.no_nulls
-        )
+        return replace(self, rows=part, first=first, start=start, _values={})
 
 
 class Journal:

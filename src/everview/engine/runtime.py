@@ -65,6 +65,11 @@ class ViewRuntime:
         return len(self.stages) == 1 and self.result.is_positional
 
     @property
+    def tells_updates(self) -> bool:
+        """True if a whole batch can be run at once, and what each update has changed be told, once netted."""
+        return len(self.stages) == 1 and self.result.tells_updates
+
+    @property
     def group_columns(self) -> tuple[int, ...] | None:
         """The output columns that hold the keys of a grouped view; None if it is not grouped or does not show them."""
         body = self.view.body

@@ -38,6 +38,10 @@ class Source(Protocol):
     def is_positional(self) -> bool:
         """True if each changed row knows the update that made it, and no other changes it in the same update."""
 
+    @property
+    def tells_updates(self) -> bool:
+        """True if what single updates have changed can be told of a whole batch, where its ``Changes`` ask for it."""
+
     def listen(self, loud: bool) -> None:
         """Give what changes from now on, or stop; for sources that do not need their deltas themselves."""
 
@@ -81,6 +85,11 @@ class Concatenation:
         """True if all sides are."""
         return all(s.is_positional for s in self.sides)
 
+    @property
+    def tells_updates(self) -> bool:
+        """True if all sides do."""
+        return all(s.tells_updates for s in self.sides)
+
     def listen(self, loud: bool) -> None:
         """Every side does."""
         for side in self.sides:
@@ -106,6 +115,7 @@ class Counted:
 
     needs_deltas = True
     is_positional = False
+    tells_updates = False
 
     def __init__(
         self,

@@ -12,6 +12,7 @@ from everview.kernel.program import (
     Compute,
     Cursor,
     Each,
+    Emit,
     Find,
     GetLevel,
     If,
@@ -35,6 +36,7 @@ from everview.kernel.program import (
 from everview.kernel.verifier import verify
 
 ROWS = "rows"
+TRACE = "trace"
 TOUCHED = 1
 _ROW = Reg("row")
 
@@ -43,8 +45,9 @@ _ROW = Reg("row")
 def compile_fold(width: int, measures: int) -> Program:
     """A fold over rows of ``width`` words with some measures.
 
-    ``add`` takes a row and the change of each measure. Cursor ``touched`` lists the rows that changed since ``settle``:
-    words, old measures, new measures; cursor ``all`` every row with its measures. ``drop`` takes rows out.
+    ``add`` takes a row and the change of each measure; ``trace`` does the same and tells, in its own channel, what
+    measures this has led to. Cursor ``touched`` lists the rows that changed since ``settle``: words, old measures, new
+    measures; cursor ``all`` every row with its measures. ``drop`` takes rows out.
     """
     key = tuple(Reg(f"@{i}") for i in range(width))
     changes = tuple(Reg(f"+{i}") for i in range(measures))
@@ -52,21 +55,21 @@ def compile_fold(width: int, measures: int) -> Program:
     old = tuple(f"old{i}" for i in range(measures))
     table = Table(ROWS, tuple(f"w{i}" for i in range(width)), (*now, *old), ((),))
     once = Reg("once")
+    add = Find(_ROW, ROWS, key, _add(changes), (Insert(_ROW, ROWS, key), *_add(changes)))
+    current = tuple(ValueOf(_ROW, ROWS, i) for i in range(measures))
     procedures = (
-        Procedure(
-            "add", (*key, *changes), (Find(_ROW, ROWS, key, _add(changes), (Insert(_ROW, ROWS, key), *_add(changes))),)
-        ),
+        Procedure("add", (*key, *changes), (add,)),
+        Procedure(TRACE, (*key, *changes), (add, Emit(TRACE, current))),
         Procedure("drop", key, (Find(_ROW, ROWS, key, (Remove(_ROW, ROWS),)),)),
         Procedure("settle", (once,), (Each(_ROW, ROWS, 0, (), TOUCHED, (SetLevel(_ROW, ROWS, 0),)),)),
     )
     words = tuple(KeyOf(_ROW, ROWS, i) for i in range(width))
-    current = tuple(ValueOf(_ROW, ROWS, i) for i in range(measures))
     before = tuple(ValueOf(_ROW, ROWS, measures + i) for i in range(measures))
     cursors = (
         Cursor("touched", (), (Step(_ROW, ROWS, 0, (), TOUCHED),), (*words, *before, *current)),
         Cursor("all", (), (Step(_ROW, ROWS, 0, (), 0),), (*words, *current)),
     )
-    program = Program((table,), (), procedures, cursors)
+    program = Program((table,), ((TRACE, measures),), procedures, cursors)
     verify(program)
     return program
 

@@ -22,7 +22,8 @@ class Channel {
   Channel(Channel&& other) noexcept
       : columns_(std::move(other.columns_)),
         size_(std::exchange(other.size_, 0)),
-        capacity_(std::exchange(other.capacity_, 0)) {
+        capacity_(std::exchange(other.capacity_, 0)),
+        taken_(other.taken_) {
     other.columns_.clear();
   }
   Channel& operator=(Channel&&) = delete;
@@ -68,6 +69,7 @@ class Channel {
       taken[i].size = size_;
       if (copied) std::free(std::exchange(columns_[i], {}).words);
     }
+    taken_ = size_;
     clear();
     return taken;
   }
@@ -96,7 +98,8 @@ class Channel {
     for (Buffer& column : columns_) {
       if (column.words == nullptr) column = BufferPool::shared().take_largest(needed);
       if (column.capacity < needed) {
-        const std::size_t capacity = std::max({needed, 2 * capacity_, kMinCapacity});
+        const std::size_t usual = column.words == nullptr ? taken_ + taken_ / 8 : 0;
+        const std::size_t capacity = std::max({needed, 2 * capacity_, usual, kMinCapacity});
         void* const moved = reallocate(column.words, capacity * sizeof(Word));
         if (moved == nullptr) throw std::bad_alloc();  // Columns that have grown already merely have more room.
         column = {static_cast<Word*>(moved), capacity};
@@ -109,6 +112,7 @@ class Channel {
   std::vector<Buffer> columns_;
   std::size_t size_ = 0;
   std::size_t capacity_ = 0;  // Of the smallest column's buffer.
+  std::size_t taken_ = 0;     // Rows that were taken last: about as many may be wanted again.
 };
 
 }  // namespace everview

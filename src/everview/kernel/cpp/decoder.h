@@ -391,6 +391,11 @@ class Decoder {
       }
       nest.loops[inner].looks_ahead = reads && safe && !nest.loops[inner].own_group;
     }
+    for (std::size_t i = 0; i < nest.outputs.size(); ++i) {
+      if (!nest.outputs[i].constant) nest.varying.push_back(static_cast<std::uint32_t>(i));
+    }
+    nest.product = plain && depth >= 2 && !nest.loops[depth - 2].ordered && !nest.loops[depth - 1].ordered &&
+                   (nest.loops[depth - 2].outdates >> (depth - 1) & 1) == 0;
     return true;
   }
 

@@ -183,6 +183,11 @@ class Walk {
         if (level.next != kNoRow) return given;
       } else if (level.at < level.rows.size()) {
         if (given == limit) return given;
+        if (nest_->product && depth_ + 1 == innermost) {
+          const std::size_t pairs = run_product(out, limit - given);
+          given += pairs;
+          if (pairs != 0) continue;
+        }
         frame_->registers[loops[depth_].reg] = level.rows[level.at++];
         fresh_ &= ~loops[depth_].outdates;
         ++steps_;
@@ -196,6 +201,63 @@ class Walk {
         return given;
       }
       --depth_;
+    }
+  }
+
+  // All pairs of the two innermost loops' rows that are left, column by column, in the order in which the loops would
+  // give them; or none, if there are more than `limit` or too few to gain by it.
+  std::size_t run_product(Channel* out, std::size_t limit) {
+    Level& outer = levels_[depth_];
+    const std::size_t rows = outer.rows.size() - outer.at;
+    if (rows < 2) return 0;
+    open(depth_ + 1);
+    Level& inner = levels_[depth_ + 1];
+    const std::size_t each = inner.rows.size();
+    if (each == 0 || rows > limit / each) return 0;
+    const std::uint32_t reg = nest_->loops[depth_].reg;
+    if (out != nullptr) {
+      out->make_room(rows * each);
+      for (const std::uint32_t column : nest_->varying) {
+        write_pairs(nest_->outputs[column], reg, outer.rows.subspan(outer.at), inner.rows, out->end(column));
+      }
+      out->add_rows(rows * each);
+    }
+    outer.at += rows;
+    inner.at = each;
+    fresh_ &= ~nest_->loops[depth_].outdates;
+    steps_ += rows + 2 * rows * each;
+    frame_->registers[reg] = outer.rows.back();
+    frame_->registers[nest_->loops[depth_ + 1].reg] = inner.rows.back();
+    return rows * each;
+  }
+
+  // One column of all pairs. The inner rows' words are worked out anew only where the outer row makes a difference.
+  void write_pairs(const Output& output, std::uint32_t reg, std::span<const Row> outer, std::span<const Row> inner,
+                   Word* words) const {
+    const std::size_t each = inner.size();
+    if (output.factors.size() == 1 && output.leading == 0) {
+      load(output.factors[0], inner.data(), each, words);
+      return repeat(words, each, outer.size());
+    }
+    Word before = 0;
+    for (std::size_t i = 0; i < outer.size(); ++i, words += each) {
+      frame_->registers[reg] = outer[i];
+      const Word factor = leading_factor(output);
+      if (i != 0 && factor == before && output.leading + 1 >= output.factors.size()) {
+        std::copy_n(words - each, each, words);
+      } else {
+        write_column(output, factor, inner.data(), each, words);
+      }
+      before = factor;
+    }
+  }
+
+  static void repeat(Word* words, std::size_t count, std::size_t times) noexcept {
+    const std::size_t all = count * times;
+    for (std::size_t done = count; done < all;) {
+      const std::size_t more = std::min(done, all - done);
+      std::copy_n(words, more, words + done);
+      done += more;
     }
   }
 
@@ -276,33 +338,41 @@ class Walk {
   // Appends the outputs for `count` rows of the innermost loop, a column at a time; constant ones come in the end.
   void write(Channel& out, const Row* rows, std::size_t count) {
     out.make_room(count);
-    std::size_t column = 0;
-    for (const Output& output : nest_->outputs) {
-      Word* const words = out.end(column++);
-      if (output.constant) continue;
-      const std::vector<Operand>& factors = output.factors;
-      if (nest_->loops.empty()) {
-        *words = read(output, *frame_);
-        continue;
-      }
-      Word factor = 1;
-      for (std::size_t i = 0; i < output.leading; ++i) factor = multiply(factor, read(factors[i], *frame_));
-      if (output.leading == factors.size()) {
-        for (std::size_t i = 0; i < count; ++i) words[i] = factor;
-        continue;
-      }
-      const Operand& first = factors[output.leading];
-      load(first, rows, count, words);
-      if (factor != 1) {
-        // Neither leaves 32 bits, so the product stays within 64.
-        const bool small = first.source == Operand::Source::kField && first.table->view().plain;
-        small && is_narrow(factor) && factor != kLowestWord ? scale_small(words, count, factor) : scale(words, count, factor);
-      }
-      for (std::size_t i = output.leading + 1; i < factors.size(); ++i) {
-        multiply_by(factors[i], nest_->loops.back().reg, rows, count, words);
+    if (nest_->loops.empty()) {
+      for (std::size_t i = 0; i < nest_->outputs.size(); ++i) *out.end(i) = read(nest_->outputs[i], *frame_);
+    } else {
+      for (const std::uint32_t column : nest_->varying) {
+        const Output& output = nest_->outputs[column];
+        write_column(output, leading_factor(output), rows, count, out.end(column));
       }
     }
     out.add_rows(count);
+  }
+
+  // The product of the factors that the innermost loop does not change.
+  Word leading_factor(const Output& output) const {
+    if (output.leading == 0) return 1;
+    Word factor = read(output.factors[0], *frame_);
+    for (std::size_t i = 1; i < output.leading; ++i) factor = multiply(factor, read(output.factors[i], *frame_));
+    return factor;
+  }
+
+  void write_column(const Output& output, Word factor, const Row* rows, std::size_t count, Word* words) const {
+    const std::vector<Operand>& factors = output.factors;
+    if (output.leading == factors.size()) {
+      for (std::size_t i = 0; i < count; ++i) words[i] = factor;
+      return;
+    }
+    const Operand& first = factors[output.leading];
+    load(first, rows, count, words);
+    if (factor != 1) {
+      // Neither leaves 32 bits, so the product stays within 64.
+      const bool small = first.source == Operand::Source::kField && first.table->view().plain;
+      small && is_narrow(factor) && factor != kLowestWord ? scale_small(words, count, factor) : scale(words, count, factor);
+    }
+    for (std::size_t i = output.leading + 1; i < factors.size(); ++i) {
+      multiply_by(factors[i], nest_->loops.back().reg, rows, count, words);
+    }
   }
 
   static void load(const Operand& operand, const Row* rows, std::size_t count, Word* words) {

@@ -61,6 +61,8 @@ inline bool is_own_group(const Table& table, std::uint32_t index, const std::vec
 struct Nest {
   std::vector<Loop> loops;
   std::vector<Output> outputs;
+  std::vector<std::uint32_t> varying{};  // The outputs that are not constant.
+  bool product = false;  // The two innermost loops do not depend on each other: together they give all pairs.
 };
 
 struct Instruction;
