@@ -64,6 +64,11 @@ class ViewRuntime:
         """
         return len(self.stages) == 1 and self.result.is_positional
 
+    def is_injective(self, implied: Mapping[str, frozenset[int]]) -> bool:
+        """True if a row of the result says which row of each table it is made of, ``implied`` columns apart."""
+        result = self.result
+        return len(self.stages) == 1 and isinstance(result, PlainBlock) and result.is_injective(implied)
+
     @property
     def group_columns(self) -> tuple[int, ...] | None:
         """The output columns that hold the keys of a grouped view; None if it is not grouped or does not show them."""
