@@ -58,6 +58,15 @@ def power_law(edges: int, degree: int = 6, seed: int = SEED) -> list[Edge]:
     return list(found)
 
 
+def sparse(edges: int, seed: int = SEED) -> list[Edge]:
+    """Distinct edges between as many vertices, all alike: one edge follows another, as keys do."""
+    random = Random(seed)
+    found: dict[Edge, None] = {}
+    while len(found) < edges:
+        found[random.randrange(edges), random.randrange(edges)] = None
+    return list(found)
+
+
 def shuffled(edges: Sequence[Edge], seed: int = SEED) -> list[Edge]:
     """The same edges in a random order, always the same one."""
     mixed = list(edges)

@@ -487,7 +487,7 @@ class Queries:
 # --- scripts ---------------------------------------------------------------------------------------------------------
 
 
-class _Script:
+class Script:
     """Makes the steps of a case."""
 
     def __init__(self, seed: int) -> None:
@@ -620,7 +620,7 @@ class _Script:
 
 def case_for(seed: int, schema: tuple[TableDef, ...], views: tuple[str, ...]) -> Case:
     """A case with given tables and views under random updates; the views are v0, v1, …"""
-    script = _Script(seed)
+    script = Script(seed)
     script.tables = schema
     script.inserted = {t.name: [] for t in schema}
     script.most, script.domain = 6, 3
@@ -644,6 +644,6 @@ def case_for(seed: int, schema: tuple[TableDef, ...], views: tuple[str, ...]) ->
 
 def make_case(seed: int) -> Case:
     """The case of a seed."""
-    script = _Script(seed)
+    script = Script(seed)
     steps = script.steps()
     return Case(seed, script.tables, steps, script.r.random() < 0.3)

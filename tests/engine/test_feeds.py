@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ import pytest
 import everview as ev
 from everview.engine.feed import MOST_IN_BATCH
 from everview.engine.rows import SLICE
+from everview.engine.runtime import ViewRuntime
 from everview.errors import DataError
 from everview.kernel.machine import change_columns
 
@@ -177,3 +179,49 @@ def test_single_updates_of_groups_and_of_distinct_rows_are_told_apart_in_one_run
         told.append(sorted(found, key=repr))
     assert told[0] == told[1]
     assert len(told[0]) > len(changes)
+
+
+@pytest.mark.parametrize(
+    ("columns", "before", "operations", "nets"),
+    [
+        ("e.a, e.b, f.b AS c", [(1, 2)], [("insert", [(2, 3), (2, 4), (4, 4)])], False),
+        ("e.a, e.b, f.b AS c", [(1, 2), (2, 3), (3, 3)], [("delete", [(2, 3), (3, 3)])], False),
+        ("e.a, e.b, f.b AS c, e.a + f.b AS s", [(1, 2)], [("insert", [(2, 3)])], False),
+        ("e.a, e.b, f.b AS c", [(1, 2)], [("insert", [(2, 3), (2, 3)])], True),
+        ("e.a, e.b, f.b AS c", [(1, 2)], [("insert", [(2, 3), (1, 2)])], True),
+        ("e.a, e.b, f.b AS c", [(1, 2), (2, 3)], [("delete", [(2, 3)]), ("insert", [(2, 3)])], True),
+        ("e.a, e.b, f.b AS c", [(1, 2), (2, 3)], [("insert", [(2, 4)]), ("delete", [(1, 2)])], True),
+        ("e.a, f.b AS c", [(1, 2), (1, 3)], [("insert", [(2, 4), (3, 4)])], True),
+        ("DISTINCT e.a, e.b, f.b AS c", [(1, 2)], [("insert", [(2, 3)])], True),
+    ],
+)
+def test_changes_are_added_up_only_where_a_row_can_come_twice(
+    columns: str,
+    before: list[tuple[int, int]],
+    operations: list[tuple[str, list[tuple[int, int]]]],
+    nets: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    db = ev.Database()
+    db.sql("CREATE TABLE e (a BIGINT, b BIGINT)")
+    db.sql(f"CREATE MATERIALIZED VIEW v AS SELECT {columns} FROM e JOIN e f ON e.b = f.a")
+    db.insert("e", before)
+    view = db.view("v")
+    total, calls, netted = Counter(view), [], ViewRuntime.netted
+
+    def counted(self: ViewRuntime, *parts: Any, **options: Any) -> Any:
+        calls.append(parts)
+        return netted(self, *parts, **options)
+
+    monkeypatch.setattr(ViewRuntime, "netted", counted)
+    with view.changes() as feed:
+        with db.batch() as batch:
+            for kind, rows in operations:
+                getattr(batch, kind)("e", rows)
+        told = [row for b in feed.read() for row in b.to_pylist()]
+    shown = [tuple(row[c.name] for c in view.schema) for row in told]
+    assert len(set(shown)) == len(shown)
+    for row, change in zip(shown, told, strict=True):
+        total[row] += change["_count"] if change["_change_type"] == "insert" else -change["_count"]
+    assert +total == Counter(view)
+    assert bool(calls) == nets

@@ -49,7 +49,8 @@ class Cluster:
         return [Shard(spec.at(shard)) for shard in range(level.shards)]
 
     def apply(self, changes: Mapping[str, Weighted]) -> None:
-        """One micro-batch."""
+        """One micro-batch; a row of its feed is there once."""
+        told: set[tuple[str, Row]] = set()
         inputs: dict[int, dict[str, list[pa.Table]]] = {}
         for table in self.levels[0].tables:
             for shard, data in self._routed(table, changes.get(table.name, [])):
@@ -68,7 +69,10 @@ class Cluster:
                 for (view, target), blobs in sent(changed, targets).items():
                     for blob, _ in blobs:
                         if target == FEED:
-                            self._fed(view, read_blob(blob))
+                            rows = self._fed(view, read_blob(blob))
+                            again = [row for row in rows if (view, row) in told]
+                            assert not self.started or (not again and len(set(rows)) == len(rows)), (view, again)
+                            told |= {(view, row) for row in rows}
                         else:
                             onward.setdefault(target, {}).setdefault(view, []).append(read_blob(blob))
             assert level.shards == len(self.shards[number])
@@ -106,17 +110,19 @@ class Cluster:
                     found.append((key, read_blob(blob)))
         return found
 
-    def _fed(self, view: str, data: pa.Table) -> None:
+    def _fed(self, view: str, data: pa.Table) -> list[Row]:
+        """Add a part of a view's feed up; gives its rows."""
         result = self.results[view]
         width = data.schema.get_field_index("_change_type")
         columns = [data.column(i).to_pylist() for i in range(width)]
         rows = list(zip(*columns, strict=True)) if columns else [()] * data.num_rows
         kinds, counts = data.column("_change_type").to_pylist(), data.column("_count").to_pylist()
-        for row, kind, count in zip(rows, kinds, counts, strict=True):
-            key = tuple(map(plain, row))
+        keys = [tuple(map(plain, row)) for row in rows]
+        for key, kind, count in zip(keys, kinds, counts, strict=True):
             result[key] += count if kind in ("insert", "update_postimage") else -count
             if not result[key]:
                 del result[key]
+        return keys
 
 
 def _cells(hashed: Sequence[Expression], share: int, table: Table, arrays: Sequence[pa.Array]) -> pa.Array:

@@ -1,6 +1,9 @@
 """The driver program of the fault tests: keeps views over a stream of files, and their feed in a folder a batch.
 
 python fault_job.py FOLDER MASTER SHARDS [SETTING=VALUE …]
+
+Settings of Spark, and two of its own: ``everview.compact`` (bytes of a log that is compacted) and
+``everview.materialize`` (the views are kept in Parquet targets; their feed is not kept).
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ VIEWS = {
     "totals": "SELECT s.c, COUNT(*) AS n, SUM(t.d) AS total FROM s JOIN t ON s.c = t.c GROUP BY s.c",
     "overall": "SELECT COUNT(*) AS n, SUM(t.d) AS total FROM r JOIN s ON r.b = s.b JOIN t ON s.c = t.c",
 }
+COMPACT, MATERIALIZE = "everview.compact", "everview.materialize"
 
 
 def keep(table: pa.Table, target: Path, batch: int) -> None:
@@ -51,8 +55,10 @@ def main(folder: Path, master: str, shards: int, settings: dict[str, str]) -> No
     """Run until all files are taken in."""
     from pyspark.sql import DataFrame, SparkSession
 
-    from everview.spark import maintain
+    from everview.spark import maintain, materialize, processor, stats
 
+    processor.COMPACT_BYTES = int(settings.pop(COMPACT, processor.COMPACT_BYTES))
+    materialized = settings.pop(MATERIALIZE, None) is not None
     builder = SparkSession.builder.master(master).appName("everview faults")
     for name, value in settings.items():
         builder = builder.config(name, value)
@@ -67,8 +73,16 @@ def main(folder: Path, master: str, shards: int, settings: dict[str, str]) -> No
     def sink(frame: Any, batch: int) -> None:
         keep(frame.toArrow(), folder / "target", batch)
 
-    writer = feed.writeStream.foreachBatch(sink).option("checkpointLocation", str(folder / "checkpoint"))
-    writer.trigger(availableNow=True).start().awaitTermination()
+    checkpoint = str(folder / "checkpoint")
+    if materialized:
+        targets = {name: f"parquet:{folder / 'target' / name}" for name in VIEWS}
+        query = materialize(feed, targets, checkpoint=checkpoint, trigger="available now")
+    else:
+        writer = feed.writeStream.foreachBatch(sink).option("checkpointLocation", checkpoint)
+        query = writer.trigger(availableNow=True).start()
+    query.awaitTermination()
+    if any(shard["compacted"] for shard in stats(query)["shards"]):
+        (folder / "compacted").touch()
     (folder / "done").touch()
     spark.stop()
 

@@ -21,7 +21,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from everview.spark.host import started
+from everview.spark.targets import ParquetTarget
 from tests.spark.fault_job import TABLES, VIEWS
+from tests.spark.feeds import bag
 
 ROOT = Path(__file__).parent.parent.parent
 LOCAL = "local[2,8]"
@@ -65,9 +67,19 @@ class Stream:
             self.expected.append(_result(held))
 
     def told(self) -> int:
-        """How many batches are in the target."""
+        """How many batches are in the target; of several targets, in the one that is behind."""
         target = self.folder / "target"
+        if self.is_materialized():
+            found = [t.progress() for t in self._targets().values()]
+            return min(0 if p is None else p.batch + 1 for p in found)
         return sum(p.name.isdigit() for p in target.iterdir()) if target.exists() else 0
+
+    def is_materialized(self) -> bool:
+        """True if the views are kept in targets, not their feed."""
+        return any((self.folder / "target" / name).exists() for name in VIEWS)
+
+    def _targets(self) -> dict[str, ParquetTarget]:
+        return {name: ParquetTarget(self.folder / "target" / name) for name in VIEWS}
 
     def repeated(self) -> int:
         """How many batches came more than once, and were the same."""
@@ -75,6 +87,15 @@ class Stream:
 
     def check(self, *, whole: bool = True) -> None:
         """After every batch, the feed so far adds up to the views; no batch is missing, none is there twice."""
+        if self.is_materialized():
+            for name, kept in self._targets().items():
+                progress = kept.progress()
+                assert progress is not None
+                assert not whole or progress.batch == self.batches - 1
+                assert bag(kept.read_arrow()) == self.expected[progress.batch][name], (
+                    f"{name} at batch {progress.batch}"
+                )
+            return
         target = self.folder / "target"
         assert not list(target.glob("*-differs")), "a batch came twice, and was not the same"
         numbers = sorted(int(p.name) for p in target.iterdir() if p.name.isdigit())

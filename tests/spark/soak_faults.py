@@ -1,7 +1,9 @@
 """Kill what a Spark job consists of, at random, again and again: ``make soak-faults``.
 
-Every round has a stream, a number of shards, a kind of cluster and settings of its own, all drawn from its seed; after
-it, every batch of the feed is compared with DuckDB, and no process may be left.
+Every round has a stream, a number of shards, a kind of cluster and settings of its own, all drawn from its seed: logs
+that are compacted every few batches or not, the feed kept or targets by ``materialize``. After it, every batch of the
+feed, or each target, is compared with DuckDB, and no process may be left. The views are joins, groups, and a global
+aggregate, which a second level of shards merges.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
+from tests.spark.fault_job import COMPACT, MATERIALIZE
 from tests.spark.faults import CLUSTER, FAST, KINDS, LOCAL, Job, Stream, run_with_kills, tear, uncommit
 from tests.spark.shards import until
 
@@ -25,7 +28,7 @@ def play(seed: int, kills: int) -> Counter[str]:
     stream = Stream(folder, rng.randint(6, 10), seed)
     master = rng.choice([LOCAL, CLUSTER])
     kinds = [k for k in KINDS if k != "executor" or master == CLUSTER]
-    settings = rng.choice([{}, FAST])
+    settings = rng.choice([{}, FAST]) | rng.choice([{}, {COMPACT: "2000"}]) | rng.choice([{}, {MATERIALIZE: "yes"}])
     job = Job(folder, master, rng.randint(1, 3), settings)
     try:
         killed = run_with_kills(job, stream, kinds, rng, pause=(0.2, 4.0), most=kills)

@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from everview.spark.maintain import plan_over
+from everview.sql import parse_schema
+from tests.spark.fault_job import COMPACT, MATERIALIZE, TABLES, VIEWS
 from tests.spark.faults import CLUSTER, FAST, LOCAL, Job, Stream, committed, run_with_kills, tear, uncommit
 from tests.spark.shards import until
 
@@ -35,7 +38,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
 def test_worker_shard_and_driver_killed_and_files_half_written(tmp_path: Path, start: Start) -> None:
     rng = random.Random(1)
     stream = Stream(tmp_path, 5, 1)
-    job = start(LOCAL, 2)
+    job = start(LOCAL, 2, **{COMPACT: "2000"})
     job.start()
     for told, kind in enumerate(("worker", "shard", "driver"), 1):
         job.wait_for(lambda told=told: stream.told() >= told)  # type: ignore[misc]
@@ -48,8 +51,27 @@ def test_worker_shard_and_driver_killed_and_files_half_written(tmp_path: Path, s
     assert job.wait() == 0, job.last_words()
     stream.check()
     assert stream.repeated() >= 1
+    assert (tmp_path / "compacted").exists()
     until(lambda: not job.victims("shard"))
     until(lambda: not list(job.sockets.glob("everview-*")))
+
+
+def test_the_views_have_a_second_level() -> None:
+    """So that faults hit it as well."""
+    schema = parse_schema(";".join(f"CREATE TABLE {name} ({columns})" for name, columns in TABLES.items()))
+    assert plan_over(VIEWS, schema, 2).distribution.merge is not None
+
+
+@pytest.mark.soak
+def test_targets_are_exact_whatever_is_killed(tmp_path: Path, start: Start) -> None:
+    stream = Stream(tmp_path, 6, 4)
+    job = start(LOCAL, 2, **FAST, **{COMPACT: "2000", MATERIALIZE: "yes"})
+    kinds = ["driver", "worker", "shard", "daemon"]
+    killed = run_with_kills(job, stream, kinds, random.Random(4), pause=(0.2, 3.0), most=4)
+    assert killed.total() >= 1
+    stream.check()
+    assert (tmp_path / "compacted").exists()
+    until(lambda: not job.victims("shard"))
 
 
 @pytest.mark.soak

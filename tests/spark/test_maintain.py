@@ -26,7 +26,9 @@ from pyspark.sql.types import (
 
 from everview.errors import PipelineError, QueryError, SchemaError
 from everview.spark import maintain, saved_offsets, saved_tables, statistics_of, stats
+from everview.spark.host import started
 from tests.spark.harness import Stream
+from tests.spark.shards import until
 
 GRAPH = {"g": StructType().add("src", "long").add("dst", "long")}
 SHOP = {
@@ -220,6 +222,20 @@ def test_a_memory_limit_fails_the_batch(stream: Any) -> None:
     s.put({"g": [((1, 2), "insert")]})
     with pytest.raises(StreamingQueryException, match="memory"):
         s.put({"g": [((i, i + 1), "insert") for i in range(50_000)]})
+
+
+def test_the_shards_of_a_stopped_query_end(stream: Any) -> None:
+    s = stream(GRAPH)
+    s.start(PATHS, shards=2)
+    s.put({"g": [((1, 2), "insert"), ((2, 3), "insert")]})
+    shards = [f["pid"] for f in stats(s.query)["shards"]]
+    assert len(shards) == 2
+    assert all(map(started, shards))
+    s.stop()
+    until(lambda: not any(map(started, shards)), 20)
+    s.start(PATHS, shards=2)
+    s.put({"g": [((3, 1), "insert")]})
+    assert s.result() == s.expected(PATHS, {"g": [(1, 2), (2, 3), (3, 1)]})
 
 
 def test_statistics(spark: SparkSession) -> None:

@@ -287,6 +287,24 @@ def test_an_orphaned_worker_starts_no_process_that_would_stay(place: Path, monke
     assert not files(place)
 
 
+def test_a_worker_whose_daemon_died_before_it_looked_does_not_take_the_orphans_parent_for_it() -> None:
+    """The daemon heads a group, forks a worker and is gone; only then the worker asks who began it."""
+    script = textwrap.dedent("""
+        import os
+        os.setpgid(0, 0)
+        daemon = os.getpid()
+        if os.fork():
+            os._exit(0)
+        while os.getppid() == daemon:
+            pass
+        from everview.spark import client
+        print(daemon, client._PARENT, flush=True)
+    """)
+    done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True, timeout=60)
+    daemon, parent = map(int, done.stdout.split())
+    assert parent == daemon
+
+
 def test_an_idle_process_ends_and_the_shard_comes_back(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clients, "IDLE_SECONDS", 0.2)
     driver = Driver()

@@ -14,7 +14,6 @@ from everview.engine.rows import Changes, WordRows
 from everview.errors import DataError, MemoryLimitError, OverDeleteError
 from everview.query.schema import Table
 from everview.query.view import View
-from everview.strategies.base import ROWS
 
 Weighted = tuple[str, pa.Table, pa.Array]
 """Rows of one table, and for each how many copies come (above 0) or go (below 0)."""
@@ -29,13 +28,16 @@ class RefusedRowError(Exception):
         self.error = error
 
 
-def define(db: Database, tables: Sequence[Table], views: Sequence[View]) -> None:
-    """Create tables and views that have been read already."""
+def define(
+    db: Database, tables: Sequence[Table], views: Sequence[View], *, implied: frozenset[str] = frozenset()
+) -> None:
+    """Create tables and views that have been read already; ``implied`` columns follow from the others of their row."""
+    db._implied |= {t.name: frozenset(i for i, c in enumerate(t.columns) if c.name in implied) for t in tables}
     db._define(list(tables), tuple(views), ("model", ""))
 
 
 def apply_weighted(db: Database, operations: Sequence[Weighted]) -> None:
-    """Apply rows with weights as one batch; every operation's weights have one sign."""
+    """Apply rows with weights as one batch; every operation's weights have one sign, and no row is in two of them."""
     checked = []
     for i, (name, data, weight) in enumerate(operations):
         try:
@@ -43,7 +45,7 @@ def apply_weighted(db: Database, operations: Sequence[Weighted]) -> None:
         except DataError as error:
             raise RefusedRowError(i, error) from error
     try:
-        db._commit(checked)
+        db._commit(checked, disjoint=True)
     except DataError as error:
         at = _operation_of(error, operations)
         if at is None or error.row is None or isinstance(error, MemoryLimitError):
@@ -72,7 +74,7 @@ def scan(db: Database, table: str) -> Iterator[tuple[pa.RecordBatch, pa.Array]]:
 
 def rows_of(db: Database, table: str) -> int:
     """How many different rows a table holds."""
-    return db._table(table).machine.table_stats()[ROWS][0]
+    return db._table(table).distinct
 
 
 def contents(db: Database, view: str) -> Iterator[pa.RecordBatch]:

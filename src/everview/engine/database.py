@@ -44,6 +44,8 @@ class Database:
         self._feeds: dict[str, list[ChangeFeed]] = {}
         self._untold: deque[tuple[ChangeFeed, pa.RecordBatch]] = deque()
         self._telling = False
+        self._implied: dict[str, frozenset[int]] = {}
+        """For some tables the columns that follow from the others of their row."""
         self.memory_limit = memory_limit
         self.version = 0
 
@@ -212,9 +214,10 @@ class Database:
             (base.schema.name, data, ones(data.num_rows)),
         ]
 
-    def _commit(self, operations: list[Operation]) -> None:
-        """Run a batch: all of it or nothing, and then tell the feeds."""
+    def _commit(self, operations: list[Operation], *, disjoint: bool = False) -> None:
+        """Run a batch: all of it or nothing, and then tell the feeds; ``disjoint``: no row is in two operations."""
         journal = Journal()
+        flips: list[int] = []
         deltas: dict[str, list[WordRows]] = {name: [] for name in self._views}
         bounded = self.memory_limit is not None and any(pc.any(pc.greater(w, 0)).as_py() for _, _, w in operations)
         before = self.nbytes() if bounded else 0
@@ -225,7 +228,7 @@ class Database:
             for name, data, weight in operations:
                 changes = self._encoded(name, data, weight, position)
                 position += len(changes)
-                self._tables[name].apply(changes, journal)
+                flips.append(self._tables[name].apply(changes, journal))
                 for part in self._sliced(changes):
                     self._propagate(part, deltas, journal)
                     if bounded:
@@ -244,7 +247,7 @@ class Database:
                 machine.memory_limit = None
         self.version += 1
         try:
-            self._tell(deltas)
+            self._tell(deltas, once=_each_once(flips, disjoint))
         finally:
             self._dictionary.collect()
 
@@ -328,8 +331,8 @@ class Database:
         """True if another view reads it."""
         return any(name in v.reads for v in self._views.values())
 
-    def _news(self, deltas: dict[str, list[WordRows]]) -> Iterator[tuple[ChangeFeed, pa.RecordBatch]]:
-        """What each feed is to be told of a batch."""
+    def _news(self, deltas: dict[str, list[WordRows]], once: bool) -> Iterator[tuple[ChangeFeed, pa.RecordBatch]]:
+        """What each feed is to be told of a batch; ``once``: no join of tables has changed twice in it."""
         for name, feeds in self._feeds.items():
             parts = deltas[name]
             if not feeds or not parts:
@@ -337,19 +340,19 @@ class Database:
             runtime = self._views[name]
             for per_update in {feed.per_update for feed in feeds}:
                 told = parts
-                if not (per_update and self._is_positional(name)):
+                if not self._is_positional(name) or not (per_update or (once and runtime.is_injective(self._implied))):
                     told = [runtime.netted(parts, per_update=per_update)]
                 mine = [feed for feed in feeds if feed.per_update is per_update]
                 keys, outputs = runtime.group_columns, runtime.view.columns
                 for batch in feed_batches(told, outputs, keys, self.version, mine[0].schema, self._dictionary):
                     yield from ((feed, batch) for feed in mine)
 
-    def _tell(self, deltas: dict[str, list[WordRows]]) -> None:
+    def _tell(self, deltas: dict[str, list[WordRows]], *, once: bool) -> None:
         """Hand every feed its part; a subscriber that fails keeps nothing from the others, and is heard at the end.
 
         A subscriber may change tables and open and close feeds: the news of its own batch come after those of this one.
         """
-        self._untold += self._news(deltas)
+        self._untold += self._news(deltas, once)
         if self._telling:
             return
         self._telling = True
@@ -432,6 +435,15 @@ class Batch:
 def _find(names: dict[str, Any], wanted: str) -> str | None:
     """A name in any case."""
     return next((n for n in names if n.lower() == wanted.lower()), None)
+
+
+def _each_once(flips: list[int], disjoint: bool) -> bool:
+    """True if no combination of rows can have come or gone twice in a batch, given what its operations did.
+
+    So it is if every update made a row appear or vanish, those that vanished first, and none of them appeared again:
+    a combination goes with the first of its rows that goes, and comes with the last that comes.
+    """
+    return 0 not in flips and flips == sorted(flips) and (disjoint or len(set(flips)) < 2)
 
 
 def _complain(error: BaseException) -> None:

@@ -56,6 +56,17 @@ class PlainBlock:
 
     tells_updates = True
 
+    def is_injective(self, implied: Mapping[str, frozenset[int]]) -> bool:
+        """True if a row says which row of each relation it is made of; ``implied`` columns follow from the others."""
+        if self.fold is not None or self.core.plan.is_distinct:
+            return False
+        shown = self.projection.shown
+        return all(
+            not isinstance(term, Var) or term in shown or i in implied.get(atom.relation, ())
+            for atom in self.core.plan.query.atoms
+            for i, term in enumerate(atom.terms)
+        )
+
     def listen(self, loud: bool) -> None:
         """Give what changes from now on, or stop."""
         if loud:
@@ -126,6 +137,12 @@ class Projection:
     def computes(self) -> bool:
         """True if some column is computed, so that different rows may become one."""
         return self.evaluator is not None
+
+    @property
+    def shown(self) -> frozenset[Var]:
+        """The core's variables that are columns of the output, as they are."""
+        terms = [(e.term, e.type) for e in self.outputs]
+        return frozenset(t for t, type_ in terms if isinstance(t, Var) and _same_words(self.core.types[t], type_))
 
     def passing(self, rows: WordRows) -> pa.Array | None:
         """The rows that conditions across relations hold for; None if there are no such conditions."""

@@ -64,6 +64,11 @@ class ViewRuntime:
         """
         return len(self.stages) == 1 and self.result.is_positional
 
+    def is_injective(self, implied: Mapping[str, frozenset[int]]) -> bool:
+        """True if a row of the result says which row of each table it is made of, ``implied`` columns apart."""
+        result = self.result
+        return len(self.stages) == 1 and isinstance(result, PlainBlock) and result.is_injective(implied)
+
     @property
     def tells_updates(self) -> bool:
         """True if a whole batch can be run at once, and what each update has changed be told, once netted."""

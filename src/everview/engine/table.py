@@ -14,7 +14,7 @@ from everview.errors import KeyViolationError, MemoryLimitError, OverDeleteError
 from everview.kernel.machine import Machine, UpdateFault
 from everview.query.schema import Table
 from everview.query.types import DataType
-from everview.strategies.base import DUPLICATE_KEY, OVER_DELETED, compile_base
+from everview.strategies.base import DUPLICATE_KEY, OVER_DELETED, ROWS, compile_base
 
 
 class BaseTable:
@@ -28,8 +28,12 @@ class BaseTable:
         self.machine = Machine(compile_base(schema.arity, self.key))
         self.updates = 0
 
-    def apply(self, changes: Changes, journal: Journal) -> None:
-        """Take in updates in their order; a row too many or too few refuses all of them."""
+    def apply(self, changes: Changes, journal: Journal) -> int:
+        """Take in updates in their order; a row too many or too few refuses all of them.
+
+        Gives 1 if each of them made a row appear that was not there, −1 if each made one vanish, 0 otherwise.
+        """
+        before = self.distinct
         columns = [*changes.rows.columns, changes.rows.weight]
         done = len(changes)
         try:
@@ -47,6 +51,13 @@ class BaseTable:
             if is_wide(type_):
                 count_uses(self.dictionary, changes.words(i), changes.rows.weight, journal)
         self.updates += len(changes)
+        flipped = self.distinct - before
+        return 0 if abs(flipped) < len(changes) else 1 if flipped > 0 else -1
+
+    @property
+    def distinct(self) -> int:
+        """How many different rows there are."""
+        return self.machine.table_stats()[ROWS][0]
 
     def load(self, changes: Changes) -> None:
         """Take in rows that were saved, whose wide values the dictionary counts already."""

@@ -8,6 +8,7 @@ import struct
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from hashlib import sha256
 from multiprocessing.connection import Client as connect
 from multiprocessing.connection import Connection
@@ -17,7 +18,7 @@ from types import TracebackType
 
 from everview.errors import PipelineError
 from everview.spark.messages import Apply, Done, Dump, Failed, Need, Rebuild
-from everview.spark.sockets import clear, folder, locked, sweep
+from everview.spark.sockets import clear, locked, socket_of, sweep
 
 IDLE_SECONDS = 3600.0
 """A process that nobody has asked for so long ends; the shard is rebuilt when it is needed again."""
@@ -29,8 +30,22 @@ MOST_LOG = 2_000
 """Of a process's last words so many characters are shown."""
 
 Rows = Callable[[], list[tuple[int, str, bytes]]]
-_PARENT = os.getppid()
-"""Who began this worker. Asked later, the system may name the process that orphans go to, with which nothing ends."""
+
+
+def _beginner() -> int:
+    """Who began this worker: its parent, or, if that has died already, the head of its group, which Spark's daemon is.
+
+    An orphan's parent is another process, with which nothing would ever end.
+    """
+    parent, group = os.getppid(), os.getpgrp()
+    with suppress(OSError):
+        if os.getpgid(parent) == group:
+            return parent
+    return group
+
+
+_PARENT = _beginner()
+"""Found now: asked later, the parent may have died."""
 _started: list[subprocess.Popen[bytes]] = []
 """The processes that this worker has started; once they have ended, they are to be waited for."""
 
@@ -47,7 +62,7 @@ class ShardClient:
     """A connection to one shard's process."""
 
     def __init__(self, query: str, shard: str, spec: bytes) -> None:
-        self.path = folder() / f"{_short(query)}-{_short(shard)}.sock"
+        self.path = socket_of(query, shard)
         self.spec = spec
         self.digest = sha256(spec).hexdigest()
         self._connection: Connection | None = None
@@ -195,7 +210,3 @@ def _last_words(path: Path) -> str:
         return path.with_suffix(".log").read_text(encoding="utf-8", errors="replace")[-MOST_LOG:].strip()
     except OSError:
         return ""
-
-
-def _short(text: str) -> str:
-    return sha256(text.encode()).hexdigest()[:16]

@@ -19,6 +19,7 @@ from everview.spark.metrics import observed
 from everview.spark.pack import packed
 from everview.spark.processor import PACKED, ShardProcessor
 from everview.spark.session import configure, parallelism, shard_keys
+from everview.spark.stopping import end_shards_with_queries
 from everview.spark.types import tables_of
 from everview.spark.views import read_views
 
@@ -84,6 +85,7 @@ def maintain(
         raise PipelineError(f"shards is {count}", hint="there is at least one")
     plan = planned(sql, tables, count, schema=schema, rates=rates, skew=skew)
     keys = shard_keys(count, configure(spark, count))
+    end_shards_with_queries(spark)
     quarantine = bad_rows == "quarantine"
     first = plan.distribution.first
     streams, loads = [], []

@@ -25,7 +25,7 @@ META: Final = (
     "shard INT, token STRING, identity STRING, batch BIGINT, stored BIGINT, compacted BIGINT, told BOOLEAN, "
     "rebuilds BIGINT"
 )
-COMPACT_BYTES: Final = 4 << 20
+COMPACT_BYTES = 4 << 20
 """A log below this size is never compacted."""
 
 
@@ -83,6 +83,7 @@ class ShardProcessor(StatefulProcessor):
         self.targets = targets
         self.onward = onward
         """The keys of the next level's shards, if there is one: everything goes on to them."""
+        self.compact_bytes = COMPACT_BYTES
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Called by Spark at the start of each task."""
@@ -138,7 +139,7 @@ class ShardProcessor(StatefulProcessor):
                 meta.token = after
             meta.told = True
             meta.rebuilds += cause is not None
-            if meta.stored - meta.compacted > max(COMPACT_BYTES, meta.compacted):
+            if meta.stored - meta.compacted > max(self.compact_bytes, meta.compacted):
                 self._compact(client, meta)
         self.meta.update(meta.row())
         given.bad += reply.bad
@@ -188,6 +189,7 @@ class ShardProcessor(StatefulProcessor):
             "batch": self.version,
             "blobs": len(given.rows),
             "stored": meta.stored,
+            "compacted": meta.compacted,
             "rebuilt": cause,
             "bad": len(given.bad),
             "rebuilds": meta.rebuilds,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from math import nan
 from time import perf_counter
 from typing import Any
 
@@ -72,7 +73,7 @@ class Shard:
     def __init__(self, spec: ShardSpec) -> None:
         self.spec = spec
         self.db = Database(memory_limit=spec.memory_limit)
-        define(self.db, spec.tables, spec.views)
+        define(self.db, spec.tables, spec.views, implied=frozenset({MASK}))
         self.tables = {t.name: t for t in spec.tables}
         self.feeds: dict[str, ChangeFeed] = {}
         self.updates = self.deltas = 0
@@ -114,7 +115,10 @@ class Shard:
         return sum(len(w) for _, _, w in operations)
 
     def _operations(self, rows: Mapping[str, list[pa.Table]]) -> list[Weighted]:
-        """What comes before what goes, as the order within a batch of a stream means nothing; keyed rows are netted."""
+        """The net changes, as the order within a batch of a stream means nothing; what goes before what comes.
+
+        In this order no result comes that would go again, and most views' changes are net as they are.
+        """
         coming: list[Weighted] = []
         going: list[Weighted] = []
         for name in self.tables:
@@ -122,22 +126,17 @@ class Shard:
             if not found:
                 continue
             data = pa.concat_tables(found)
-            if self.tables[name].primary_key or self.spec.quarantine:
+            signs = pc.min_max(data.column(WEIGHT)).as_py()
+            if signs["min"] < 0 < signs["max"] or self.tables[name].primary_key or self.spec.quarantine:
                 data = _netted(data)
-            if not data.num_rows:
-                continue
             weight = data.column(WEIGHT)
             data = data.drop_columns([WEIGHT])
-            if pc.min(weight).as_py() > 0:
-                coming.append((name, data, _whole(weight)))
-                continue
             positive = pc.greater(weight, 0)
-            for wanted, mask in ((coming, positive), (going, pc.invert(positive))):
-                part = data.filter(mask)
+            for wanted, mask in ((going, pc.invert(positive)), (coming, positive)):
+                part = data if pc.all(mask).as_py() else data.filter(mask)
                 if part.num_rows:
-                    wanted.append((name, part, _whole(weight.filter(mask))))
-        keyed = [o for o in going if self.tables[o[0]].primary_key]
-        return [*keyed, *coming, *(o for o in going if not self.tables[o[0]].primary_key)]
+                    wanted.append((name, part, _whole(weight if part is data else weight.filter(mask))))
+        return [*going, *coming]
 
     def _without(self, operations: list[Weighted], refused: RefusedRowError, outcome: Outcome) -> list[Weighted]:
         """The batch without the row that was refused, if such rows are to be put aside; else the error in full."""
@@ -199,10 +198,18 @@ def bad_row(table: str, row: Mapping[str, Any], reason: str, copies: int = 0) ->
 
 def _netted(data: pa.Table) -> pa.Table:
     """Equal rows as one, those that came and went again gone."""
+    for i, column in enumerate(data.schema):
+        if pa.types.is_floating(column.type):
+            data = data.set_column(i, column, _one_zero_one_nan(data.column(i)))
     columns = [c for c in data.column_names if c != WEIGHT]
     summed = data.group_by(columns, use_threads=False).aggregate([(WEIGHT, "sum")])
     summed = summed.rename_columns([*columns, WEIGHT])
     return summed.filter(pc.not_equal(summed.column(WEIGHT), 0)).select(data.column_names)
+
+
+def _one_zero_one_nan(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Doubles as SQL's GROUP BY sees them, for Arrow tells them apart by their bits."""
+    return pc.if_else(pc.is_nan(values), pa.scalar(nan, values.type), pc.add(values, pa.scalar(0.0, values.type)))
 
 
 def _whole(weight: pa.ChunkedArray) -> pa.Array:

@@ -11,6 +11,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
@@ -24,8 +25,7 @@ _NAME: Final = 48
 
 def folder() -> Path:
     """This user's private folder for sockets, which is made if it is not there."""
-    base = tempfile.gettempdir()
-    path = Path(base if len(os.fsencode(base)) + _NAME < MOST_BYTES else "/tmp") / f"everview-{os.getuid()}"
+    path = _place()
     try:
         path.mkdir(mode=0o700, exist_ok=True)
         status = path.lstat()
@@ -40,6 +40,16 @@ def folder() -> Path:
             hint=f"remove it, or make it private: chmod 700 {path}",
         )
     return path
+
+
+def _place() -> Path:
+    base = tempfile.gettempdir()
+    return Path(base if len(os.fsencode(base)) + _NAME < MOST_BYTES else "/tmp") / f"everview-{os.getuid()}"
+
+
+def socket_of(query: str, shard: str) -> Path:
+    """Where a shard of a query is reached."""
+    return folder() / f"{_short(query)}-{_short(shard)}.sock"
 
 
 @contextmanager
@@ -77,6 +87,16 @@ def clear(socket: Path) -> None:
     socket.with_suffix(".log").unlink(missing_ok=True)
 
 
+def dismiss(query: str) -> None:
+    """Take the sockets of a query away that has stopped: the processes behind them see that, and end."""
+    place = _place()
+    for socket in place.glob(f"{_short(query)}-*.sock"):
+        with suppress(BlockingIOError), locked(socket, wait=False):
+            clear(socket)
+    with suppress(OSError):
+        place.rmdir()
+
+
 def sweep() -> None:
     """Remove what processes that were killed have left behind."""
     place = folder()
@@ -88,6 +108,10 @@ def sweep() -> None:
                     clear(socket)
             except FileNotFoundError:
                 clear(socket)
+
+
+def _short(text: str) -> str:
+    return sha256(text.encode()).hexdigest()[:16]
 
 
 def _is_at(file: int, path: Path) -> bool:

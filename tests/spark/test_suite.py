@@ -1,0 +1,105 @@
+"""The differential suite's queries on Spark itself: dozens of random views in one query, with 1, 2 and 5 shards.
+
+Views over the same tables share a state and a streaming query, so that many cost little more than one. The feed adds up
+to what Spark SQL says of the final tables. EVERVIEW_TEST_SCALE is how many such sets of views are tried.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from everview.plan.shards import MOST_OCCURRENCES
+from everview.spark.maintain import plan_over
+from everview.sql import parse_schema
+from tests.engine.differential import Bag, bag, differences
+from tests.engine.generator import Case, Script, Step, TableDef
+from tests.spark.harness import Stream
+from tests.spark.test_cluster import batches, history
+
+SEEDS = int(os.environ.get("EVERVIEW_TEST_SCALE", "1"))
+VIEWS = 28
+SHARDS = (1, 2, 5)
+KINDS = {1: "insert", -1: "delete"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_many_views_on_spark_are_spark_sql(spark: SparkSession, tmp_path: Path, seed: int) -> None:
+    case = many_views(seed + 90_000)
+    views, states, _ = history(case)
+    ddl = ";".join(t.ddl() for t in case.tables)
+    views = that_fit(views, ddl)
+    wanted = by_spark(spark, case.tables, views, states[-1])
+    assert len(wanted) >= VIEWS // 2
+    r = random.Random(seed)
+    for shards in SHARDS:
+        stream = Stream(spark, tmp_path / str(shards), {t.name: struct(t) for t in case.tables})
+        stream.start(views, shards=shards, schema=ddl)
+        try:
+            for batch in batches(states, r):
+                stream.put(
+                    {n: [(row, "insert" if w > 0 else "delete") for row, w in rows] for n, rows in batch.items()}
+                )
+        finally:
+            stream.stop()
+        for name, expected in wanted.items():
+            more, fewer = differences(stream.result(name), expected)
+            shown = f"{shards} shards, {name}: too much {more}, missing {fewer}\n{case.show()}"
+            assert (more, fewer) == (Counter(), Counter()), shown
+
+
+def many_views(seed: int) -> Case:
+    """Views over the same tables, and updates of these."""
+    while len((script := Script(seed)).tables) < 3:
+        seed += 1_000
+    script.most, script.queries.most = 8, 3
+    tables = list(script.queries.relations)
+    steps: list[Step] = []
+    for _ in range(VIEWS):
+        steps.append(script.view())
+        script.queries.relations = list(tables)  # Views over views would have each table dozens of times.
+    steps.append(script.filled())
+    steps += [Step("batch", operations=(script.operation("random"), script.operation("fifo"))) for _ in range(3)]
+    return Case(seed, script.tables, tuple(steps))
+
+
+def that_fit(views: dict[str, str], ddl: str) -> dict[str, str]:
+    """The first of the views, as many as one query can have."""
+    schema = parse_schema(ddl)
+    kept = dict(views)
+    while True:
+        level = plan_over(kept, schema, max(SHARDS)).distribution.first
+        if all(len(list(level.routes(t.name))) <= MOST_OCCURRENCES for t in level.tables):
+            return kept
+        kept.popitem()
+
+
+def struct(table: TableDef) -> StructType:
+    return StructType.fromDDL(", ".join(f"{c.name} {c.type}" for c in table.columns))
+
+
+def by_spark(
+    spark: SparkSession, tables: tuple[TableDef, ...], views: dict[str, str], rows: dict[str, list[tuple[object, ...]]]
+) -> dict[str, Bag]:
+    """What Spark SQL says the views hold, if it takes them."""
+    found = {}
+    for table in tables:
+        spark.createDataFrame(rows[table.name], struct(table)).coalesce(1).createOrReplaceTempView(table.name)
+    for name, sql in views.items():
+        try:
+            frame = spark.sql(sql)
+            frame.createOrReplaceTempView(name)
+            found[name] = bag(frame.collect())
+        except PySparkException:  # arithmetic that leaves its type's bounds
+            continue
+    for name in (*views, *(t.name for t in tables)):
+        spark.catalog.dropTempView(name)
+    return found
