@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from benchmarks.drive import database, view_sql
-from benchmarks.graphs import Updates, fifo, inserts, power_law, read_graph, shuffled
+from benchmarks.data.graphs import Updates, fifo, inserts, power_law, read_graph, shuffled
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "spark.jsonl"

@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks import engine
 from benchmarks.drive import KernelRun, Sums
-from benchmarks.graphs import at_random, fifo, power_law, shuffled
+from benchmarks.data.graphs import at_random, fifo, power_law, shuffled
 from benchmarks.native import Native
 
 EDGES = power_law(400)
