@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -83,7 +84,7 @@ class Log:
         return [name for name, _ in self.columns[table]]
 
     def batches(self, size: int) -> Iterator[tuple[int, dict[str, pa.Table]]]:
-        """The updates in batches: how many, and by table (where there are any) the rows with ``_weight`` and ``_at``."""
+        """The updates in batches: how many, and by table, where there are any, the rows with ``_weight`` and ``_at``."""
         return cut(self.tables, self.updates, size)
 
     def _first(self, table: str) -> int:
@@ -94,7 +95,7 @@ def cut(tables: Mapping[str, pa.Table], updates: int, size: int) -> Iterator[tup
     """Tables with ``_at`` cut into batches of ``size`` updates, of which the last may be smaller."""
     cuts = [*range(0, updates, size), updates]
     places = {name: np.searchsorted(_positions(rows), cuts) for name, rows in tables.items()}
-    for i, (first, end) in enumerate(zip(cuts, cuts[1:], strict=False)):
+    for i, (first, end) in enumerate(pairwise(cuts)):
         parts = {t: tables[t].slice(p[i], p[i + 1] - p[i]) for t, p in places.items() if p[i + 1] > p[i]}
         yield end - first, parts
 

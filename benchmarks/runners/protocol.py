@@ -174,7 +174,7 @@ class Fingerprint:
         self._hash = 0
 
     def add(self, batch: pa.RecordBatch | pa.Table, weights: pa.Array | np.ndarray | None = None) -> None:
-        """Rows that come (weight 1, if there are no weights) or go; the view's columns are the first ones of the batch."""
+        """Rows that come (weight 1 if there are no weights) or go; the view's columns are the batch's first ones."""
         length = batch.num_rows
         weight = np.ones(length, np.uint64) if weights is None else np.asarray(weights).astype(np.int64).view(np.uint64)
         self._rows = self._rows + int(weight.sum()) & _MASK
