@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -16,6 +17,8 @@ WORKLOADS = HERE / "workloads"
 LOGS = HERE.parent / "build" / "bench" / "logs"
 EPINIONS_EDGES = 508_837
 """What a generated graph has at scale 1, too."""
+SYSTEMS = ("everview", "native", "flink", "pathway", "duckdb", "spark")
+"""What a case is run on unless it says otherwise."""
 ORDERS = {"file": "file order", "shuffled": "shuffled", "time": "by time", "source": "by source", "random": "random"}
 
 
@@ -31,6 +34,10 @@ class Data:
     updates: str = "fifo"
     share: int = 5
     """A window holds one in so many of the edges."""
+    after: float = 0.0
+    """The part of the updates that is done before the log begins: what it leaves is loaded."""
+    most: int | None = None
+    """How many updates of the rest are kept; all if it is None."""
 
     @property
     def title(self) -> str:
@@ -39,7 +46,14 @@ class Data:
             return f"{self.source.upper().replace('TPCH', 'TPC-H')}-derived, SF {self.scale:g}"
         part = "" if self.scale == 1 else f", {self.scale:g} of it"
         updates = "" if self.updates == "fifo" else f", {self.updates}"
-        return f"{self.source}, {ORDERS[self.order]}{part}{updates}"
+        share = "" if self.share == 5 else f", window 1/{self.share}"
+        return f"{self.source}, {ORDERS[self.order]}{part}{updates}{share}"
+
+    @property
+    def folder(self) -> Path:
+        """Where its log is."""
+        loaded = f"-after-{self.after:g}-{self.most}" if self.after else ""
+        return LOGS / (re.sub(r"[^\w.]+", "-", self.title) + loaded)
 
     def at(self, factor: float, given: Path | None) -> Data:
         """The same, smaller or larger, from what files there are: without them, a generated graph stands in."""
@@ -52,9 +66,13 @@ class Data:
 
     def log(self, given: Path | None) -> Log:
         """The log, made if it is not there yet."""
-        folder = LOGS / self.title.replace(", ", "-").replace(" ", "-")
+        folder = self.folder
         if (folder / "log.json").exists():
             return Log.read(folder)
+        if self.after:
+            whole = replace(self, after=0.0, most=None).log(given)
+            first = int(whole.updates * self.after)
+            return whole.later(folder, first, min(self.most or whole.updates, whole.updates - first))
         if self.source == "snb":
             from benchmarks.data import snb
 
@@ -95,7 +113,10 @@ class Case:
     """The file in benchmarks/workloads."""
     data: Data
     modes: tuple[str, ...] = ("delta", "full")
+    systems: tuple[str, ...] = SYSTEMS
     batch: int = 1_000
+    sizes: tuple[int, ...] = ()
+    """The sizes of batches one after the other, where they differ."""
     per_update: bool = True
     every: int = 10
     check_scale: float = 1.0
@@ -138,7 +159,7 @@ def read_case(path: Path) -> Iterator[Case]:
     title, query, common = told.pop("title"), told.pop("query"), told.pop("run", {})
     for data in told.pop("data"):
         run = {**common, **data.pop("run", {})}
-        run["modes"] = tuple(run.get("modes", Case.modes))
+        run |= {key: tuple(run[key]) for key in ("modes", "systems") if key in run}
         yield Case(path.stem, title, query, Data(**data), **run)
     if told:
         raise ValueError(f"{path.name} says {', '.join(told)}, which no case has")
