@@ -30,11 +30,10 @@ def sections(folder: Path = results.RESULTS) -> str:
             continue
         pictures = [f"![{name}](performance/{name}.svg)" for name in experiment.plots(records)]
         told = results.provenance(records, experiment.results)
-        parts.append(
-            "\n\n".join(
-                [f"### {experiment.title}", experiment.about.strip(), experiment.table(records), *pictures, told]
-            )
-        )
+        part = [f"### {experiment.title}", experiment.about.strip(), experiment.table(records), *pictures, told]
+        parts.append("
+
+".join(part))
     return "\n\n".join(parts)
 
 
