@@ -17,8 +17,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+from benchmarks.data.graphs import Edge, Updates, at_random, fifo, inserts, power_law, read_graph, shuffled
 from benchmarks.drive import DatabaseRun, KernelRun, Sums
-from benchmarks.graphs import Edge, Updates, at_random, fifo, inserts, power_law, read_graph, shuffled
 from benchmarks.native import Measured, Native
 
 HERE = Path(__file__).parent

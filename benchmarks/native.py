@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from benchmarks.graphs import Updates
+from benchmarks.data.graphs import Updates
 
 SOURCES = Path(__file__).parent / "native"
 FLAGS = ("-std=c++20", "-O3", "-DNDEBUG")

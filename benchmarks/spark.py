@@ -25,8 +25,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from benchmarks.data.graphs import Updates, fifo, inserts, power_law, read_graph, shuffled
 from benchmarks.drive import database, view_sql
-from benchmarks.graphs import Updates, fifo, inserts, power_law, read_graph, shuffled
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "spark.jsonl"
