@@ -130,9 +130,9 @@ def most_disjoint(candidates: Iterable[Lifespan], within: Sequence[Lifespan]) ->
 
     The greedy choice is optimal: of the candidates that begin late enough, take the one that ends first, and go on
     behind its end. With candidates sorted by start, what is taken from place i on does not depend on how i was reached,
-    so the choices form a forest: ``following[i]`` is where the search goes on after the first choice from i. The choices
-    end where the earliest end is too late, which is so from some place on. ``leaps`` skip ahead in that forest, so
-    that each lifespan takes logarithmic time.
+    so the choices form a forest: ``following[i]`` is where the search goes on after the first choice from i. They end
+    where the earliest end is too late, which is so from some place on. ``leaps`` skip ahead in that forest, so that
+    each lifespan takes logarithmic time.
     """
     ordered = sorted(candidates)
     size = len(ordered)
