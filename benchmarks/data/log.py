@@ -84,7 +84,7 @@ class Log:
         return [name for name, _ in self.columns[table]]
 
     def batches(self, size: int) -> Iterator[tuple[int, dict[str, pa.Table]]]:
-        """The updates in batches: how many, and by table, where there are any, the rows with ``_weight`` and ``_at``."""
+        """The updates in batches: how many, and by table, if there are any, the rows with ``_weight`` and ``_at``."""
         return cut(self.tables, self.updates, size)
 
     def _first(self, table: str) -> int:

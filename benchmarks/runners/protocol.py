@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from time import CLOCK_BOOTTIME, clock_gettime, perf_counter
 from typing import Any
@@ -45,6 +46,8 @@ class Job:
     batch: int
     check: bool
     scratch: Path
+    every: int = 10
+    """What the query's filter divides by: in ``sql`` already, and for systems that have a program a query."""
     threads: int = 1
     shards: int = 1
     per_update: bool = True
@@ -125,6 +128,7 @@ class Meter:
             "updates": self.updates,
             "rows": self.rows,
             "latency_ms": latency(self._latencies),
+            "latency_tenths_ms": [latency(part) for part in _tenths(self._latencies)],
             "fingerprint": fingerprint,
             "versions": versions,
         }
@@ -138,6 +142,14 @@ def latency(seconds: Sequence[float]) -> dict[str, float] | None:
     sorted_ = 1000 * np.sort(np.asarray(seconds))
     p50, p99 = (float(sorted_[max(0, int(np.ceil(q * len(sorted_))) - 1)]) for q in (0.50, 0.99))
     return {"mean": float(sorted_.mean()), "p50": p50, "p99": p99, "max": float(sorted_[-1])}
+
+
+def _tenths(seconds: Sequence[float]) -> list[Sequence[float]]:
+    """Ten parts of about the same length, if there is enough for them."""
+    if len(seconds) < 20:
+        return []
+    cuts = [len(seconds) * i // 10 for i in range(11)]
+    return [seconds[a:b] for a, b in pairwise(cuts)]
 
 
 def unsupported(reason: str) -> None:
