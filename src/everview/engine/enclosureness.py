@@ -1,0 +1,185 @@
+"""``everview.enclosureness``: what a view's updates cost, told from a recorded log (crown.md 7)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any
+
+import pyarrow.compute as pc
+
+from everview.engine.core import CoreRuntime
+from everview.engine.database import Database
+from everview.engine.explain import is_rules
+from everview.engine.log import WINDOW, Log, read_log
+from everview.errors import QueryError, UnsupportedError
+from everview.plan.core_plan import CorePlan
+from everview.plan.enclosureness import Enclosureness, LifespanRecorder, RelationEnclosureness
+from everview.plan.enclosureness import enclosureness as of_tree
+from everview.query.schema import Schema
+
+
+@dataclass(frozen=True)
+class CoreEnclosureness:
+    """λ for the tree of one of a view's cores."""
+
+    plan: CorePlan
+    found: Enclosureness
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain data."""
+        return {
+            "core": self.plan.core.role,
+            "tree": self.plan.tree.show(self.plan.labels),
+            "height": self.plan.height,
+            "lambda": self.found.value,
+            "sequence": self.found.sequence,
+            "relations": [self._relation(r) for r in self.found.relations],
+        }
+
+    def _relation(self, found: RelationEnclosureness) -> dict[str, Any]:
+        label = self.plan.labels[found.relation]
+        return {"relation": label, "depth": found.depth, "rows": found.rows, "mean": found.mean, "most": found.most}
+
+    def lines(self) -> list[str]:
+        """As lines of text."""
+        data = self.to_dict()
+        lines = [f"tree        {data['tree']}, height {data['height']}"]
+        wide = max(len(r["relation"]) + 2 * r["depth"] for r in data["relations"])
+        for r in data["relations"]:
+            name = f"{'  ' * r['depth']}{r['relation']}"
+            lines.append(f"            {name:<{wide}}  {r['rows']:>10,} rows  λ {r['mean']:.2f}, at most {r['most']:,}")
+        lines.append(f"λ           {data['lambda']:.2f} for the tree, {data['sequence']:.2f} for the updates alone")
+        return lines
+
+
+@dataclass(frozen=True)
+class ViewEnclosureness:
+    """λ for every core of a view, and the cost that it predicts; ``str()`` is text, ``to_dict()`` data."""
+
+    view: str
+    updates: int
+    cores: tuple[CoreEnclosureness, ...]
+    left_out: tuple[str, ...]
+    """Cores whose λ cannot be told from the log, and why."""
+
+    @property
+    def value(self) -> float:
+        """The largest λ of the view's cores."""
+        return max(c.found.value for c in self.cores)
+
+    @property
+    def prediction(self) -> str:
+        """What the updates cost, in words."""
+        if self.value == 1:
+            return "constant time an update (amortised): λ = 1"
+        return f"O(λ) an update (amortised): up to about {self.value:.1f} × what it costs where λ = 1"
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain data."""
+        return {
+            "view": self.view,
+            "updates": self.updates,
+            "lambda": self.value,
+            "prediction": self.prediction,
+            "cores": [c.to_dict() for c in self.cores],
+            "left_out": list(self.left_out),
+        }
+
+    def __str__(self) -> str:
+        lines = [f"view        {self.view}, {self.updates:,} updates"]
+        for core in self.cores:
+            lines += core.lines()
+        lines.append(f"predicts    {self.prediction}")
+        lines += [f"left out    {reason}" for reason in self.left_out]
+        return "\n".join(lines)
+
+
+def enclosureness(
+    query: str,
+    log: Mapping[str, Any] | str | PathLike[str],
+    schema: str | None = None,
+    *,
+    initial: Collection[str] = (),
+    window: float = WINDOW,
+) -> ViewEnclosureness:
+    """Say what a log's updates cost for a view: λ of its join tree, and where in the tree it comes from.
+
+    Args:
+        query: one view, as ``everview.explain`` takes it.
+        log: for each table a file or Arrow data, or a folder of such files; see ``everview.engine.log``.
+        schema: CREATE TABLE statements, if they do not stand before the query.
+        initial: tables whose rows are there before the first update.
+        window: the share of a table's rows that a sliding window holds, where the data does not say which rows go.
+
+    Example:
+        >>> import pyarrow as pa
+        >>> follows = pa.table({"src": [1, 2, 1], "dst": [2, 3, 2], "_change_type": ["insert", "insert", "delete"]})
+        >>> print(enclosureness("SELECT a.src, b.dst AS far FROM follows a JOIN follows b ON a.dst = b.src",
+        ...                     {"follows": follows}, "CREATE TABLE follows (src BIGINT, dst BIGINT)").prediction)
+        constant time an update (amortised): λ = 1
+    """
+    db = one_view(query, schema)
+    return view_enclosureness(db, read_log(table_schema(db), log, initial=initial, window=window))
+
+
+def one_view(query: str, schema: str | None) -> Database:
+    """A new database with the tables and the one view of the texts."""
+    db = Database()
+    if schema is not None:
+        db.sql(schema)
+    if is_rules(query):
+        db.rules(query)
+    else:
+        db.sql(query)
+    if len(db.views) != 1:
+        named = f" ({', '.join(db.views)})" if db.views else ""
+        raise QueryError(f"the text holds {len(db.views)} views{named}, one is expected", hint="give a single SELECT")
+    return db
+
+
+def table_schema(db: Database) -> Schema:
+    """The tables of a database."""
+    return Schema(tuple(t.schema for t in db._tables.values()))
+
+
+def view_enclosureness(db: Database, log: Log) -> ViewEnclosureness:
+    """λ for the cores of a database's only view."""
+    (runtime,) = db._views.values()
+    found: list[CoreEnclosureness] = []
+    left_out: list[str] = []
+    for core in runtime.cores:
+        reason = _obstacle(core, db)
+        if reason is None:
+            found.append(CoreEnclosureness(core.plan, _of_core(core, db, log)))
+        else:
+            left_out.append(reason)
+    if not found:
+        raise UnsupportedError(f"λ cannot be told from the log: {left_out[0]}", construct="enclosureness")
+    return ViewEnclosureness(runtime.view.name, len(log), tuple(found), tuple(left_out))
+
+
+def _obstacle(core: CoreRuntime, db: Database) -> str | None:
+    """Why the log does not have the updates of a core's tree."""
+    if core.plan.decomposition is not None:
+        return f"{core.plan.tree.show(core.plan.labels)} has joins as nodes (the query is cyclic)"
+    stages = sorted({a.relation for a in core.plan.query.atoms} - set(db.tables))
+    return f"{', '.join(stages)} is computed by the view itself" if stages else None
+
+
+def _of_core(core: CoreRuntime, db: Database, log: Log) -> Enclosureness:
+    recorders = [LifespanRecorder() for _ in core.plan.relations]
+    for name, updates in log.tables.items():
+        if not len(updates) or not core.reads(name):
+            continue
+        changes = db._encoded(name, updates.rows, updates.weights, 0)
+        for atom, words, fits in core.occurrences(changes):
+            mask = pc.equal(fits, 1)
+            columns = [c.filter(mask).to_pylist() for c in words]
+            weights, places = updates.weights.filter(mask).to_pylist(), updates.at.filter(mask).to_pylist()
+            rows = zip(*columns, strict=True) if columns else iter([()] * len(weights))
+            recorder = recorders[atom]
+            for row, weight, at in zip(rows, weights, places, strict=True):
+                recorder.update(row, weight, at)
+    return of_tree(core.plan.tree, [r.lifespans() for r in recorders])
