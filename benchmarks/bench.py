@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.case import Case, read_cases
@@ -56,11 +56,15 @@ class Bench:
         def watch(updates: int, seconds: float, held: int) -> None:
             shown.draw(f"{updates:,} updates, {seconds:.0f} s, {held / GIB:.1f} GiB")
 
-        record = self.harness.measure(case, system, mode, watch) | told | self._circumstances
+        record = self.told(self.harness.measure(case, system, mode, watch) | told)
         shown.end(verdict(record))
         if record["status"] == "wrong":
             self.wrong.append(record)
         return record
+
+    def told(self, record: Record) -> Record:
+        """A record with where, when and how it was made."""
+        return record | self._circumstances
 
 
 def verdict(record: Record) -> str:
@@ -72,11 +76,6 @@ def verdict(record: Record) -> str:
     checked = record["check"]["status"]
     mark = "checked" if checked == "ok" else f"unchecked: {checked}"
     return f"{record['run_s']:.3f} s, {record['peak_rss'] / GIB:.2f} GiB, {mark}"
-
-
-def with_limits(case: Case, limit: float) -> Case:
-    """The same case with another time limit for all systems."""
-    return replace(case, limit=limit, limits={})
 
 
 class Line:

@@ -19,6 +19,9 @@ EPINIONS_EDGES = 508_837
 """What a generated graph has at scale 1, too."""
 SYSTEMS = ("everview", "native", "flink", "pathway", "duckdb", "spark")
 """What a case is run on unless it says otherwise."""
+TINY = 0.004
+"""The scale of a generated network of the size of snb-tiny."""
+DERIVED = {"snb": "SNB-derived", "snb-tiny": "SNB-derived, tiny", "tpch": "TPC-H-derived"}
 ORDERS = {"file": "file order", "shuffled": "shuffled", "time": "by time", "source": "by source", "random": "random"}
 
 
@@ -27,13 +30,13 @@ class Data:
     """What a case runs over: a source, the part of it that is used, and how its rows come and go."""
 
     source: str
-    """``epinions``, ``bitcoin-alpha``, ``power-law``, ``snb`` or ``tpch``."""
+    """``epinions``, ``bitcoin-alpha``, ``snb-tiny`` (files), ``power-law``, ``snb``, ``tpch``, ``nested`` (made)."""
     scale: float = 1.0
     """The part of a graph's edges; the scale factor of SNB and TPC-H."""
     order: str = "random"
     updates: str = "fifo"
     share: int = 5
-    """A window holds one in so many of the edges."""
+    """A window holds one in so many of the edges; of ``nested``, how often lifespans enclose others."""
     after: float = 0.0
     """The part of the updates that is done before the log begins: what it leaves is loaded."""
     most: int | None = None
@@ -42,8 +45,11 @@ class Data:
     @property
     def title(self) -> str:
         """As tables name it."""
-        if self.source in ("snb", "tpch"):
-            return f"{self.source.upper().replace('TPCH', 'TPC-H')}-derived, SF {self.scale:g}"
+        if self.source in DERIVED:
+            part = "" if self.source == "snb-tiny" else f", SF {self.scale:g}"
+            return f"{DERIVED[self.source]}{part}"
+        if self.source == "nested":
+            return f"nested {self.share} times"
         part = "" if self.scale == 1 else f", {self.scale:g} of it"
         updates = "" if self.updates == "fifo" else f", {self.updates}"
         share = "" if self.share == 5 else f", window 1/{self.share}"
@@ -58,6 +64,8 @@ class Data:
     def at(self, factor: float, given: Path | None) -> Data:
         """The same, smaller or larger, from what files there are: without them, a generated graph stands in."""
         source, order = self.source, self.order
+        if source == "snb-tiny":
+            return self if given is not None else replace(self, source="snb", scale=TINY * factor)
         if given is None and source in ("epinions", "bitcoin-alpha"):
             order = {"file": "source", "shuffled": "random", "time": "random"}[order]
             factor *= 24_186 / EPINIONS_EDGES if source == "bitcoin-alpha" else 1
@@ -73,14 +81,18 @@ class Data:
             whole = replace(self, after=0.0, most=None).log(given)
             first = int(whole.updates * self.after)
             return whole.later(folder, first, min(self.most or whole.updates, whole.updates - first))
-        if self.source == "snb":
+        if self.source in ("snb", "snb-tiny"):
             from benchmarks.data import snb
 
-            return snb.log(self.scale, folder, given)
+            return snb.log(self.scale, folder, given if self.source == "snb-tiny" else None)
         if self.source == "tpch":
             from benchmarks.data import tpch
 
             return tpch.log(self.scale, folder)
+        if self.source == "nested":
+            from benchmarks.data import nested
+
+            return nested.log(self.share, int(nested.STEPS * self.scale), folder)
         return graphs.write_log(self._updates(given), folder)
 
     def _updates(self, given: Path | None) -> graphs.Updates:

@@ -31,9 +31,7 @@ def sections(folder: Path = results.RESULTS) -> str:
         pictures = [f"![{name}](performance/{name}.svg)" for name in experiment.plots(records)]
         told = results.provenance(records, experiment.results)
         part = [f"### {experiment.title}", experiment.about.strip(), experiment.table(records), *pictures, told]
-        parts.append("
-
-".join(part))
+        parts.append("\n\n".join(part))
     return "\n\n".join(parts)
 
 

@@ -15,6 +15,8 @@ import pyarrow as pa
 from benchmarks.data.log import BEFORE, Log
 
 WINDOW = 4_096
+STEPS = 40_000
+"""The rows of r2 at scale 1, and of r3."""
 MATCHING = 256
 """Every so many rows of r2 have a row of r1 that they meet."""
 SCHEMA = """\

@@ -16,7 +16,7 @@ from benchmarks.systems import SYSTEMS
 DIVISORS = (1_000, 100, 10, 2, 1)
 GROWTH = (0.1, 0.2, 0.5, 1.0, 2.0)
 """Of 508,837 edges."""
-SNB_GROWTH = (0.1, 0.3, 1.0)
+SNB_GROWTH = (0.1, 0.2, 0.3)
 LIMIT = 90
 Value = Callable[[Record], float]
 

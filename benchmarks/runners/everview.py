@@ -31,7 +31,8 @@ def main() -> None:
     run = deltas if job.mode == "delta" else whole
     peak = run(db, job, batches, meter, print_of)
     found = None if print_of is None else print_of.to_dict()
-    meter.finish({"everview": ev.__version__}, found, state_bytes=peak)
+    steps = sum(core.machine.steps for core in db._views["v"].cores)
+    meter.finish({"everview": ev.__version__}, found, state_bytes=peak, steps=steps)
 
 
 def changes(job: Job, log: Log) -> list[tuple[int, Changes]]:
