@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from os import PathLike
 from typing import Any
 
@@ -14,10 +15,13 @@ from everview.engine.database import Database
 from everview.engine.explain import is_rules
 from everview.engine.log import WINDOW, Log, read_log
 from everview.errors import QueryError, UnsupportedError
+from everview.plan.bounds import ENCLOSURE, Bound
 from everview.plan.core_plan import CorePlan
 from everview.plan.enclosureness import Enclosureness, LifespanRecorder, RelationEnclosureness
 from everview.plan.enclosureness import enclosureness as of_tree
 from everview.query.schema import Schema
+
+(LAMBDA,) = ENCLOSURE.terms
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,8 @@ class ViewEnclosureness:
     """λ for every core of a view, and the cost that it predicts; ``str()`` is text, ``to_dict()`` data."""
 
     view: str
+    bound: Bound
+    """What an update costs, as it is known before the run."""
     updates: int
     cores: tuple[CoreEnclosureness, ...]
     left_out: tuple[str, ...]
@@ -71,10 +77,16 @@ class ViewEnclosureness:
 
     @property
     def prediction(self) -> str:
-        """What the updates cost, in words."""
+        """What an update of this log costs, in words."""
+        if LAMBDA not in self.bound.terms:
+            return f"{self.bound.short} an update, whatever λ is"
+        rest = tuple(t for t in self.bound.terms if t != LAMBDA)
+        if self.value == 1 and self.left_out:
+            return f"{self.bound.short} an update, amortised: λ is 1 where it can be told"
         if self.value == 1:
-            return "constant time an update (amortised): λ = 1"
-        return f"O(λ) an update (amortised): up to about {self.value:.1f} × what it costs where λ = 1"
+            at_best = Bound(rest, self.bound.exponent if rest else Fraction(0))
+            return f"{at_best.short} an update, amortised: λ is 1, as small as it can be"
+        return f"{self.bound.short} an update, amortised: λ makes it up to {self.value:.1f} × as dear as where it is 1"
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data."""
@@ -118,7 +130,7 @@ def enclosureness(
         >>> follows = pa.table({"src": [1, 2, 1], "dst": [2, 3, 2], "_change_type": ["insert", "insert", "delete"]})
         >>> print(enclosureness("SELECT a.src, b.dst AS far FROM follows a JOIN follows b ON a.dst = b.src",
         ...                     {"follows": follows}, "CREATE TABLE follows (src BIGINT, dst BIGINT)").prediction)
-        constant time an update (amortised): λ = 1
+        O(1) an update, whatever λ is
     """
     db = one_view(query, schema)
     return view_enclosureness(db, read_log(table_schema(db), log, initial=initial, window=window))
@@ -157,7 +169,8 @@ def view_enclosureness(db: Database, log: Log) -> ViewEnclosureness:
             left_out.append(reason)
     if not found:
         raise UnsupportedError(f"λ cannot be told from the log: {left_out[0]}", construct="enclosureness")
-    return ViewEnclosureness(runtime.view.name, len(log), tuple(found), tuple(left_out))
+    bound = runtime.plan.bounds.update
+    return ViewEnclosureness(runtime.view.name, bound, len(log), tuple(found), tuple(left_out))
 
 
 def _obstacle(core: CoreRuntime, db: Database) -> str | None:
