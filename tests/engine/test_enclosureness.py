@@ -42,6 +42,17 @@ def test_many_rows_above_make_it_dear() -> None:
     assert "λ 30.00, at most 30" in str(found)
 
 
+def test_trees_are_ranked() -> None:
+    """R(a, b) ⋈ S(b), all columns shown: what flickers is dear below, and free beside or above."""
+    log = flickering([5] * 30)
+    log["r"] = changes([(a, 5, "insert", -1) for a in range(90)], "a b")
+    found = ev.enclosureness("SELECT r.a, r.b FROM r JOIN s ON r.b = s.b", log, TWO, trees=10)
+    (core,) = found.to_dict()["cores"]
+    values = {t["tree"]: t["lambda"] for t in core["other_trees"]} | {core["tree"]: core["lambda"]}
+    assert values == {"[b]→{r, s}": 1, "r→s": pytest.approx(22.5), "s→r": 1}
+    assert [t["lambda"] for t in core["other_trees"]] == sorted(t["lambda"] for t in core["other_trees"])
+
+
 def test_what_is_filtered_at_the_door_has_no_lifespan() -> None:
     log = flickering([None, 5, None, 6])
     log["r"] = changes([(a, 5, "insert", -1) for a in (1, 2)], "a b")
