@@ -38,8 +38,19 @@ def test_many_rows_above_make_it_dear() -> None:
     log["r"] = changes([(a, 5, "insert", -1) for a in range(90)], "a b")
     found = ev.enclosureness(SEMI, log, TWO)
     assert found.value == pytest.approx(90 * 30 / 120)
-    assert "22.5 × what it costs where λ = 1" in found.prediction
+    assert found.prediction == "O(λ) an update, amortised: λ makes it up to 22.5 × as dear as where it is 1"
     assert "λ 30.00, at most 30" in str(found)
+
+
+def test_trees_are_ranked() -> None:
+    """R(a, b) ⋈ S(b), all columns shown: what flickers is dear below, and free beside or above."""
+    log = flickering([5] * 30)
+    log["r"] = changes([(a, 5, "insert", -1) for a in range(90)], "a b")
+    found = ev.enclosureness("SELECT r.a, r.b FROM r JOIN s ON r.b = s.b", log, TWO, trees=10)
+    (core,) = found.to_dict()["cores"]
+    values = {t["tree"]: t["lambda"] for t in core["other_trees"]} | {core["tree"]: core["lambda"]}
+    assert values == {"[b]→{r, s}": 1, "r→s": pytest.approx(22.5), "s→r": 1}
+    assert [t["lambda"] for t in core["other_trees"]] == sorted(t["lambda"] for t in core["other_trees"])
 
 
 def test_what_is_filtered_at_the_door_has_no_lifespan() -> None:
@@ -55,7 +66,15 @@ def test_windows_and_inserts_on_a_path_of_four() -> None:
     assert ev.enclosureness(PATH, {"g": edges}, SCHEMA, window=1).value == 1
 
 
-def test_cyclic_queries_and_stages_are_refused() -> None:
+def test_what_the_view_computes_itself_is_left_out() -> None:
+    query = "SELECT a FROM r WHERE b IN (SELECT b FROM s GROUP BY b HAVING COUNT(*) > 1)"
+    found = ev.enclosureness(query, flickering([5]), TWO)
+    assert len(found.cores) == 1
+    assert "computed by the view itself" in found.left_out[0]
+    assert "where it can be told" in found.prediction
+
+
+def test_cyclic_queries_are_refused() -> None:
     triangle = "SELECT x.src AS a FROM g x, g y, g z WHERE x.dst = y.src AND y.dst = z.src AND z.dst = x.src"
     edges = {"g": pa.table({"src": [1], "dst": [2]})}
     with pytest.raises(UnsupportedError, match="cyclic"):

@@ -62,8 +62,8 @@ def _lines(found: Measurement) -> Iterator[str]:
     data = found.to_dict()
     yield f"view        {data['view']}, {data['class']}"
     yield f"verdict     {data['verdict']}"
-    for name, updates in found.log.tables.items():
-        yield f"{'updates':<12}{name}: {len(updates):,}"
+    counts = ", ".join(f"{len(updates):,} of {name}" for name, updates in found.log.tables.items())
+    yield f"updates     {counts}"
     if found.log.windowed:
         yield "            rows come in their order under a sliding window: the data does not say which go"
     yield f"loaded      {found.loaded:,} updates in {found.load_seconds:.2f} s, then measured:"
@@ -88,6 +88,8 @@ def _lines(found: Measurement) -> Iterator[str]:
         yield f"λ           not known: {found.enclosureness}"
     else:
         yield f"λ           {found.enclosureness.value:.2f}: {found.enclosureness.prediction}"
+        for reason in found.enclosureness.left_out:
+            yield f"            left out: {reason}"
     if found.difference is not None:
         yield f"result      WRONG: {found.difference}; please report it"
     elif found.compared:

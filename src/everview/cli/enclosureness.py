@@ -14,6 +14,9 @@ OPTION = "--log"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
     add_log_arguments(parser, OPTION)
+    parser.add_argument(
+        "--trees", type=int, default=0, metavar="N", help="compare with so many other join trees of the query"
+    )
 
 
 def run(options: argparse.Namespace, out: TextIO) -> int:
@@ -22,6 +25,6 @@ def run(options: argparse.Namespace, out: TextIO) -> int:
 
     query, schema = query_and_schema(options)
     files = table_files(options.data, OPTION)
-    found = enclosureness(query, files, schema, initial=options.initial, window=options.window)
+    found = enclosureness(query, files, schema, initial=options.initial, window=options.window, trees=options.trees)
     out.write(f"{json.dumps(found.to_dict(), indent=2, ensure_ascii=False) if options.json else found}\n")
     return 0

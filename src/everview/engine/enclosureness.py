@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from itertools import islice
 from os import PathLike
 from typing import Any
 
@@ -14,10 +16,15 @@ from everview.engine.database import Database
 from everview.engine.explain import is_rules
 from everview.engine.log import WINDOW, Log, read_log
 from everview.errors import QueryError, UnsupportedError
+from everview.plan.bounds import ENCLOSURE, Bound
 from everview.plan.core_plan import CorePlan
-from everview.plan.enclosureness import Enclosureness, LifespanRecorder, RelationEnclosureness
+from everview.plan.enclosureness import Enclosureness, Lifespan, LifespanRecorder, RelationEnclosureness
 from everview.plan.enclosureness import enclosureness as of_tree
+from everview.plan.search import join_trees
+from everview.plan.tree import JoinTree
 from everview.query.schema import Schema
+
+(LAMBDA,) = ENCLOSURE.terms
 
 
 @dataclass(frozen=True)
@@ -26,6 +33,8 @@ class CoreEnclosureness:
 
     plan: CorePlan
     found: Enclosureness
+    compared: tuple[tuple[JoinTree, float], ...] = ()
+    """Other trees with their λ, the least first, if they were asked for."""
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data."""
@@ -36,6 +45,10 @@ class CoreEnclosureness:
             "lambda": self.found.value,
             "sequence": self.found.sequence,
             "relations": [self._relation(r) for r in self.found.relations],
+            "other_trees": [
+                {"tree": tree.show(self.plan.labels), "height": tree.height, "lambda": value}
+                for tree, value in self.compared
+            ],
         }
 
     def _relation(self, found: RelationEnclosureness) -> dict[str, Any]:
@@ -51,6 +64,8 @@ class CoreEnclosureness:
             name = f"{'  ' * r['depth']}{r['relation']}"
             lines.append(f"            {name:<{wide}}  {r['rows']:>10,} rows  λ {r['mean']:.2f}, at most {r['most']:,}")
         lines.append(f"λ           {data['lambda']:.2f} for the tree, {data['sequence']:.2f} for the updates alone")
+        for other in data["other_trees"]:
+            lines.append(f"            {other['lambda']:.2f} for {other['tree']}, height {other['height']}")
         return lines
 
 
@@ -59,6 +74,8 @@ class ViewEnclosureness:
     """λ for every core of a view, and the cost that it predicts; ``str()`` is text, ``to_dict()`` data."""
 
     view: str
+    bound: Bound
+    """What an update costs, as it is known before the run."""
     updates: int
     cores: tuple[CoreEnclosureness, ...]
     left_out: tuple[str, ...]
@@ -71,10 +88,16 @@ class ViewEnclosureness:
 
     @property
     def prediction(self) -> str:
-        """What the updates cost, in words."""
+        """What an update of this log costs, in words."""
+        if LAMBDA not in self.bound.terms:
+            return f"{self.bound.short} an update, whatever λ is"
+        rest = tuple(t for t in self.bound.terms if t != LAMBDA)
+        if self.value == 1 and self.left_out:
+            return f"{self.bound.short} an update, amortised: λ is 1 where it can be told"
         if self.value == 1:
-            return "constant time an update (amortised): λ = 1"
-        return f"O(λ) an update (amortised): up to about {self.value:.1f} × what it costs where λ = 1"
+            at_best = Bound(rest, self.bound.exponent if rest else Fraction(0))
+            return f"{at_best.short} an update, amortised: λ is 1, as small as it can be"
+        return f"{self.bound.short} an update, amortised: λ makes it up to {self.value:.1f} × as dear as where it is 1"
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data."""
@@ -103,6 +126,7 @@ def enclosureness(
     *,
     initial: Collection[str] = (),
     window: float = WINDOW,
+    trees: int = 0,
 ) -> ViewEnclosureness:
     """Say what a log's updates cost for a view: λ of its join tree, and where in the tree it comes from.
 
@@ -112,16 +136,17 @@ def enclosureness(
         schema: CREATE TABLE statements, if they do not stand before the query.
         initial: tables whose rows are there before the first update.
         window: the share of a table's rows that a sliding window holds, where the data does not say which rows go.
+        trees: also compare so many other join trees of the query.
 
     Example:
         >>> import pyarrow as pa
         >>> follows = pa.table({"src": [1, 2, 1], "dst": [2, 3, 2], "_change_type": ["insert", "insert", "delete"]})
         >>> print(enclosureness("SELECT a.src, b.dst AS far FROM follows a JOIN follows b ON a.dst = b.src",
         ...                     {"follows": follows}, "CREATE TABLE follows (src BIGINT, dst BIGINT)").prediction)
-        constant time an update (amortised): λ = 1
+        O(1) an update, whatever λ is
     """
     db = one_view(query, schema)
-    return view_enclosureness(db, read_log(table_schema(db), log, initial=initial, window=window))
+    return view_enclosureness(db, read_log(table_schema(db), log, initial=initial, window=window), trees)
 
 
 def one_view(query: str, schema: str | None) -> Database:
@@ -144,20 +169,23 @@ def table_schema(db: Database) -> Schema:
     return Schema(tuple(t.schema for t in db._tables.values()))
 
 
-def view_enclosureness(db: Database, log: Log) -> ViewEnclosureness:
-    """λ for the cores of a database's only view."""
+def view_enclosureness(db: Database, log: Log, trees: int = 0) -> ViewEnclosureness:
+    """λ for the cores of a database's only view, and for so many other trees of each."""
     (runtime,) = db._views.values()
     found: list[CoreEnclosureness] = []
     left_out: list[str] = []
     for core in runtime.cores:
         reason = _obstacle(core, db)
         if reason is None:
-            found.append(CoreEnclosureness(core.plan, _of_core(core, db, log)))
+            lifespans = _lifespans(core, db, log)
+            chosen = of_tree(core.plan.tree, lifespans)
+            found.append(CoreEnclosureness(core.plan, chosen, _compared(core.plan, lifespans, trees)))
         else:
             left_out.append(reason)
     if not found:
         raise UnsupportedError(f"λ cannot be told from the log: {left_out[0]}", construct="enclosureness")
-    return ViewEnclosureness(runtime.view.name, len(log), tuple(found), tuple(left_out))
+    bound = runtime.plan.bounds.update
+    return ViewEnclosureness(runtime.view.name, bound, len(log), tuple(found), tuple(left_out))
 
 
 def _obstacle(core: CoreRuntime, db: Database) -> str | None:
@@ -168,7 +196,17 @@ def _obstacle(core: CoreRuntime, db: Database) -> str | None:
     return f"{', '.join(stages)} is computed by the view itself" if stages else None
 
 
-def _of_core(core: CoreRuntime, db: Database, log: Log) -> Enclosureness:
+def _compared(
+    plan: CorePlan, lifespans: Sequence[Sequence[Lifespan]], limit: int
+) -> tuple[tuple[JoinTree, float], ...]:
+    """Other trees for the core, with their λ, the least first."""
+    trees = (t for t in join_trees(plan.tree.edges, plan.tree.free) if t.root != plan.tree.root)
+    found = [(tree, of_tree(tree, lifespans).value) for tree in islice(trees, limit)]
+    return tuple(sorted(found, key=lambda one: (one[1], one[0].height)))
+
+
+def _lifespans(core: CoreRuntime, db: Database, log: Log) -> list[list[Lifespan]]:
+    """When the rows of each relation of the core's tree were there, as its atoms see them."""
     recorders = [LifespanRecorder() for _ in core.plan.relations]
     for name, updates in log.tables.items():
         if not len(updates) or not core.reads(name):
@@ -182,4 +220,4 @@ def _of_core(core: CoreRuntime, db: Database, log: Log) -> Enclosureness:
             recorder = recorders[atom]
             for row, weight, at in zip(rows, weights, places, strict=True):
                 recorder.update(row, weight, at)
-    return of_tree(core.plan.tree, [r.lifespans() for r in recorders])
+    return [r.lifespans() for r in recorders]
