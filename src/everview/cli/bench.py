@@ -42,16 +42,15 @@ def _positive(text: str) -> int:
 def run(options: argparse.Namespace, out: TextIO) -> int:
     """Run the command."""
     from everview.engine.bench import measure
-    from everview.engine.enclosureness import one_view, table_schema
     from everview.engine.explain import is_rules
-    from everview.engine.log import read_log
+    from everview.engine.replay import log_for, one_view
 
     query, schema = query_and_schema(options)
     if is_rules(query):
         raise EverviewError("the view is given by rules, and is compared with SQL", hint="give a SELECT")
     files = table_files(options.data, OPTION)
     db = one_view(query, schema)
-    log = read_log(table_schema(db), files, initial=options.initial, window=options.window)
+    log = log_for(db, files, initial=options.initial, window=options.window)
     found = measure(db, query, log, sizes=options.batch, seconds=options.seconds)
     text = json.dumps(found.to_dict(), indent=2, ensure_ascii=False) if options.json else "\n".join(_lines(found))
     out.write(f"{text}\n")
