@@ -35,18 +35,20 @@ def log_for(
     initial: Collection[str] = (),
     window: float = WINDOW,
 ) -> Log:
-    """The log of the tables that a database's only view reads, all of which must be given (``read_log``)."""
+    """The log of the tables that a database's only view reads (``read_log``).
+
+    All of them must be given. Those of other tables are left out, and their updates have no places in the log.
+    """
     (runtime,) = db._views.values()
     read = {name.lower() for name in runtime.reads}
     tables = Schema(tuple(t.schema for t in db._tables.values() if t.schema.name.lower() in read))
     if isinstance(sources, Mapping):
-        for name in sources:
-            if name.lower() not in read and name.lower() in map(str.lower, db.tables):
-                raise DataError(f"the view does not read {name}", table=name, hint="leave its data out")
+        others = {name.lower() for name in db.tables} - read
+        sources = {name: source for name, source in sources.items() if name.lower() not in others}
     log = read_log(tables, sources, initial=initial, window=window)
     for table in tables:
         if table.name not in log.tables:
             raise DataError(
-                f"the view reads {table.name}, and there is no data for it", table=table.name, hint="give it"
+                f"the view reads {table.name}, and there is no data for it", table=table.name, hint="add it"
             )
     return log
