@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -16,6 +17,11 @@ WORKLOADS = HERE / "workloads"
 LOGS = HERE.parent / "build" / "bench" / "logs"
 EPINIONS_EDGES = 508_837
 """What a generated graph has at scale 1, too."""
+SYSTEMS = ("everview", "native", "flink", "pathway", "duckdb", "spark")
+"""What a case is run on unless it says otherwise."""
+TINY = 0.004
+"""The scale of a generated network of the size of snb-tiny."""
+DERIVED = {"snb": "SNB-derived", "snb-tiny": "SNB-derived, tiny", "tpch": "TPC-H-derived"}
 ORDERS = {"file": "file order", "shuffled": "shuffled", "time": "by time", "source": "by source", "random": "random"}
 
 
@@ -24,26 +30,42 @@ class Data:
     """What a case runs over: a source, the part of it that is used, and how its rows come and go."""
 
     source: str
-    """``epinions``, ``bitcoin-alpha``, ``power-law``, ``snb`` or ``tpch``."""
+    """``epinions``, ``bitcoin-alpha``, ``snb-tiny`` (files), ``power-law``, ``snb``, ``tpch``, ``nested`` (made)."""
     scale: float = 1.0
     """The part of a graph's edges; the scale factor of SNB and TPC-H."""
     order: str = "random"
     updates: str = "fifo"
     share: int = 5
-    """A window holds one in so many of the edges."""
+    """A window holds one in so many of the edges; of ``nested``, how often lifespans enclose others."""
+    after: float = 0.0
+    """The part of the updates that is done before the log begins: what it leaves is loaded."""
+    most: int | None = None
+    """How many updates of the rest are kept; all if it is None."""
 
     @property
     def title(self) -> str:
         """As tables name it."""
-        if self.source in ("snb", "tpch"):
-            return f"{self.source.upper().replace('TPCH', 'TPC-H')}-derived, SF {self.scale:g}"
+        if self.source in DERIVED:
+            part = "" if self.source == "snb-tiny" else f", SF {self.scale:g}"
+            return f"{DERIVED[self.source]}{part}"
+        if self.source == "nested":
+            return f"nested {self.share} times"
         part = "" if self.scale == 1 else f", {self.scale:g} of it"
         updates = "" if self.updates == "fifo" else f", {self.updates}"
-        return f"{self.source}, {ORDERS[self.order]}{part}{updates}"
+        share = "" if self.share == 5 else f", window 1/{self.share}"
+        return f"{self.source}, {ORDERS[self.order]}{part}{updates}{share}"
+
+    @property
+    def folder(self) -> Path:
+        """Where its log is."""
+        loaded = f"-after-{self.after:g}-{self.most}" if self.after else ""
+        return LOGS / (re.sub(r"[^\w.]+", "-", self.title) + loaded)
 
     def at(self, factor: float, given: Path | None) -> Data:
         """The same, smaller or larger, from what files there are: without them, a generated graph stands in."""
         source, order = self.source, self.order
+        if source == "snb-tiny":
+            return self if given is not None else replace(self, source="snb", scale=TINY * factor)
         if given is None and source in ("epinions", "bitcoin-alpha"):
             order = {"file": "source", "shuffled": "random", "time": "random"}[order]
             factor *= 24_186 / EPINIONS_EDGES if source == "bitcoin-alpha" else 1
@@ -52,17 +74,25 @@ class Data:
 
     def log(self, given: Path | None) -> Log:
         """The log, made if it is not there yet."""
-        folder = LOGS / self.title.replace(", ", "-").replace(" ", "-")
+        folder = self.folder
         if (folder / "log.json").exists():
             return Log.read(folder)
-        if self.source == "snb":
+        if self.after:
+            whole = replace(self, after=0.0, most=None).log(given)
+            first = int(whole.updates * self.after)
+            return whole.later(folder, first, min(self.most or whole.updates, whole.updates - first))
+        if self.source in ("snb", "snb-tiny"):
             from benchmarks.data import snb
 
-            return snb.log(self.scale, folder, given)
+            return snb.log(self.scale, folder, given if self.source == "snb-tiny" else None)
         if self.source == "tpch":
             from benchmarks.data import tpch
 
             return tpch.log(self.scale, folder)
+        if self.source == "nested":
+            from benchmarks.data import nested
+
+            return nested.log(self.share, int(nested.STEPS * self.scale), folder)
         return graphs.write_log(self._updates(given), folder)
 
     def _updates(self, given: Path | None) -> graphs.Updates:
@@ -95,7 +125,10 @@ class Case:
     """The file in benchmarks/workloads."""
     data: Data
     modes: tuple[str, ...] = ("delta", "full")
+    systems: tuple[str, ...] = SYSTEMS
     batch: int = 1_000
+    sizes: tuple[int, ...] = ()
+    """The sizes of batches one after the other, where they differ."""
     per_update: bool = True
     every: int = 10
     check_scale: float = 1.0
@@ -138,7 +171,7 @@ def read_case(path: Path) -> Iterator[Case]:
     title, query, common = told.pop("title"), told.pop("query"), told.pop("run", {})
     for data in told.pop("data"):
         run = {**common, **data.pop("run", {})}
-        run["modes"] = tuple(run.get("modes", Case.modes))
+        run |= {key: tuple(run[key]) for key in ("modes", "systems") if key in run}
         yield Case(path.stem, title, query, Data(**data), **run)
     if told:
         raise ValueError(f"{path.name} says {', '.join(told)}, which no case has")

@@ -56,10 +56,9 @@ def expected(log: Log, sql: str, cache: Path) -> dict[str, Any]:
         create_table(connection, log, name)
         columns = ", ".join(log.names(name))
         file_ = str(log.folder / f"{name}.parquet").replace("'", "''")
-        connection.execute(
-            f"INSERT INTO {name} SELECT {columns} FROM (SELECT {columns}, unnest(range(n)) FROM ("
-            f"SELECT {columns}, CAST(sum(_weight) AS BIGINT) AS n FROM read_parquet('{file_}') GROUP BY ALL) WHERE n > 0)"
-        )
+        counted = f"SELECT {columns}, CAST(sum(_weight) AS BIGINT) AS n FROM read_parquet('{file_}') GROUP BY ALL"
+        repeated = f"SELECT {columns}, unnest(range(n)) FROM ({counted}) WHERE n > 0"
+        connection.execute(f"INSERT INTO {name} SELECT {columns} FROM ({repeated})")
     found = Fingerprint(outputs(sql, log.schema))
     for batch in connection.sql(in_duckdb(sql)).to_arrow_reader(262_144):
         found.add(batch)

@@ -78,10 +78,8 @@ class Harness:
         middle = runs[(len(runs) - 1) // 2]
         middle["runs_s"] = [r["run_s"] for r in runs]
         middle["peak_rss"] = max(r["peak_rss"] for r in runs)
-        if case.deltas is not None and mode == "delta" and system.name in ("everview", "native"):
-            if case.per_update and middle["rows"] != case.deltas:
-                reason = f"{middle['rows']} rows of deltas, not {case.deltas}"
-                middle |= {"status": "wrong", "reason": reason}
+        if mode == "delta" and system.per_update and case.deltas not in (None, middle["rows"]):
+            middle |= {"status": "wrong", "reason": f"{middle['rows']} rows of deltas, not {case.deltas}"}
         return found | middle
 
     def describe(self, case: Case, system: System, mode: str) -> Record:
@@ -107,7 +105,7 @@ class Harness:
     def check(self, case: Case, system: System, mode: str, watch: Watcher | None = None) -> Record:
         """Whether a system gives what DuckDB gives; Everview on the case's own data, others on a part of it."""
         smaller = case if system.name == "everview" else case.to_check(self.data)
-        key = (smaller.name, smaller.data, smaller.every, smaller.per_update, smaller.batch, system.name, mode)
+        key = (smaller.name, smaller.data, smaller.every, smaller.per_update, system.name, mode)
         if key not in self._checks:
             self._checks[key] = self._checked(smaller, system, mode, watch)
         return self._checks[key]
@@ -143,6 +141,7 @@ class Harness:
                 threads=system.threads,
                 shards=system.shards,
                 per_update=case.per_update,
+                sizes=case.sizes,
             )
             job.write(folder / "job.json")
             command = [str(python), "-m", f"benchmarks.runners.{system.runner}", str(folder / "job.json")]

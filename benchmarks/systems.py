@@ -9,6 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 CORES = os.cpu_count() or 1
+BOTH = ("delta", "full")
 
 
 @dataclass(frozen=True)
@@ -23,21 +24,23 @@ class System:
     """The file in benchmarks/rivals that says what is installed for it; none for what runs in the project's own."""
     threads: int = CORES
     shards: int = 1
-    recomputes: bool = False
-    """Whether it runs the query afresh, batch after batch."""
+    per_update: bool = False
+    """Whether it tells each update's own changes apart, so that their number is known."""
+    modes: tuple[str, ...] = ("delta",)
+    """Whole results can be read from those that keep or compute them; the others give changes alone."""
 
 
 SYSTEMS = {
     s.name: s
     for s in (
-        System("everview", "Everview", "everview", threads=1),
+        System("everview", "Everview", "everview", threads=1, per_update=True, modes=BOTH),
         System("everview-spark-1", "Everview on Spark, 1 shard", "everview_spark", shards=1),
         System("everview-spark-2", "Everview on Spark, 2 shards", "everview_spark", shards=2),
-        System("native", "C++ by hand", "native", threads=1),
+        System("native", "C++ by hand", "native", threads=1, per_update=True),
         System("flink", "Flink", "flink", "flink"),
         System("pathway", "Pathway", "pathway", "pathway"),
-        System("duckdb", "DuckDB, recomputing", "duckdb", recomputes=True),
-        System("spark", "Spark, recomputing", "spark", "spark", recomputes=True),
+        System("duckdb", "DuckDB, recomputing", "duckdb", modes=BOTH),
+        System("spark", "Spark, recomputing", "spark", "spark", modes=BOTH),
     )
 }
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -85,15 +85,38 @@ class Log:
 
     def batches(self, size: int) -> Iterator[tuple[int, dict[str, pa.Table]]]:
         """The updates in batches: how many, and by table, if there are any, the rows with ``_weight`` and ``_at``."""
-        return cut(self.tables, self.updates, size)
+        return cut(self.tables, range(size, self.updates + size, size), self.updates)
+
+    def later(self, folder: Path, first: int, updates: int) -> Log:
+        """The log of what follows the first updates, so many of them; what those leave is there before it begins."""
+        tables = {}
+        for name, rows in self.tables.items():
+            at = _positions(rows)
+            before = rows.slice(0, int(np.searchsorted(at, first)))
+            after = rows.slice(len(before), int(np.searchsorted(at, first + updates)) - len(before))
+            shifted = pa.array(_positions(after) - first)
+            after = after.set_column(after.column_names.index("_at"), "_at", shifted)
+            tables[name] = pa.concat_tables(
+                [self._left(name, before), after.select([*self.names(name), "_weight", "_at"])]
+            )
+        return Log.write(folder, f"{self.name}, after {first:,}", self.schema, tables)
+
+    def _left(self, table: str, rows: pa.Table) -> pa.Table:
+        """The rows that are there after some, as rows that are there before a log begins."""
+        columns = self.names(table)
+        counted = rows.group_by(columns, use_threads=False).aggregate([("_weight", "sum")])
+        copies = np.maximum(counted.column("_weight_sum").to_numpy(), 0)
+        left = counted.select(columns).take(pa.array(np.repeat(np.arange(len(counted)), copies)))
+        left = left.append_column("_weight", pa.array(np.ones(len(left), np.int8)))
+        return left.append_column("_at", pa.array(np.full(len(left), BEFORE)))
 
     def _first(self, table: str) -> int:
         return int(np.searchsorted(_positions(self.tables[table]), BEFORE, side="right"))
 
 
-def cut(tables: Mapping[str, pa.Table], updates: int, size: int) -> Iterator[tuple[int, dict[str, pa.Table]]]:
-    """Tables with ``_at`` cut into batches of ``size`` updates, of which the last may be smaller."""
-    cuts = [*range(0, updates, size), updates]
+def cut(tables: Mapping[str, pa.Table], ends: Iterable[int], updates: int) -> Iterator[tuple[int, dict[str, pa.Table]]]:
+    """Tables with ``_at`` cut into batches that end before these positions, or where the log does."""
+    cuts = [0, *(min(end, updates) for end in ends)]
     places = {name: np.searchsorted(_positions(rows), cuts) for name, rows in tables.items()}
     for i, (first, end) in enumerate(pairwise(cuts)):
         parts = {t: tables[t].slice(p[i], p[i + 1] - p[i]) for t, p in places.items() if p[i + 1] > p[i]}

@@ -6,7 +6,6 @@
 #pragma once
 
 #include <algorithm>
-#include <sys/resource.h>
 #include <time.h>
 
 #include <cstdint>
@@ -44,11 +43,14 @@ class Neighbours {
   std::size_t first_ = 0;
 };
 
-// The most memory that the program has held, in bytes.
+// The most memory that the program has held, in bytes. (getrusage would count what forked it.)
 inline std::size_t peak_memory() {
-  rusage used{};
-  getrusage(RUSAGE_SELF, &used);
-  return static_cast<std::size_t>(used.ru_maxrss) * 1024;
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;) {
+    std::size_t kilobytes = 0;
+    if (word == "VmHWM:" && status >> kilobytes) return kilobytes * 1024;
+  }
+  return 0;
 }
 
 // Delta rows by columns: the vertices, the weight, the update's position. A full slice is handed over, here to nobody.

@@ -1,7 +1,7 @@
 """DuckDB: the tables follow the log batch by batch, and the query is run afresh, its result read as Arrow.
 
-In delta mode that is after every batch. What differs from the result before is *not* worked out, though it would have to
-be to deliver changes: that is in DuckDB's favour. Deletes look rows up by the table's key if it has one. All cores.
+In delta mode that is after every batch. What differs from the result before is *not* worked out, though it would have
+to be to deliver changes: that is in DuckDB's favour. Deletes look rows up by the table's key if it has one. All cores.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def main() -> None:
     connection.execute(f"SET threads = {job.threads}")
     connection.execute(f"SET temp_directory = '{job.scratch}'")
     tables = {name: Kept(connection, log, name) for name in log.columns}
-    batches = list(log.batches(job.batch))
+    batches = job.batches(log)
     meter.ready()
     for name, rows in log.initial().items():
         tables[name].insert(rows)
@@ -41,7 +41,7 @@ def recompute(
     batches: list[tuple[int, dict[str, pa.Table]]],
     meter: Meter,
 ) -> dict[str, object] | None:
-    """Apply all batches; read the result after each, or after every tenth of the log. Gives the last one's fingerprint."""
+    """Apply all batches; read the result after each, or every tenth of the log; gives the last one's fingerprint."""
     sql = in_duckdb(job.sql)
     total = sum(updates for updates, _ in batches)
     due = job.tenths(total)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from time import perf_counter
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 import everview as ev
-from benchmarks.data.log import Log, cut
+from benchmarks.data.log import Log
 from benchmarks.runners.protocol import Fingerprint, Job, Meter, job_and_log
 
 COMING = pa.array(["insert", "update_postimage"])
@@ -20,7 +19,7 @@ def main() -> None:
     """Run the job that the command line names."""
     job, log = job_and_log()
     meter = Meter()
-    batches = list(changes(log, job.batch))
+    batches = changes(job, log)
     db = ev.Database()
     db.sql(log.schema)
     meter.ready()
@@ -32,17 +31,18 @@ def main() -> None:
     run = deltas if job.mode == "delta" else whole
     peak = run(db, job, batches, meter, print_of)
     found = None if print_of is None else print_of.to_dict()
-    meter.finish({"everview": ev.__version__}, found, state_bytes=peak)
+    steps = sum(core.machine.steps for core in db._views["v"].cores)
+    meter.finish({"everview": ev.__version__}, found, state_bytes=peak, steps=steps)
 
 
-def changes(log: Log, size: int) -> Iterator[tuple[int, Changes]]:
+def changes(job: Job, log: Log) -> list[tuple[int, Changes]]:
     """The log's batches as tables with a ``_change_type``."""
     tables = {}
     for name, rows in log.tables.items():
         kinds = pc.if_else(pc.greater(rows.column("_weight"), 0), "insert", "delete")
         tables[name] = rows.drop(["_weight"]).append_column("_change_type", kinds)
-    for updates, parts in cut(tables, log.updates, size):
-        yield updates, {name: part.drop(["_at"]) for name, part in parts.items()}
+    batches = job.batches(log, tables)
+    return [(updates, {name: part.drop(["_at"]) for name, part in parts.items()}) for updates, parts in batches]
 
 
 def apply(db: ev.Database, parts: Changes) -> None:
@@ -83,10 +83,13 @@ def weights(told: pa.RecordBatch) -> pa.Array:
 def whole(
     db: ev.Database, job: Job, batches: list[tuple[int, Changes]], meter: Meter, print_of: Fingerprint | None
 ) -> int:
-    """The whole result is read after every tenth; gives the most bytes of state."""
+    """The whole result is read after every tenth, or only at the end; gives the most bytes of state."""
     peak = db.nbytes()
     meter.loaded()
-    due = job.tenths(sum(updates for updates, _ in batches))
+    total = sum(updates for updates, _ in batches)
+    due = job.tenths(total)
+    if job.mode == "state":
+        due = [total if job.check else total + 1]
     for updates, parts in batches:
         apply(db, parts)
         peak = max(peak, db.nbytes())

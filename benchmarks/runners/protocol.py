@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 from time import CLOCK_BOOTTIME, clock_gettime, perf_counter
 from typing import Any
@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pandas.util import hash_array
 
-from benchmarks.data.log import Log
+from benchmarks.data.log import Log, cut
 from benchmarks.runners import processes
 
 UNSUPPORTED = 3
@@ -43,6 +43,7 @@ class Job:
     outputs: tuple[tuple[str, str], ...]
     """The view's columns: name and SQL type."""
     mode: str
+    """``delta``, ``full`` or, where nothing is read, ``state``."""
     batch: int
     check: bool
     scratch: Path
@@ -52,6 +53,8 @@ class Job:
     shards: int = 1
     per_update: bool = True
     """Whether a system that can tell each update's own changes apart does so; else, they are a batch's net changes."""
+    sizes: tuple[int, ...] = ()
+    """The sizes of the batches one after the other, where they are not all of ``batch``; the log ends with them."""
 
     @classmethod
     def read(cls, path: str | Path) -> Job:
@@ -59,12 +62,18 @@ class Job:
         told = json.loads(Path(path).read_text(encoding="utf-8"))
         told |= {"log": Path(told["log"]), "scratch": Path(told["scratch"])}
         told["outputs"] = tuple((name, type_) for name, type_ in told["outputs"])
+        told["sizes"] = tuple(told["sizes"])
         return cls(**told)
 
     def write(self, path: Path) -> None:
         """Write it for a runner."""
         told = {**vars(self), "log": str(self.log), "scratch": str(self.scratch)}
         path.write_text(json.dumps(told), encoding="utf-8")
+
+    def batches(self, log: Log, tables: dict[str, pa.Table] | None = None) -> list[tuple[int, dict[str, pa.Table]]]:
+        """The log's batches; of other ``tables`` with ``_at`` in the place of the log's, if they are given."""
+        ends: Iterable[int] = range(self.batch, log.updates + self.batch, self.batch)
+        return list(cut(tables or log.tables, accumulate(self.sizes) if self.sizes else ends, log.updates))
 
     def tenths(self, updates: int) -> list[int]:
         """After which of the updates the whole result is read in full mode."""
@@ -90,6 +99,7 @@ class Meter:
         self._begun = self._told = perf_counter()
         self._cpu = 0.0
         self._latencies: list[float] = []
+        self._sizes: list[int] = []
 
     def ready(self) -> None:
         """The system is up, and takes the rows that are there before the log from now on."""
@@ -108,6 +118,7 @@ class Meter:
         self.rows += rows
         if seconds is not None:
             self._latencies.append(seconds)
+            self._sizes.append(updates)
         if perf_counter() - self._told > PROGRESS_SECONDS:
             self._told = perf_counter()
             _tell("progress", updates=self.updates, seconds=self._told - self._begun)
@@ -129,10 +140,18 @@ class Meter:
             "rows": self.rows,
             "latency_ms": latency(self._latencies),
             "latency_tenths_ms": [latency(part) for part in _tenths(self._latencies)],
+            "batch_ms": self._by_size(),
             "fingerprint": fingerprint,
             "versions": versions,
         }
         _tell("result", **(result | told))
+
+    def _by_size(self) -> dict[int, float]:
+        """The median time of the batches of each size, in milliseconds."""
+        found: dict[int, list[float]] = {}
+        for size, seconds in zip(self._sizes, self._latencies, strict=True):
+            found.setdefault(size, []).append(1000 * seconds)
+        return {size: float(np.median(times)) for size, times in found.items()}
 
 
 def latency(seconds: Sequence[float]) -> dict[str, float] | None:
