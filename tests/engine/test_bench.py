@@ -43,6 +43,7 @@ def test_measured_and_right(query: str) -> None:
     assert 238 <= found.memory.rows <= 240  # where it ends, a row may have gone whose successor is yet to come
     assert found.loaded + sum(r.updates for r in found.runs) <= len(log)
     assert found.break_even >= 1
+    assert found.extrapolated == (found.break_even > 100)
     assert found.to_dict()["result"] == {"correct": True, "compared": True, "difference": None}
 
 

@@ -82,7 +82,8 @@ def _lines(found: Measurement) -> Iterator[str]:
         f"{memory.per_row:.0f} bytes a row; the view's part is {memory.view / 1e6:.1f} MB"
     )
     yield f"recompute   {found.recompute_seconds * 1e3:.1f} ms for {found.result_rows:,} rows ({found.recomputed_by})"
-    yield f"break-even  batches of {found.break_even:,} updates: below that, maintaining the view is quicker"
+    guessed = " (extrapolated from the largest batches)" if found.extrapolated else ""
+    yield f"break-even  batches of {found.break_even:,} updates{guessed}: below that, maintaining the view is quicker"
     if isinstance(found.enclosureness, str):
         yield f"λ           not known: {found.enclosureness}"
     else:
