@@ -110,7 +110,9 @@ def plots(records: list[Record]) -> dict[str, Figure]:
         axis.set_ylabel("ms a batch", fontsize=8)
     for axis in axes[len(titles) :]:
         axis.set_visible(False)
-    axes[0].legend(fontsize=7)
+    handles, labels = axes[0].get_legend_handles_labels()
+    if handles:
+        axes[0].legend(handles, labels, fontsize=7)
     return {"breakeven": drawn}
 
 
