@@ -16,11 +16,14 @@ from benchmarks.case import read_cases
 from benchmarks.experiments import EXPERIMENTS
 from benchmarks.systems import SYSTEMS
 
+QUICK_SCALE = 0.3
+
 
 def main() -> int:
     """Run what was asked for."""
     options = parser().parse_args()
-    bench = Bench(options.data, options.only, options.systems, options.scale, options.quick)
+    scale = options.scale or (QUICK_SCALE if options.quick else 1.0)
+    bench = Bench(options.data, options.only, options.systems, scale, options.quick)
     chosen = options.experiments or (("runtime",) if options.quick else tuple(EXPERIMENTS))
     whole = not options.only and set(options.systems) == set(SYSTEMS) and not options.quick
     for name in chosen:
@@ -52,7 +55,7 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument(
         "--experiments", type=lambda t: names(t, list(EXPERIMENTS)), default=(), help=f"of {', '.join(EXPERIMENTS)}"
     )
-    found.add_argument("--scale", type=float, default=1.0, help="the part of the data that is used")
+    found.add_argument("--scale", type=float, help=f"the part of the data that is used (1; quick: {QUICK_SCALE})")
     found.add_argument("--quick", action="store_true", help="a small set, once each, on the rivals that are installed")
     found.add_argument("--write", action="store_true", help="keep the results, and write docs/performance.md")
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from benchmarks.case import Case, read_cases
@@ -38,7 +38,8 @@ class Bench:
                 continue
             if self.quick and not case.quick:
                 continue
-            yield case.scaled(self.scale, self.data)
+            chosen = case.quick if self.quick else case.systems
+            yield replace(case.scaled(self.scale, self.data), systems=chosen)
 
     def case(self, name: str) -> Case:
         """A case by its name, on the first of its data, at the scale that was asked for."""

@@ -139,8 +139,8 @@ class Case:
     """Seconds that a run may take, start-up included."""
     limits: dict[str, float] = field(default_factory=dict)
     """The same for single systems."""
-    quick: bool = False
-    """Whether ``--quick`` runs it."""
+    quick: tuple[str, ...] = ()
+    """The systems that ``--quick`` runs it on."""
 
     @property
     def sql(self) -> str:
@@ -171,7 +171,7 @@ def read_case(path: Path) -> Iterator[Case]:
     title, query, common = told.pop("title"), told.pop("query"), told.pop("run", {})
     for data in told.pop("data"):
         run = {**common, **data.pop("run", {})}
-        run |= {key: tuple(run[key]) for key in ("modes", "systems") if key in run}
+        run |= {key: tuple(run[key]) for key in ("modes", "systems", "quick") if key in run}
         yield Case(path.stem, title, query, Data(**data), **run)
     if told:
         raise ValueError(f"{path.name} says {', '.join(told)}, which no case has")

@@ -212,11 +212,12 @@ def supervised(command: list[str], folder: Path, limits: Limits, watch: Watcher 
 
 def _read(process: subprocess.Popen[bytes], lines: SimpleQueue[Record]) -> None:
     assert process.stdout is not None
-    for line in process.stdout:
-        with suppress(ValueError):  # What a system prints of its own accord.
-            told = json.loads(line)
-            if isinstance(told, dict) and "event" in told:
-                lines.put(told)
+    with process.stdout:
+        for line in process.stdout:
+            with suppress(ValueError):  # What a system prints of its own accord.
+                told = json.loads(line)
+                if isinstance(told, dict) and "event" in told:
+                    lines.put(told)
 
 
 def _drain(lines: SimpleQueue[Record], found: Record) -> None:

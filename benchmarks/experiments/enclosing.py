@@ -70,9 +70,9 @@ ENCLOSURENESS = Experiment(
     about="""\
 The bound of a query that is not q-hierarchical is O(λ) an update (amortised), where λ is a figure of the order of
 updates: how many lifespans, one after the other, fit into another's. These logs (`benchmarks/data/nested.py`) have
-the same tables, sizes and number of updates, and hardly any results; only how often rows of r3 come and go while a
-row of r2 stays differs. λ is what `everview enclosureness` says of the log and the tree that was chosen. If the bound
-is tight, cost grows linearly with λ, from a fixed cost on.
+the same tables and windows, about as many updates, and hardly any results; only how often rows of r3 come and go
+while a row of r2 stays differs. λ is what `everview enclosureness` says of the log and the tree that was chosen. If
+the bound is tight, cost grows linearly with λ, from a fixed cost on.
 """,
     results="enclosureness",
     table=table,

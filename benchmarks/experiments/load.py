@@ -62,6 +62,8 @@ def plots(records: list[Record]) -> dict[str, Figure]:
     for axis, title in zip(axes, titles, strict=False):
         mine = [r for r in records if r["title"] == title and r["status"] == "ok"]
         batches = [(r["batch"], _time(r)) for r in mine if r["point"] != "bulk"]
+        if not batches:
+            continue
         line(axis, "everview", [b for b, _ in batches], [t for _, t in batches], label="in batches")
         for r in mine:
             if r["point"] == "bulk":

@@ -83,25 +83,24 @@ def weights(told: pa.RecordBatch) -> pa.Array:
 def whole(
     db: ev.Database, job: Job, batches: list[tuple[int, Changes]], meter: Meter, print_of: Fingerprint | None
 ) -> int:
-    """The whole result is read after every tenth, or only at the end; gives the most bytes of state."""
+    """The whole result is read after every tenth, or never (``state``); gives the most bytes of state."""
     peak = db.nbytes()
     meter.loaded()
     total = sum(updates for updates, _ in batches)
     due = job.tenths(total)
     if job.mode == "state":
-        due = [total if job.check else total + 1]
+        due = [total + 1]
     for updates, parts in batches:
         apply(db, parts)
         peak = max(peak, db.nbytes())
         rows = 0
         if meter.updates + updates >= due[0]:
-            read = db.view("v").to_arrow()
-            rows = len(read)
-            if print_of is not None and meter.updates + updates == due[-1]:
-                print_of.add(read)
+            rows = len(db.view("v").to_arrow())
             while due and meter.updates + updates >= due[0]:
                 due.pop(0)
         meter.step(updates, rows)
+    if print_of is not None:
+        print_of.add(db.view("v").to_arrow())
     return peak
 
 

@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pandas.util import hash_array
 
 from benchmarks.data.log import Log, cut
 from benchmarks.runners import processes
@@ -245,6 +244,8 @@ def words_of(column: pa.Array | pa.ChunkedArray, type_: pa.DataType) -> np.ndarr
         column = column.cast(pa.timestamp("us"))
     column = column.cast(type_)
     if pa.types.is_string(type_):
+        from pandas.util import hash_array  # Not at the top: most runs do without pandas, whose import takes a while.
+
         words = hash_array(column.fill_null("").to_numpy(zero_copy_only=False).astype(object))
     elif pa.types.is_decimal(type_):
         # Two's complement, the low word first: that is the number modulo 2⁶⁴.

@@ -42,16 +42,15 @@ def _positive(text: str) -> int:
 def run(options: argparse.Namespace, out: TextIO) -> int:
     """Run the command."""
     from everview.engine.bench import measure
-    from everview.engine.enclosureness import one_view, table_schema
     from everview.engine.explain import is_rules
-    from everview.engine.log import read_log
+    from everview.engine.replay import log_for, one_view
 
     query, schema = query_and_schema(options)
     if is_rules(query):
         raise EverviewError("the view is given by rules, and is compared with SQL", hint="give a SELECT")
     files = table_files(options.data, OPTION)
     db = one_view(query, schema)
-    log = read_log(table_schema(db), files, initial=options.initial, window=options.window)
+    log = log_for(db, files, initial=options.initial, window=options.window)
     found = measure(db, query, log, sizes=options.batch, seconds=options.seconds)
     text = json.dumps(found.to_dict(), indent=2, ensure_ascii=False) if options.json else "\n".join(_lines(found))
     out.write(f"{text}\n")
@@ -83,7 +82,8 @@ def _lines(found: Measurement) -> Iterator[str]:
         f"{memory.per_row:.0f} bytes a row; the view's part is {memory.view / 1e6:.1f} MB"
     )
     yield f"recompute   {found.recompute_seconds * 1e3:.1f} ms for {found.result_rows:,} rows ({found.recomputed_by})"
-    yield f"break-even  batches of {found.break_even:,} updates: below that, maintaining the view is quicker"
+    guessed = " (extrapolated from the largest batches)" if found.extrapolated else ""
+    yield f"break-even  batches of {found.break_even:,} updates{guessed}: below that, maintaining the view is quicker"
     if isinstance(found.enclosureness, str):
         yield f"λ           not known: {found.enclosureness}"
     else:

@@ -85,7 +85,7 @@ def _parser() -> argparse.ArgumentParser:
         help="measure a view on your own data",
         description="Run a view over the updates of your own tables: what an update costs, how long changes take, the "
         "memory, and from which batch size on recomputing the view would be quicker. The result is checked.",
-        epilog=f"{SOURCES} exit codes: 0 measured, 1 the result is wrong, 2 refused",
+        epilog=f"{SOURCES} Exit codes: 0 measured, 1 the result is wrong, 2 refused",
     )
     add_bench_arguments(bench)
     enclosureness = commands.add_parser(

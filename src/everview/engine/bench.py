@@ -93,6 +93,11 @@ class Measurement:
         """The batch size from which on recomputing is quicker; 1 if it always is."""
         return break_even([(r.size, r.seconds / r.batches) for r in self.runs], self.recompute_seconds)
 
+    @property
+    def extrapolated(self) -> bool:
+        """True if no batch as large as the break-even was measured."""
+        return self.break_even > max(r.size for r in self.runs)
+
     def to_dict(self) -> dict[str, Any]:
         """As plain data."""
         return {
@@ -107,6 +112,7 @@ class Measurement:
             "memory": {**asdict(self.memory), "per_row": self.memory.per_row},
             "recompute": {"seconds": self.recompute_seconds, "by": self.recomputed_by},
             "break_even": self.break_even,
+            "extrapolated": self.extrapolated,
             "result": {"correct": self.difference is None, "compared": self.compared, "difference": self.difference},
             "enclosureness": {"unknown": self.enclosureness}
             if isinstance(self.enclosureness, str)
@@ -122,6 +128,7 @@ def measure(
     view = db.view(name)
     if len(log) < 2:
         raise DataError(f"the data holds {len(log)} updates: too few to measure", hint="give at least 2 rows that come")
+    Recomputation(query, log, -1)  # over empty tables: what DuckDB refuses is not worth measuring
     start = len(log) // 2
     began = perf_counter()
     with Progress("loading", start, "updates") as progress:

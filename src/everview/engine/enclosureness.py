@@ -13,16 +13,15 @@ import pyarrow.compute as pc
 
 from everview.engine.core import CoreRuntime
 from everview.engine.database import Database
-from everview.engine.explain import is_rules
-from everview.engine.log import WINDOW, Log, read_log
-from everview.errors import QueryError, UnsupportedError
+from everview.engine.log import WINDOW, Log
+from everview.engine.replay import log_for, one_view
+from everview.errors import UnsupportedError
 from everview.plan.bounds import ENCLOSURE, Bound
 from everview.plan.core_plan import CorePlan
 from everview.plan.enclosureness import Enclosureness, Lifespan, LifespanRecorder, RelationEnclosureness
 from everview.plan.enclosureness import enclosureness as of_tree
 from everview.plan.search import join_trees
 from everview.plan.tree import JoinTree
-from everview.query.schema import Schema
 
 (LAMBDA,) = ENCLOSURE.terms
 
@@ -146,27 +145,7 @@ def enclosureness(
         O(1) an update, whatever λ is
     """
     db = one_view(query, schema)
-    return view_enclosureness(db, read_log(table_schema(db), log, initial=initial, window=window), trees)
-
-
-def one_view(query: str, schema: str | None) -> Database:
-    """A new database with the tables and the one view of the texts."""
-    db = Database()
-    if schema is not None:
-        db.sql(schema)
-    if is_rules(query):
-        db.rules(query)
-    else:
-        db.sql(query)
-    if len(db.views) != 1:
-        named = f" ({', '.join(db.views)})" if db.views else ""
-        raise QueryError(f"the text holds {len(db.views)} views{named}, one is expected", hint="give a single SELECT")
-    return db
-
-
-def table_schema(db: Database) -> Schema:
-    """The tables of a database."""
-    return Schema(tuple(t.schema for t in db._tables.values()))
+    return view_enclosureness(db, log_for(db, log, initial=initial, window=window), trees)
 
 
 def view_enclosureness(db: Database, log: Log, trees: int = 0) -> ViewEnclosureness:

@@ -29,6 +29,7 @@ from everview.engine.rows import ZERO, counted, ones, repeated
 from everview.errors import DataError, RowShapeError, UnknownTableError
 from everview.query.schema import Schema, Table
 
+ONE: Final = pa.scalar(1, pa.int64())
 AT: Final = "_at"
 WEIGHT: Final = "_weight"
 WINDOW: Final = 0.2
@@ -51,7 +52,8 @@ class TableUpdates:
     def changes(self) -> pa.Table:
         """The updates as ``Database.apply`` takes them."""
         kinds = pc.if_else(pc.greater(self.weights, ZERO), "insert", "delete")
-        return self.rows.append_column(CHANGE_TYPE, kinds).append_column(COUNT, pc.abs(self.weights))
+        changes, copies = self.rows.append_column(CHANGE_TYPE, kinds), pc.abs(self.weights)
+        return changes if pc.all(pc.equal(copies, ONE), min_count=0).as_py() else changes.append_column(COUNT, copies)
 
     @cached_property
     def _places(self) -> Any:
@@ -131,7 +133,7 @@ def read_log(
             table=other,
             hint=f"give all tables a column {AT}, or none; or say that {other} is there before the log begins",
         )
-    return Log(found | _interleaved(unordered), windowed)
+    return Log(_closed_up(found) | _interleaved(unordered), windowed)
 
 
 def _in_folder(schema: Schema, folder: Path) -> dict[str, Path]:
@@ -196,6 +198,22 @@ def _sliding(rows: int, window: int) -> tuple[pa.Array, pa.Array]:
         order += (i - window, i)
         weights += (-1, 1)
     return pa.array(order, pa.int64()), pa.array(weights, pa.int64())
+
+
+def _closed_up(tables: Mapping[str, TableUpdates]) -> dict[str, TableUpdates]:
+    """Give updates the places 0, 1, …, where there are gaps: the log may have had other tables, too."""
+    places = pa.concat_arrays(
+        [pa.array([], pa.int64()), *(t.at.filter(pc.greater_equal(t.at, ZERO)) for t in tables.values())]
+    )
+    if not len(places) or int(pc.max(places).as_py()) + 1 == len(places):
+        return dict(tables)
+    known = pc.unique(places).sort()
+    return {
+        name: TableUpdates(
+            t.table, t.rows, t.weights, pc.fill_null(pc.index_in(t.at, value_set=known).cast(pa.int64()), -1)
+        )
+        for name, t in tables.items()
+    }
 
 
 def _interleaved(tables: Mapping[str, TableUpdates]) -> dict[str, TableUpdates]:
