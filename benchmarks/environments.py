@@ -1,4 +1,4 @@
-"""The environments of the systems that are compared: one a file of benchmarks/rivals, installed exactly as it pins them.
+"""The environments of the systems that are compared: one a file of benchmarks/rivals, installed as it pins them.
 
 ``python -m benchmarks.environments [system …]`` makes those that are missing or out of date, or the ones named.
 """

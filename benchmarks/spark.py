@@ -43,8 +43,8 @@ class Wrong(AssertionError):
 # --- Spark -----------------------------------------------------------------------------------------------------------
 
 
-def session(folder: Path) -> Any:
-    """A local Spark with two cores; checkpoints as on local disks (docs/spark.md says what each setting means)."""
+def session(folder: Path, cores: int = 2) -> Any:
+    """A local Spark; checkpoints as on local disks (docs/spark.md says what each setting means)."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     java = subprocess.run([HERE.parent / "scripts" / "java.sh"], check=True, capture_output=True, text=True)
@@ -71,7 +71,7 @@ def session(folder: Path) -> Any:
         "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
         "spark.sql.streaming.numRecentProgressUpdates": "1000",
     }
-    builder = SparkSession.builder.master("local[2]").appName("everview-benchmarks")
+    builder = SparkSession.builder.master(f"local[{cores}]").appName("everview-benchmarks")
     for name, value in settings.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()

@@ -1,9 +1,8 @@
 """Pathway: the query in its Table API, every batch of the log at a time of its own, all cores as worker threads.
 
-Fed by ``pw.debug.table_from_pandas`` with ``__time__`` and ``__diff__``, which is how Pathway takes a prepared stream of
-inserts and deletes. All of it is handed over at once, and Pathway is free to work on several times together, so there
-is no latency of a batch to tell. Rows have the keys that Pathway would give them: one for each row that comes, which
-also names it when it goes.
+Fed by ``pw.debug.table_from_pandas`` with ``__time__`` and ``__diff__``, which is how Pathway takes a prepared stream
+of inserts and deletes. All of it is handed over at once, and Pathway is free to work on several times together, so
+there is no latency of a batch to tell. A row that goes is named by the key that it had when it came.
 
 As Pathway's documentation advises:
 
@@ -36,8 +35,9 @@ from pathway.internals.parse_graph import G
 
 from benchmarks.data.log import Log
 from benchmarks.runners.pathway_rows import as_declared, field, frame
-from benchmarks.runners.pathway_sql import Relation, Unsupported, translate, used_columns
+from benchmarks.runners.pathway_sql import Relation, Unsupported, translate
 from benchmarks.runners.protocol import Fingerprint, Job, Meter, arrow_type, job_and_log, unsupported
+from benchmarks.runners.schema import used_columns
 from benchmarks.runners.spent import Spent, Watch
 
 ROWS = 100_000
@@ -144,6 +144,7 @@ class Written(logging.Handler):
 
     def __enter__(self) -> None:
         logging.getLogger().addHandler(self)
+        logging.getLogger().setLevel(logging.INFO)
 
     def __exit__(self, *_: object) -> None:
         logging.getLogger().removeHandler(self)

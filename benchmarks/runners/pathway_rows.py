@@ -13,6 +13,7 @@ import pandas as pd
 import pyarrow as pa
 
 from benchmarks.data.log import BEFORE
+from benchmarks.runners.rows import rows_alike
 
 
 def field(name: str) -> str:
@@ -28,15 +29,6 @@ def frame(rows: pa.Table, columns: list[str], batch: int) -> pd.DataFrame:
     made["__time__"] = np.where(at == BEFORE, 0, 2 * (1 + at // batch))
     made["__diff__"] = rows.column("_weight").to_numpy().astype(np.int64)
     return made
-
-
-def rows_alike(rows: pa.Table) -> np.ndarray:
-    """A number for each row that comes; a row that goes has that of the oldest one alike that is there."""
-    values = rows.drop(["_weight", "_at"]).to_pandas()
-    alike = values.groupby(list(values.columns), dropna=False, sort=False).ngroup()
-    coming = rows.column("_weight").to_numpy() > 0
-    nth = pd.DataFrame({"alike": alike, "coming": coming}).groupby(["alike", "coming"]).cumcount()
-    return pd.DataFrame({"alike": alike, "nth": nth}).groupby(["alike", "nth"], sort=False).ngroup().to_numpy()
 
 
 def plain(column: pa.ChunkedArray) -> Any:

@@ -1,7 +1,7 @@
 """From a join query in SQL to Pathway's Table API.
 
-``pw.sql`` has no decimals and joins before it filters; here a query becomes what its documentation would have one write by
-hand: filters first, only the columns that are still needed, joins in the order of the query, then grouping.
+A query becomes what one would write by hand with care: filters first, only the columns that are still needed, joins in
+the order of the query, then grouping. ``pw.sql``, which its documentation calls experimental, is not used.
 
 Pathway has no decimals. They are integers here, with the scale known when the query is translated, so that sums stay
 exact. Dates are days, timestamps microseconds.
@@ -9,7 +9,7 @@ exact. Dates are days, timestamps microseconds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
@@ -54,14 +54,6 @@ Finder = Callable[[exp.Column], Value]
 def translate(sql: str, tables: dict[str, Relation]) -> Relation:
     """A query's result as a relation whose columns are the query's."""
     return _Select(sqlglot.parse_one(sql, read="spark"), tables).relation()
-
-
-def used_columns(sql: str, tables: dict[str, Sequence[str]]) -> dict[str, list[str]]:
-    """Table by table, the columns that a query names."""
-    parsed = sqlglot.parse_one(sql, read="spark")
-    names = {column.name for column in parsed.find_all(exp.Column)}
-    read = {table.name for table in parsed.find_all(exp.Table)}
-    return {table: [c for c in tables[table] if c in names] for table in sorted(read)}
 
 
 class _Select:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import sqlglot
 from sqlglot import exp
 
@@ -18,3 +20,11 @@ def primary_keys(schema: str) -> dict[str, tuple[str, ...]]:
 def tables_of(sql: str) -> list[str]:
     """The tables that a query reads."""
     return sorted({table.name for table in sqlglot.parse_one(sql, read="spark").find_all(exp.Table)})
+
+
+def used_columns(sql: str, tables: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    """Table by table, the columns that a query names."""
+    parsed = sqlglot.parse_one(sql, read="spark")
+    names = {column.name for column in parsed.find_all(exp.Column)}
+    read = {table.name for table in parsed.find_all(exp.Table)}
+    return {table: [c for c in tables[table] if c in names] for table in sorted(read)}

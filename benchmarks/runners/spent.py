@@ -7,6 +7,9 @@ from time import perf_counter
 
 from benchmarks.runners.protocol import run_cpu
 
+LEAST = 0.001
+"""Seconds: two runs that differ by less cannot be told apart."""
+
 
 @dataclass(frozen=True)
 class Spent:
@@ -17,7 +20,7 @@ class Spent:
 
     def told(self, load: Spent) -> dict[str, float]:
         """What a result says of a run over everything, given what the rows before the log took alone."""
-        rest = Spent(max(0.0, self.seconds - load.seconds), max(0.0, self.cpu - load.cpu))
+        rest = Spent(max(LEAST, self.seconds - load.seconds), max(LEAST, self.cpu - load.cpu))
         return {"load_s": load.seconds, "run_s": rest.seconds, "cpu_s": rest.cpu}
 
 
