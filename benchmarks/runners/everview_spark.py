@@ -56,7 +56,7 @@ def batches(job: Job, log: Log, used: list[str]) -> list[tuple[int, Changes]]:
     """
     empty = {n: coming(log.tables[n].drop(["_weight", "_at"]).slice(0, 0)) for n in used}
     initial = {n: coming(rows) for n, rows in log.initial().items()}
-    found = [(0, initial), *changes(log, job.batch)]
+    found = [(0, initial), *changes(job, log)]
     return [(u, {n: in_utc(p.get(n, empty[n])) for n in used}) for u, p in found if not p.keys().isdisjoint(used)]
 
 

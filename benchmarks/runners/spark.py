@@ -78,7 +78,7 @@ def cached(spark: Any, job: Job, log: Log) -> dict[str, Any]:
 
 def recompute(spark: Any, job: Job, total: int, tables: dict[str, Any], meter: Meter) -> dict[str, Any] | None:
     """Read the result after each batch, or after every tenth of the log; gives the last one's fingerprint."""
-    ends = [*range(job.batch, total, job.batch), total]
+    ends = job.ends(total)
     tenths = job.tenths(total)
     for end in ends:
         begun = perf_counter()
