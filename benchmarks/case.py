@@ -143,6 +143,8 @@ class Case:
     """The same for single systems."""
     quick: tuple[str, ...] = ()
     """The systems that ``--quick`` runs it on."""
+    breakeven: bool = False
+    """Whether the query's break-even is looked for on this data."""
 
     @property
     def sql(self) -> str:
