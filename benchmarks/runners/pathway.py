@@ -24,6 +24,7 @@ import os
 import re
 from collections.abc import Callable
 from importlib.metadata import version
+from itertools import accumulate
 from threading import Lock
 from typing import Any
 
@@ -52,7 +53,8 @@ def main() -> None:
     os.environ["PATHWAY_THREADS"] = str(job.threads)
     meter = Meter()
     used = used_columns(job.sql, {name: log.names(name) for name in log.columns})
-    frames = {name: frame(log.tables[name], columns, job.batch) for name, columns in used.items()}
+    ends = list(accumulate(updates for updates, _ in job.batches(log)))
+    frames = {name: frame(log.tables[name], columns, ends) for name, columns in used.items()}
     before = {name: rows[rows["__time__"] == 0] for name, rows in frames.items()}
     load = Spent()
     try:
