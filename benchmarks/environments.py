@@ -42,12 +42,12 @@ def make(name: str) -> Path:
     """An environment's interpreter; the environment is made anew if it is not as its file says."""
     if is_current(name):
         return python(name)
-    folder = ENVIRONMENTS / name
+    pins, folder = _pins(name), ENVIRONMENTS / name
     say(f"making the environment of {name} in {folder} (once)")
     begun = monotonic()
     _run([sys.executable, "-m", "venv", "--clear", str(folder)])
     install = [str(python(name)), "-m", "pip", "install", "--disable-pip-version-check", "--require-hashes"]
-    _run([*install, "--progress-bar", "off", "-r", str(_pins(name))], counted=True)
+    _run([*install, "--progress-bar", "off", "-r", str(pins)], counted=True)
     _stamp(name).write_text(_wanted(name), encoding="utf-8")
     say(f"{name} is ready after {monotonic() - begun:.0f} s")
     return python(name)
@@ -85,20 +85,20 @@ def _wanted(name: str) -> str:
 def _run(command: list[str], counted: bool = False) -> None:
     """Run a command of pip or venv, saying which package it is at; its words are told only if it fails."""
     environment = {**os.environ, "PYTHONPATH": ""}
-    process = subprocess.Popen(
-        command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, errors="replace"
-    )
-    assert process.stdout is not None
     lines: list[str] = []
     packages = 0
-    for line in process.stdout:
-        lines.append(line)
-        if counted and line.startswith("Collecting "):
-            packages += 1
-            print(f"\r\033[K  {packages}: {line.split()[1]}", end="", file=sys.stderr, flush=True)
+    with subprocess.Popen(
+        command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, errors="replace"
+    ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            lines.append(line)
+            if counted and line.startswith("Collecting "):
+                packages += 1
+                print(f"\r\033[K  {packages}: {line.split()[1]}", end="", file=sys.stderr, flush=True)
     if counted:
         print("\r\033[K", end="", file=sys.stderr, flush=True)
-    if process.wait() != 0:
+    if process.returncode != 0:
         raise Failed(f"{' '.join(command)} failed:\n{''.join(lines[-30:])}")
 
 

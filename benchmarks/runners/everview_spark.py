@@ -15,7 +15,7 @@ from benchmarks.data.log import Log
 from benchmarks.runners.everview import Changes, changes, weights
 from benchmarks.runners.protocol import Fingerprint, Job, Meter, job_and_log, unsupported
 from benchmarks.runners.rows import in_utc
-from benchmarks.runners.schema import tables_of
+from benchmarks.runners.schema import declarations, tables_of
 from benchmarks.spark import Run, deltas_of, seconds_of, session
 from everview.spark import maintain
 
@@ -34,7 +34,7 @@ def main() -> None:
     for name in used:
         run.files(name, [parts[name] for _, parts in (first, *rest)])
     sources = {name: run.source(name, declared(log, name)) for name in used}
-    feed = maintain(spark, job.sql, sources, shards=job.shards, schema=log.schema)
+    feed = maintain(spark, job.sql, sources, shards=job.shards, schema=declarations(log.schema, used))
     meter.ready()
     meter.loaded()
     progress = run.go(feed, "parquet" if job.check else "noop")

@@ -17,16 +17,15 @@ As Flink's documentation advises for throughput:
 Its multi-way join (*Multiple Regular Joins*, experimental, off unless asked for) stays off: in 2.3.0 it gives wrong
 results for self-joins (seen with 2-Comb, 4-Hop projected and Dumbbell).
 
-Rows that are there before the log cannot be told from the log's in one job. A job over them alone is run first, twice,
-since the first one warms the JVM up; the second one's time is taken off the whole's, what starting and ending a job
-takes with it: that is in Flink's favour.
+Rows that are there before the log cannot be told from the log's in one job: the job's time is shared out by their
+number.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import date, datetime
 from decimal import Decimal
 from importlib.metadata import version
@@ -45,6 +44,8 @@ from benchmarks.runners.spent import Spent, Watch
 
 HEAP = "9g"
 """The harness ends a run that holds 12 GiB."""
+OUT = "out"
+"""Where a check run writes the changes."""
 LINES = 50_000
 """Rows that are written at a time."""
 
@@ -55,18 +56,14 @@ def main() -> None:
     if job.mode == "full":
         unsupported("Flink delivers changes to a sink; its result cannot be read at a moment of one's choice")
     meter = Meter()
-    used = tables_of(job.sql)
-    write_changes({n: log.tables[n] for n in used}, job.scratch / "whole")
-    initial = {name: rows for name, rows in log.initial().items() if name in used}
-    environment = table_environment(job)
-    load = Spent()
-    if initial:
-        write_changes({n: initial.get(n, log.tables[n].slice(0, 0)) for n in used}, job.scratch / "initial")
-        run(environment, job, log, "initial", meter.ready)
-        load = run(environment, job, log, "initial", lambda: None)
-    whole = run(environment, job, log, "whole", meter.loaded if initial else meter.ready)
+    tables = {name: log.tables[name] for name in tables_of(job.sql)}
+    for name, rows in tables.items():
+        write_changes(rows, job.scratch / f"{name}.json")
+    spent = run(table_environment(job), job, log, list(tables), meter)
     found = fingerprint(job) if job.check else None
-    meter.finish({"flink": version("apache-flink")}, found, updates=log.updates, rows=None, **whole.told(load))
+    before = sum(len(rows) for name, rows in log.initial().items() if name in tables)
+    told = spent.told(before, sum(map(len, tables.values())) - before)
+    meter.finish({"flink": version("apache-flink")}, found, updates=log.updates, rows=None, **told)
 
 
 def table_environment(job: Job) -> Any:
@@ -103,26 +100,22 @@ def settings(threads: int) -> dict[str, str]:
     }
 
 
-def run(environment: Any, job: Job, log: Log, part: str, started: Callable[[], None]) -> Spent:
-    """Run the query over a part of the log until its last change is out; says when the job is there."""
+def run(environment: Any, job: Job, log: Log, tables: list[str], meter: Meter) -> Spent:
+    """Run the query over some tables until its last change is out."""
     keys = primary_keys(log.schema)
-    used = tables_of(job.sql)
-    for name in used:
-        path = job.scratch / part / f"{name}.json"
-        connector = {"connector": "filesystem", "path": path.as_uri(), "format": "debezium-json"}
-        create(environment, name, log.columns[name], keys.get(name, ()), connector)
+    for name in tables:
+        file = job.scratch / f"{name}.json"
+        source = {"connector": "filesystem", "path": file.as_uri(), "format": "debezium-json"}
+        create(environment, name, log.columns[name], keys.get(name, ()), source)
     sink = {"connector": "blackhole"}
     if job.check:
-        sink = {"connector": "filesystem", "path": (job.scratch / part / "out").as_uri(), "format": "debezium-json"}
+        sink = {"connector": "filesystem", "path": (job.scratch / OUT).as_uri(), "format": "debezium-json"}
     create(environment, "view_changes", job.outputs, (), sink)
     running = environment.execute_sql(f"INSERT INTO view_changes {job.sql}")
-    started()
+    meter.ready()
     watch = Watch()
     running.wait()
-    spent = watch.spent()
-    for name in (*used, "view_changes"):
-        environment.execute_sql(f"DROP TABLE `{name}`")
-    return spent
+    return watch.spent()
 
 
 def create(environment: Any, name: str, columns: Any, key: tuple[str, ...], options: dict[str, str]) -> None:
@@ -137,13 +130,11 @@ def create(environment: Any, name: str, columns: Any, key: tuple[str, ...], opti
 # --- files -----------------------------------------------------------------------------------------------------------
 
 
-def write_changes(tables: dict[str, pa.Table], folder: Path) -> None:
-    """Write each table's rows as Debezium's events; without weights, all of them come."""
-    folder.mkdir()
-    for name, rows in tables.items():
-        with (folder / f"{name}.json").open("w", encoding="utf-8") as file:
-            for at in range(0, len(rows), LINES):
-                file.writelines(events(rows.slice(at, LINES)))
+def write_changes(rows: pa.Table, path: Path) -> None:
+    """Write a table's rows as Debezium's events."""
+    with path.open("w", encoding="utf-8") as file:
+        for at in range(0, len(rows), LINES):
+            file.writelines(events(rows.slice(at, LINES)))
 
 
 def events(rows: pa.Table) -> Iterator[str]:
@@ -151,8 +142,7 @@ def events(rows: pa.Table) -> Iterator[str]:
     names = [c for c in rows.column_names if c not in ("_weight", "_at")]
     values = [[in_json(v) for v in rows.column(c).to_pylist()] for c in names]
     pattern = "{" + ", ".join(f"{json.dumps(name)}: %s" for name in names) + "}"
-    weights = rows.column("_weight").to_pylist() if "_weight" in rows.column_names else [1] * len(rows)
-    for weight, row in zip(weights, zip(*values, strict=True), strict=True):
+    for weight, row in zip(rows.column("_weight").to_pylist(), zip(*values, strict=True), strict=True):
         if weight > 0:
             yield f'{{"before": null, "after": {pattern % row}, "op": "c"}}\n'
         else:
@@ -176,7 +166,7 @@ def fingerprint(job: Job) -> dict[str, Any]:
     schema = pa.struct([(name, in_file(arrow_type(type_))) for name, type_ in job.outputs])
     told = pa.schema([("before", schema), ("after", schema), ("op", pa.string())])
     options = pyarrow.json.ParseOptions(explicit_schema=told)
-    for file in sorted((job.scratch / "whole" / "out").rglob("*")):
+    for file in sorted((job.scratch / OUT).rglob("*")):
         if file.is_file() and file.stat().st_size:
             for batch in pyarrow.json.read_json(file, parse_options=options).to_batches():
                 coming = pc.equal(batch.column("op"), "c")

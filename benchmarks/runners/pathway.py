@@ -13,8 +13,8 @@ As Pathway's documentation advises:
 In Pathway's favour: only the columns that the query names are handed over, and making Pathway's rows of the pandas
 frame, which happens in Python and once a worker, counts as start-up.
 
-Rows that are there before the log are a time of their own, but not worked on alone. They are loaded alone first, and
-that run's time is taken off the whole's.
+Rows that are there before the log are a time of their own, but not worked on alone: the run's time is shared out by
+their number.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import os
 import re
 from collections.abc import Callable
 from importlib.metadata import version
+from itertools import accumulate
 from threading import Lock
 from typing import Any
 
@@ -31,7 +32,6 @@ import pandas as pd
 import pathway as pw
 import pyarrow as pa
 from pathway.internals import api
-from pathway.internals.parse_graph import G
 
 from benchmarks.data.log import Log
 from benchmarks.runners.pathway_rows import as_declared, field, frame
@@ -52,25 +52,21 @@ def main() -> None:
     os.environ["PATHWAY_THREADS"] = str(job.threads)
     meter = Meter()
     used = used_columns(job.sql, {name: log.names(name) for name in log.columns})
-    frames = {name: frame(log.tables[name], columns, job.batch) for name, columns in used.items()}
-    before = {name: rows[rows["__time__"] == 0] for name, rows in frames.items()}
-    load = Spent()
+    ends = list(accumulate(updates for updates, _ in job.batches(log)))
+    frames = {name: frame(log.tables[name], columns, ends) for name, columns in used.items()}
     try:
-        if any(map(len, before.values())):
-            load, _, _ = run(job, log, before, meter.ready)
-            whole, rows, found = run(job, log, frames, meter.loaded)
-        else:
-            whole, rows, found = run(job, log, frames, meter.ready)
+        spent, rows, found = run(job, log, frames, meter.ready)
     except Unsupported as reason:
         unsupported(str(reason))
-    meter.finish({"pathway": version("pathway")}, found, updates=log.updates, rows=rows, **whole.told(load))
+    before = sum(int((f["__time__"] == 0).sum()) for f in frames.values())
+    told = spent.told(before, sum(map(len, frames.values())) - before)
+    meter.finish({"pathway": version("pathway")}, found, updates=log.updates, rows=rows, **told)
 
 
 def run(
     job: Job, log: Log, frames: dict[str, pd.DataFrame], started: Callable[[], None]
 ) -> tuple[Spent, int | None, dict[str, Any] | None]:
-    """Run the query over some rows; says when Pathway has them. Gives what it took, its changes, their fingerprint."""
-    G.clear()
+    """Run the query; says when Pathway has the rows. Gives what it took, the number of changes, their fingerprint."""
     view = translate(job.sql, {name: relation(rows, log.columns[name]) for name, rows in frames.items()})
     taken, written = Taken(job, [view.columns[name][0] for name, _ in job.outputs]), Written()
     if job.check:

@@ -21,12 +21,12 @@ def field(name: str) -> str:
     return "id_" if name == "id" else name
 
 
-def frame(rows: pa.Table, columns: list[str], batch: int) -> pd.DataFrame:
-    """A table's changes as Pathway takes them: what has no integers or strings is brought to integers."""
+def frame(rows: pa.Table, columns: list[str], ends: list[int]) -> pd.DataFrame:
+    """A table's changes as Pathway takes them, a time for each batch, of which ``ends`` says where they end."""
     keys = rows_alike(rows)
     made = pd.DataFrame({field(name): plain(rows.column(name)) for name in columns}, index=keys)
     at = rows.column("_at").to_numpy()
-    made["__time__"] = np.where(at == BEFORE, 0, 2 * (1 + at // batch))
+    made["__time__"] = np.where(at == BEFORE, 0, 2 * (1 + np.searchsorted(ends, at, side="right")))
     made["__diff__"] = rows.column("_weight").to_numpy().astype(np.int64)
     return made
 

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
+from functools import reduce
+from operator import and_
 from typing import Any
 
 import pathway as pw
@@ -110,7 +112,7 @@ class _Select:
     def relation(self) -> Relation:
         """The result."""
         joined = self.joined()
-        values = Expressions(lambda column: joined.value(self.flat(column)))
+        values = self.over(joined)
         outputs = [(e.alias_or_name, e.unalias()) for e in self.select.expressions]
         having = self.select.args.get("having")
         group = self.select.args.get("group")
@@ -140,20 +142,20 @@ class _Select:
             waiting = [c for c in waiting if c not in links]
             inside.add(following)
             found = self.join(found, ready[following], links, self.needed([*waiting, *later]))
-            values = Expressions(lambda column, at=found: at.value(self.flat(column)))
-            for condition in [c for c in waiting if self.owners(c) <= inside]:
-                found = Relation(found.table.filter(values.value(condition).expression), found.columns)
-                waiting.remove(condition)
+            known = [c for c in waiting if self.owners(c) <= inside]
+            waiting = [c for c in waiting if c not in known]
+            found = Relation(_kept(found.table, known, self.over(found)), found.columns)
         return found
+
+    def over(self, joined: Relation) -> Expressions:
+        """Expressions over sources that are joined."""
+        return Expressions(lambda column: joined.value(self.flat(column)))
 
     def filtered(self, alias: str, conditions: list[exp.Expression], needed: set[str]) -> Relation:
         """A source's rows that satisfy what is asked of it alone, under joined names."""
         source = self.sources[alias]
         values = Expressions(lambda column: source.value(column.name))
-        table = source.table
-        for condition in conditions:
-            if not _is_subquery(condition):
-                table = table.filter(values.value(condition).expression)
+        table = _kept(source.table, [c for c in conditions if not _is_subquery(c)], values)
         kept = {f"{alias}__{name}": (name, known) for name, known in source.columns.items()}
         inner = [c.this for c in conditions if _is_subquery(c)]
         wanted = needed | self.needed(inner)
@@ -333,6 +335,13 @@ def _same_scale(one: Value, other: Value) -> tuple[Value, Value]:
     scale = max(one.scale, other.scale)
     both = (Value(v.expression * 10 ** (scale - (v.scale or 0)), scale, v.optional) for v in (one, other))
     return tuple(both)  # type: ignore[return-value]
+
+
+def _kept(table: Any, conditions: list[exp.Expression], values: Expressions) -> Any:
+    """The rows that satisfy all conditions; the expressions are over this very table, so there is one filter."""
+    if not conditions:
+        return table
+    return table.filter(reduce(and_, (values.value(c).expression for c in conditions)))
 
 
 def _project(table: Any, values: dict[str, Value]) -> Relation:

@@ -28,3 +28,16 @@ def used_columns(sql: str, tables: Mapping[str, Sequence[str]]) -> dict[str, lis
     names = {column.name for column in parsed.find_all(exp.Column)}
     read = {table.name for table in parsed.find_all(exp.Table)}
     return {table: [c for c in tables[table] if c in names] for table in sorted(read)}
+
+
+def declarations(schema: str, tables: Sequence[str]) -> str:
+    """What a script says of some of its tables alone; foreign keys to others are left out."""
+    found = []
+    for statement in sqlglot.parse(schema, read="spark"):
+        if statement is None or statement.find(exp.Table).name not in tables:
+            continue
+        for key in list(statement.find_all(exp.ForeignKey)):
+            if key.args["reference"].find(exp.Table).name not in tables:
+                key.pop()
+        found.append(statement.sql("spark"))
+    return ";\n".join(found)

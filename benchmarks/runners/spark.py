@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import sys
+from itertools import accumulate
 from time import perf_counter
 from typing import Any
 
@@ -35,7 +36,8 @@ def main() -> None:
     meter.ready()
     tables = cached(spark, job, log)
     meter.loaded()
-    found = recompute(spark, job, log.updates, tables, meter)
+    ends = list(accumulate(updates for updates, _ in job.batches(log)))
+    found = recompute(spark, job, ends, tables, meter)
     meter.finish({"spark": spark.version}, found)
     spark.stop()
 
@@ -76,9 +78,9 @@ def cached(spark: Any, job: Job, log: Log) -> dict[str, Any]:
     return found
 
 
-def recompute(spark: Any, job: Job, total: int, tables: dict[str, Any], meter: Meter) -> dict[str, Any] | None:
+def recompute(spark: Any, job: Job, ends: list[int], tables: dict[str, Any], meter: Meter) -> dict[str, Any] | None:
     """Read the result after each batch, or after every tenth of the log; gives the last one's fingerprint."""
-    ends = job.ends(total)
+    total = ends[-1]
     tenths = job.tenths(total)
     for end in ends:
         begun = perf_counter()

@@ -1,4 +1,4 @@
-"""What a job took, for systems that cannot tell the rows before the log from the log's own in one job."""
+"""What a run took, for systems that cannot tell the rows before the log from the log's own."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from time import perf_counter
 
 from benchmarks.runners.protocol import run_cpu
 
-LEAST = 0.001
-"""Seconds: two runs that differ by less cannot be told apart."""
-
 
 @dataclass(frozen=True)
 class Spent:
-    """Wall and processor time."""
+    """Wall and processor time of all rows."""
 
-    seconds: float = 0.0
-    cpu: float = 0.0
+    seconds: float
+    cpu: float
 
-    def told(self, load: Spent) -> dict[str, float]:
-        """What a result says of a run over everything, given what the rows before the log took alone."""
-        rest = Spent(max(LEAST, self.seconds - load.seconds), max(LEAST, self.cpu - load.cpu))
-        return {"load_s": load.seconds, "run_s": rest.seconds, "cpu_s": rest.cpu}
+    def told(self, initial: int, updates: int) -> dict[str, float]:
+        """What a result says: the rows before the log have their share of the time by their number.
+
+        That is more than they took, where they only fill tables for the log's rows to join with.
+        """
+        share = updates / max(1, initial + updates)
+        return {"load_s": self.seconds * (1 - share), "run_s": self.seconds * share, "cpu_s": self.cpu * share}
 
 
 class Watch:
