@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from benchmarks.bench import Bench
 from benchmarks.case import Case
-from benchmarks.experiments.base import Experiment, figure, line, markdown, ordered, seconds, systems_of
+from benchmarks.experiments.base import Experiment, figure, legend, line, markdown, ordered, seconds, systems_of
 from benchmarks.results import Record
 from benchmarks.systems import SYSTEMS
 
@@ -126,9 +126,7 @@ def plots(records: list[Record]) -> dict[str, Figure]:
         axis.set_ylabel("ms a batch", fontsize=8)
     for axis in axes[len(titles) :]:
         axis.set_visible(False)
-    handles, labels = axes[0].get_legend_handles_labels()
-    if handles:
-        axes[0].legend(handles, labels, fontsize=7)
+    legend(drawn)
     return {"breakeven": drawn}
 
 
