@@ -67,7 +67,16 @@ format: $(INSTALLED) ## put the code into shape
 	@$(BIN)/ruff format .
 
 .PHONY: bench
-bench: bench-planning bench-engine bench-spark ## run the benchmarks
+bench: $(INSTALLED) ## run all benchmarks, also after a missed bar; ARGS="--data ../shared/data --write" to keep them
+	@$(MAKE) --no-print-directory --keep-going bench-planning bench-engine bench-spark bench-rivals ARGS='$(ARGS)'
+
+.PHONY: bench-rivals
+bench-rivals: $(INSTALLED) ## Everview beside other systems; ARGS="--only 3-hop --systems everview,duckdb" for less
+	@JAVA_HOME="$$(scripts/java.sh)" && export JAVA_HOME && $(BIN)/python -m benchmarks $(ARGS)
+
+.PHONY: bench-quick
+bench-quick: $(INSTALLED) ## the same on little data, checked, in a few minutes, on the rivals that are installed
+	@$(BIN)/python -m benchmarks --quick $(ARGS)
 
 .PHONY: bench-planning
 bench-planning: $(INSTALLED) ## how long planning takes; ARGS=--write to keep it

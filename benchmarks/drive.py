@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import everview as ev
-from benchmarks.graphs import Updates
+from benchmarks.data.graphs import Updates
 from benchmarks.native import Measured
 from everview.engine.dictionary import Dictionary
 from everview.engine.rows import Changes, Journal, WordRows

@@ -17,15 +17,14 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+from benchmarks.data.graphs import Edge, Updates, at_random, fifo, inserts, power_law, read_graph, shuffled
 from benchmarks.drive import DatabaseRun, KernelRun, Sums
-from benchmarks.graphs import Edge, Updates, at_random, fifo, inserts, power_law, read_graph, shuffled
-from benchmarks.native import Measured, Native
+from benchmarks.native import PROGRAMS, Measured, Native
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "engine.jsonl"
 PAGE = HERE.parent / "docs" / "performance.md"
 MARK, END = "<!-- engine: written by `make bench-engine ARGS=--write` -->", "<!-- end engine -->"
-PROGRAMS = {"3-hop": "three_hop", "4-hop": "four_hop", "star": "star"}
 ROW_BYTES = 16
 REFERENCE = {("bitcoin-alpha", "by time"): (43_535, 2_922_981), ("epinions", "file order"): (915_907, 245_123_782)}
 """3-Hop over these graphs: updates, and rows of deltas (of the data's README)."""

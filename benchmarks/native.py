@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from benchmarks.graphs import Updates
+from benchmarks.data.graphs import Updates
 
 SOURCES = Path(__file__).parent / "native"
+PROGRAMS = {"3-hop": "three_hop", "4-hop": "four_hop", "star": "star"}
+"""The queries that there is a program for."""
 FLAGS = ("-std=c++20", "-O3", "-DNDEBUG")
 
 
@@ -25,6 +27,10 @@ class Measured:
     rows: int
     seconds: float
     sums: tuple[int, ...] = ()
+    net: tuple[int, ...] = ()
+    """The number of rows of the final result, and the sum of each of its columns."""
+    peak: int = 0
+    """The most bytes of memory."""
 
 
 class Native:
@@ -40,7 +46,8 @@ class Native:
         """Run it once: ``deltas``, ``check`` or ``state``."""
         done = subprocess.run([self._program, mode, self._file], check=True, capture_output=True, text=True)
         found = json.loads(done.stdout)
-        return Measured(found["updates"], found["rows"], found["seconds"], tuple(found["sums"]))
+        sums, net = tuple(found["sums"]), tuple(found["net"])
+        return Measured(found["updates"], found["rows"], found["seconds"], sums, net, found["peak"])
 
     def close(self) -> None:
         """Remove the file of updates."""

@@ -25,8 +25,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from benchmarks.data.graphs import Updates, fifo, inserts, power_law, read_graph, shuffled, sparse
 from benchmarks.drive import database, view_sql
-from benchmarks.graphs import Updates, fifo, inserts, power_law, read_graph, shuffled, sparse
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "spark.jsonl"
@@ -43,8 +43,8 @@ class Wrong(AssertionError):
 # --- Spark -----------------------------------------------------------------------------------------------------------
 
 
-def session(folder: Path) -> Any:
-    """A local Spark with two cores; checkpoints as on local disks (docs/spark.md says what each setting means)."""
+def session(folder: Path, cores: int = 2) -> Any:
+    """A local Spark; checkpoints as on local disks (docs/spark.md says what each setting means)."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     java = subprocess.run([HERE.parent / "scripts" / "java.sh"], check=True, capture_output=True, text=True)
@@ -71,7 +71,7 @@ def session(folder: Path) -> Any:
         "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
         "spark.sql.streaming.numRecentProgressUpdates": "1000",
     }
-    builder = SparkSession.builder.master("local[2]").appName("everview-benchmarks")
+    builder = SparkSession.builder.master(f"local[{cores}]").appName("everview-benchmarks")
     for name, value in settings.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()

@@ -1,7 +1,8 @@
 // What the hand-written programs share: the updates, the lists of neighbours, the columns that deltas are written to.
 // A program is run as `program MODE UPDATES`: UPDATES is a file of (source, target, +1 or -1) as 64-bit integers; MODE is
 // `deltas` (every row of every update's delta is written into columns, a slice at a time), `check` (the same, and the
-// columns are summed up) or `state` (only the lists are kept up to date). It prints one line of JSON.
+// columns are summed up) or `state` (only the lists are kept up to date). It prints one line of JSON; of a check, `net` is
+// the final result's number of rows and the sum of each of its columns, modulo 2^64.
 #pragma once
 
 #include <algorithm>
@@ -41,6 +42,16 @@ class Neighbours {
   std::vector<Word> list_;
   std::size_t first_ = 0;
 };
+
+// The most memory that the program has held, in bytes. (getrusage would count what forked it.)
+inline std::size_t peak_memory() {
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;) {
+    std::size_t kilobytes = 0;
+    if (word == "VmHWM:" && status >> kilobytes) return kilobytes * 1024;
+  }
+  return 0;
+}
 
 // Delta rows by columns: the vertices, the weight, the update's position. A full slice is handed over, here to nobody.
 template <std::size_t kVertices>
@@ -85,16 +96,23 @@ class Deltas {
         sums_[c] += word;
         if (c <= kVertices) product *= word;
       }
+      const auto weight = static_cast<std::uint64_t>(columns_[kVertices][i]);
+      net_[0] += weight;
+      for (std::size_t c = 0; c < kVertices; ++c) net_[c + 1] += static_cast<std::uint64_t>(columns_[c][i]) * weight;
       sums_[kColumns] += product;
     }
     size_ = 0;
   }
   void print(const char* mode, std::size_t updates, double seconds) {
     hand_over();
-    std::printf("{\"mode\": \"%s\", \"updates\": %zu, \"rows\": %zu, \"seconds\": %.6f, \"sums\": [", mode, updates, rows_,
-                seconds);
+    std::printf("{\"mode\": \"%s\", \"updates\": %zu, \"rows\": %zu, \"seconds\": %.6f, \"peak\": %zu, \"sums\": [", mode,
+                updates, rows_, seconds, peak_memory());
     for (std::size_t c = 0; check_ && c <= kColumns; ++c) {
       std::printf(c == 0 ? "%lld" : ", %lld", static_cast<long long>(sums_[c]));
+    }
+    std::printf("], \"net\": [");
+    for (std::size_t c = 0; check_ && c <= kVertices; ++c) {
+      std::printf(c == 0 ? "%llu" : ", %llu", static_cast<unsigned long long>(net_[c]));
     }
     std::printf("]}\n");
   }
@@ -105,6 +123,7 @@ class Deltas {
   std::size_t rows_ = 0;
   bool check_;
   std::uint64_t sums_[kColumns + 1] = {};
+  std::uint64_t net_[kVertices + 1] = {};
 };
 
 inline std::vector<Update> read_updates(const char* path) {

@@ -24,6 +24,16 @@ int main(int argc, char** argv) {
     }
   }
   const double seconds = clock.seconds();
-  std::printf("{\"mode\": \"%s\", \"updates\": %zu, \"rows\": %zu, \"seconds\": %.6f, \"sums\": [%lld]}\n", argv[1],
-              updates.size(), static_cast<std::size_t>(rows), seconds, static_cast<long long>(changes));
+  std::uint64_t net[3] = {};
+  for (std::size_t x = 0; x < degrees[0].size(); ++x) {
+    const auto count = static_cast<std::uint64_t>(degrees[0][x] * degrees[1][x] * degrees[2][x] * degrees[3][x]);
+    net[0] += count != 0;
+    net[1] += count != 0 ? x : 0;
+    net[2] += count;
+  }
+  std::printf("{\"mode\": \"%s\", \"updates\": %zu, \"rows\": %zu, \"seconds\": %.6f, \"peak\": %zu, ", argv[1],
+              updates.size(), static_cast<std::size_t>(rows), seconds, peak_memory());
+  std::printf("\"sums\": [%lld], \"net\": [%llu, %llu, %llu]}\n", static_cast<long long>(changes),
+              static_cast<unsigned long long>(net[0]), static_cast<unsigned long long>(net[1]),
+              static_cast<unsigned long long>(net[2]));
 }

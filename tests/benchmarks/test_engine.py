@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks import engine
+from benchmarks.data.graphs import at_random, fifo, power_law, shuffled
 from benchmarks.drive import KernelRun, Sums
-from benchmarks.graphs import at_random, fifo, power_law, shuffled
 from benchmarks.native import Native
 
 EDGES = power_law(400)

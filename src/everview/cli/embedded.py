@@ -86,16 +86,7 @@ def _row(name: str, verdict: Explanation) -> tuple[str, ...]:
     bounds = verdict.plan.bounds
     kinds = verdict.plan.constant_update_for
     constant = SEQUENCES["any"] if "any" in kinds else ", ".join(SEQUENCES[k] for k in kinds) or "–"
-    return name, _class(verdict), bounds.update.short, bounds.delay.short, bounds.space.short, constant
-
-
-def _class(verdict: Explanation) -> str:
-    """The best class that holds for the whole view."""
-    held = verdict.classes
-    for name in ("q_hierarchical", "free_connex", "acyclic"):
-        if held[name]:
-            return name.replace("_", "-")
-    return "cyclic"
+    return name, verdict.best_class, bounds.update.short, bounds.delay.short, bounds.space.short, constant
 
 
 def _table(rows: Iterable[Sequence[str]]) -> Iterator[str]:

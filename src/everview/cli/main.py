@@ -1,4 +1,4 @@
-"""``everview explain``, ``everview run`` and ``everview demo``: the command line."""
+"""``everview explain``, ``run``, ``bench``, ``enclosureness`` and ``demo``: the command line."""
 
 from __future__ import annotations
 
@@ -9,8 +9,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from everview import __version__
+from everview.cli.bench import add_arguments as add_bench_arguments
+from everview.cli.bench import run as run_bench
 from everview.cli.demo import add_arguments as add_demo_arguments
 from everview.cli.demo import run_demo
+from everview.cli.enclosureness import add_arguments as add_enclosureness_arguments
+from everview.cli.enclosureness import run as run_enclosureness
+from everview.cli.inputs import SOURCES, text_of
 from everview.cli.run import add_arguments as add_run_arguments
 from everview.cli.run import run as run_pipeline
 from everview.errors import EverviewError
@@ -28,6 +33,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return run_demo(options, sys.stdout)
         if options.command == "run":
             return run_pipeline(options)
+        if options.command == "bench":
+            return run_bench(options, sys.stdout)
+        if options.command == "enclosureness":
+            return run_enclosureness(options, sys.stdout)
         return _explain(options)
     except EverviewError as error:
         return _refused(f"{type(error).__name__}: {error}")
@@ -71,6 +80,22 @@ def _parser() -> argparse.ArgumentParser:
         epilog="exit codes: 0 done or stopped, 1 the query failed, 2 the pipeline was refused, 130 stopped at once",
     )
     add_run_arguments(run)
+    bench = commands.add_parser(
+        "bench",
+        help="measure a view on your own data",
+        description="Run a view over the updates of your own tables: what an update costs, how long changes take, the "
+        "memory, and from which batch size on recomputing the view would be quicker. The result is checked.",
+        epilog=f"{SOURCES} Exit codes: 0 measured, 1 the result is wrong, 2 refused",
+    )
+    add_bench_arguments(bench)
+    enclosureness = commands.add_parser(
+        "enclosureness",
+        help="say what a log of updates costs for a view",
+        description="Compute λ, the enclosureness of a log of updates for the view's join tree, which bounds what an "
+        "update costs: O(λ), amortised.",
+        epilog=SOURCES,
+    )
+    add_enclosureness_arguments(enclosureness)
     demo = commands.add_parser("demo", help="see views at work")
     add_demo_arguments(demo)
     return parser
@@ -81,8 +106,8 @@ def _explain(options: argparse.Namespace) -> int:
 
     if options.sql == "-" and options.schema == "-":
         return _refused("only one of --sql and --schema can be standard input")
-    schema = _text(options.schema) if options.schema is not None else None
-    found = explain_all(_text(options.sql), schema, updates=_updates(options.updates))
+    schema = text_of(options.schema) if options.schema is not None else None
+    found = explain_all(text_of(options.sql), schema, updates=_updates(options.updates))
     if options.format == "svg":
         if len(found) > 1:
             return _refused(f"a picture shows one view, the text holds {len(found)}: give one, or another --format")
@@ -97,19 +122,6 @@ def _explain(options: argparse.Namespace) -> int:
     else:
         print(text)
     return 0
-
-
-def _text(given: str) -> str:
-    """The text itself, of the file it names, or of standard input."""
-    if given == "-":
-        return sys.stdin.read()
-    if len(given) < 4096 and "\n" not in given:
-        path = Path(given)
-        if path.is_file():
-            return path.read_text(encoding="utf-8")
-        if path.suffix in {".sql", ".rules", ".dl"} and " " not in given:
-            raise FileNotFoundError(f"no file {given}")
-    return given
 
 
 def _updates(given: Sequence[str]) -> dict[str, float]:

@@ -83,6 +83,14 @@ class CoreRuntime:
         """True if updates of this relation concern the core."""
         return relation in self._entries
 
+    def occurrences(self, changes: Changes) -> Iterator[tuple[int, list[pa.Array], pa.Array]]:
+        """How each atom sees a relation's updates: its number, the words that it stores, and 1 for rows that fit it."""
+        entry = self._entries.get(changes.relation)
+        for runtime in entry.occurrences if entry is not None else ():
+            width = len(runtime.occurrence.variables)
+            columns = runtime.columns(changes, Journal())
+            yield runtime.occurrence.atom, columns[:width], columns[width]
+
     def wake(self) -> None:
         """From now on tell what changes."""
         if not self.awake:

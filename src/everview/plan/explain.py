@@ -48,6 +48,13 @@ class Explanation:
         return {name: all(f[name] for f in flags) for name in flags[0]}
 
     @property
+    def best_class(self) -> str:
+        """The best class that holds for the whole view."""
+        held = self.classes
+        found = next((name for name in ("q_hierarchical", "free_connex", "acyclic") if held[name]), "cyclic")
+        return found.replace("_", "-")
+
+    @property
     def strategy(self) -> str:
         """The strategy that maintains the view."""
         return next(c.strategy for c in self.candidates(self.plan.main) if c.chosen)

@@ -33,7 +33,7 @@ def render_text(explanation: Explanation) -> str:
     plan = explanation.plan
     columns = ", ".join(f"{c.name} {c.type}" for c in plan.view.columns)
     lines = _entry("view", f"{plan.view.name}({columns})")
-    lines += _entry("verdict", _verdict(explanation))
+    lines += _entry("verdict", verdict_line(explanation))
     single = len(plan.cores) == 1
     for part in plan.parts:
         lines += _part(explanation, part, single)
@@ -57,7 +57,8 @@ def _sequences(kinds: Sequence[str]) -> str:
     return " and ".join(SEQUENCES[k] for k in kinds) or "no kind of updates"
 
 
-def _verdict(explanation: Explanation) -> str:
+def verdict_line(explanation: Explanation) -> str:
+    """What an update and a read cost, in one sentence."""
     kinds = explanation.plan.constant_update_for
     bounds = explanation.plan.bounds
     reading = "constant delay" if not bounds.delay.exponent else f"delay {bounds.delay}"

@@ -1,4 +1,4 @@
-"""Row expressions in DuckDB's dialect: the engine lets DuckDB evaluate them on Arrow batches."""
+"""Our SQL in DuckDB's dialect: row expressions, which it evaluates for the engine, and queries to compare with."""
 
 from __future__ import annotations
 
@@ -24,12 +24,13 @@ class SparkWithFunctions(Spark):
 
 
 def read_expression(expression: Expression, names: dict[Var, str]) -> exp.Expr:
-    """An expression as a tree, its variables called by ``names`` (plain identifiers).
-
-    CAST fails on what does not fit, as in Spark's ANSI mode; sqlglot takes it for TRY_CAST, which gives NULL.
-    """
+    """An expression as a tree, its variables called by ``names`` (plain identifiers)."""
     text = "".join(names[p] if isinstance(p, Var) else str(p) for p in expression.parts)
-    tree = sqlglot.parse_one(text, read=SparkWithFunctions)
+    return _strict(sqlglot.parse_one(text, read=SparkWithFunctions))
+
+
+def _strict(tree: exp.Expr) -> exp.Expr:
+    """CAST fails on what does not fit, as in Spark's ANSI mode; sqlglot takes it for TRY_CAST, which gives NULL."""
     for node in list(tree.find_all(exp.TryCast)):
         if not node.args.get("safe"):
             strict = exp.Cast(this=node.this, to=node.args["to"])
@@ -43,6 +44,13 @@ def read_expression(expression: Expression, names: dict[Var, str]) -> exp.Expr:
 def duckdb_expression(expression: Expression, names: dict[Var, str]) -> str:
     """An expression as DuckDB reads it, its variables called by ``names`` (plain identifiers)."""
     return read_expression(expression, names).transform(_typed, copy=False).sql("duckdb")
+
+
+def duckdb_query(text: str) -> str:
+    """The last query of a script, which may be a view's, as DuckDB reads it."""
+    statement = [s for s in sqlglot.parse(text, read=SparkWithFunctions) if s is not None][-1]
+    query = statement.expression if isinstance(statement, exp.Create) else statement
+    return _strict(query).transform(_typed, copy=False).sql("duckdb")
 
 
 def _typed(node: exp.Expr) -> exp.Expr:

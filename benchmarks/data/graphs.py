@@ -1,4 +1,4 @@
-"""The graphs that the benchmarks run over, and the order in which their edges come and go."""
+"""The graphs that the benchmarks run over, the order in which their edges come and go, and logs of them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
+import numpy as np
 import pyarrow as pa
+
+from benchmarks.data.log import BEFORE, Log
 
 Edge = tuple[int, int]
 SEED = 20_240_501
+SCHEMA = """\
+CREATE TABLE g (src BIGINT NOT NULL, dst BIGINT NOT NULL);
+CREATE TABLE v1 (id BIGINT NOT NULL);
+CREATE TABLE v2 (id BIGINT NOT NULL);
+"""
 
 
 @dataclass(frozen=True)
@@ -111,3 +119,16 @@ def _updates(name: str, steps: Sequence[tuple[Edge, int]], window: int) -> Updat
     source = pa.array([edge[0] for edge, _ in steps], pa.int64())
     target = pa.array([edge[1] for edge, _ in steps], pa.int64())
     return Updates(name, source, target, pa.array([weight for _, weight in steps], pa.int64()), window)
+
+
+def write_log(updates: Updates, folder: Path) -> Log:
+    """The log of a graph; every tenth vertex is in ``v1`` and in ``v2`` from the beginning (2-Comb selects by them)."""
+    positions = pa.array(np.arange(len(updates)))
+    graph = {"src": updates.source, "dst": updates.target}
+    tables = {"g": pa.table({**graph, "_weight": updates.weight.cast(pa.int8()), "_at": positions})}
+    vertices = np.unique(np.concatenate([updates.source.to_numpy(), updates.target.to_numpy()]))
+    chosen = vertices[vertices % 10 == 0]
+    ones, before = np.ones(len(chosen), np.int8), np.full(len(chosen), BEFORE)
+    for name in ("v1", "v2"):
+        tables[name] = pa.table({"id": chosen, "_weight": ones, "_at": before})
+    return Log.write(folder, updates.name, SCHEMA, tables)

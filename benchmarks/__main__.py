@@ -1,0 +1,65 @@
+"""Runs the experiments: ``python -m benchmarks --data ../shared/data --write``; docs/benchmarks.md describes them.
+
+Every run is checked; the exit code is 1 if a result is wrong. ``--write`` keeps what was measured in
+benchmarks/results/ and writes the tables and plots of docs/performance.md from there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from benchmarks import report, results
+from benchmarks.bench import Bench, names
+from benchmarks.case import read_cases
+from benchmarks.experiments import EXPERIMENTS
+from benchmarks.systems import SYSTEMS
+
+QUICK_SCALE = 0.3
+
+
+def main() -> int:
+    """Run what was asked for."""
+    options = parser().parse_args()
+    scale = options.scale or (QUICK_SCALE if options.quick else 1.0)
+    bench = Bench(options.data, options.only, options.systems, scale, options.quick)
+    chosen = options.experiments or (("runtime",) if options.quick else tuple(EXPERIMENTS))
+    whole = not options.only and set(options.systems) == set(SYSTEMS) and not options.quick
+    for name in chosen:
+        experiment = EXPERIMENTS[name]
+        if experiment.run is None:
+            continue
+        print(f"--- {experiment.title}", file=sys.stderr)
+        records = list(experiment.run(bench))
+        if records:
+            print(experiment.table(records))
+        if options.write:
+            results.write(name, records, whole=whole)
+    if options.write:
+        report.write()
+    for record in bench.wrong:
+        print(f"wrong: {record['title']}, {record['data']}, {record['system']}: {record['reason']}", file=sys.stderr)
+    return 1 if bench.wrong else 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    cases = sorted({case.name for case in read_cases()})
+    found = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    found.add_argument("--data", type=Path, help="the folder with the graphs and snb-tiny; else, they are generated")
+    found.add_argument("--only", type=lambda t: names(t, cases), default=(), help="cases, with commas in between")
+    found.add_argument(
+        "--systems", type=lambda t: names(t, list(SYSTEMS)), default=tuple(SYSTEMS), help=f"of {', '.join(SYSTEMS)}"
+    )
+    found.add_argument(
+        "--experiments", type=lambda t: names(t, list(EXPERIMENTS)), default=(), help=f"of {', '.join(EXPERIMENTS)}"
+    )
+    found.add_argument("--scale", type=float, help=f"the part of the data that is used (1; quick: {QUICK_SCALE})")
+    found.add_argument("--quick", action="store_true", help="a small set, once each, on the rivals that are installed")
+    found.add_argument("--write", action="store_true", help="keep the results, and write docs/performance.md")
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())

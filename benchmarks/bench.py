@@ -1,0 +1,108 @@
+"""What experiments are given: the cases and systems that were asked for, and a harness that shows what it does."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from benchmarks.case import Case, read_cases
+from benchmarks.harness import GIB, Harness
+from benchmarks.results import Record, circumstances
+from benchmarks.systems import SYSTEMS, System
+
+_WIDTH = 110
+
+
+@dataclass
+class Bench:
+    """One call of the benchmarks."""
+
+    data: Path | None = None
+    only: tuple[str, ...] = ()
+    chosen: tuple[str, ...] = tuple(SYSTEMS)
+    scale: float = 1.0
+    quick: bool = False
+    harness: Harness = field(init=False)
+    wrong: list[Record] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.harness = Harness(self.data, repeats=1 if self.quick else 3, install=not self.quick)
+        self._circumstances = circumstances()
+
+    def cases(self) -> Iterator[Case]:
+        """The cases that were asked for, at the scale that was asked for."""
+        for case in read_cases():
+            if self.only and case.name not in self.only:
+                continue
+            if self.quick and not case.quick:
+                continue
+            chosen = case.quick if self.quick else case.systems
+            yield replace(case.scaled(self.scale, self.data), systems=chosen)
+
+    def case(self, name: str) -> Case:
+        """A case by its name, on the first of its data, at the scale that was asked for."""
+        return next(c for c in read_cases() if c.name == name).scaled(self.scale, self.data)
+
+    def systems(self, *names: str) -> Iterator[System]:
+        """Those of some systems that were asked for."""
+        return (SYSTEMS[name] for name in names if name in self.chosen)
+
+    def measure(self, case: Case, system: System, mode: str = "delta", **told: object) -> Record:
+        """A checked, timed run, shown on the terminal; ``told`` is added to its record."""
+        label = f"{case.title}, {case.data.title}, {mode}, {system.title}"
+        shown = Line(label)
+
+        def watch(updates: int, seconds: float, held: int) -> None:
+            shown.draw(f"{updates:,} updates, {seconds:.0f} s, {held / GIB:.1f} GiB")
+
+        record = self.told(self.harness.measure(case, system, mode, watch) | told)
+        shown.end(verdict(record))
+        if record["status"] == "wrong":
+            self.wrong.append(record)
+        return record
+
+    def told(self, record: Record) -> Record:
+        """A record with where, when and how it was made."""
+        return record | self._circumstances
+
+
+def verdict(record: Record) -> str:
+    """A run's outcome in a few words."""
+    status = str(record["status"])
+    if status != "ok":
+        reason = str(record.get("reason", "")).strip().splitlines()
+        return f"{status.upper()} {reason[-1] if reason else ''}"[:_WIDTH]
+    checked = record["check"]["status"]
+    mark = "checked" if checked == "ok" else f"unchecked: {checked}"
+    return f"{record['run_s']:.3f} s, {record['peak_rss'] / GIB:.2f} GiB, {mark}"
+
+
+class Line:
+    """One line on the terminal, drawn again and again; elsewhere, only its end is printed."""
+
+    def __init__(self, label: str) -> None:
+        self._label = label
+        self._is_terminal = sys.stderr.isatty()
+
+    def draw(self, text: str) -> None:
+        """Show how far it is."""
+        if self._is_terminal:
+            sys.stderr.write(f"\r\x1b[K{self._label}: {text}"[: _WIDTH + 40])
+            sys.stderr.flush()
+
+    def end(self, text: str) -> None:
+        """Show how it ended, and leave it there."""
+        sys.stderr.write("\r\x1b[K" if self._is_terminal else "")
+        sys.stderr.write(f"{self._label}: {text}\n")
+        sys.stderr.flush()
+
+
+def names(text: str, known: Sequence[str]) -> tuple[str, ...]:
+    """A list of names on the command line; ValueError if one is not known."""
+    found = tuple(name for name in text.split(",") if name)
+    for name in found:
+        if name not in known:
+            raise ValueError(f"there is no {name}: choose from {', '.join(known)}")
+    return found

@@ -1,0 +1,114 @@
+"""Run time per query and system; what the same runs say of latency and memory is shown by their own modules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from matplotlib.figure import Figure
+
+from benchmarks.bench import Bench
+from benchmarks.experiments.base import (
+    SHORT,
+    Experiment,
+    at_least,
+    at_most,
+    dot_figure,
+    dots,
+    legend,
+    markdown,
+    ordered,
+    seconds,
+    systems_of,
+)
+from benchmarks.results import Record
+from benchmarks.systems import SYSTEMS
+
+MODES = {"delta": "every change delivered", "full": "the whole result read after every tenth of the log"}
+
+
+def run(bench: Bench) -> Iterator[Record]:
+    """Every case on every system that it names, in each of its modes."""
+    for case in bench.cases():
+        for mode in case.modes if not bench.quick else case.modes[:1]:
+            for system in bench.systems(*case.systems):
+                if mode in system.modes:
+                    yield bench.measure(case, system, mode)
+
+
+def by_case(records: list[Record]) -> dict[tuple[str, str], dict[str, Record]]:
+    """The records of each query and data, by system."""
+    found: dict[tuple[str, str], dict[str, Record]] = {}
+    for r in records:
+        found.setdefault((r["title"], r["data"]), {})[r["system"]] = r
+    return found
+
+
+def table(records: list[Record]) -> str:
+    """One table a mode: the seconds of each system, and how we stand to the program by hand and to the best rival."""
+    parts = []
+    for mode in ordered(records, "mode"):
+        mine = [r for r in records if r["mode"] == mode]
+        systems = systems_of(mine)
+        header = ["query", "data", "updates", *(SYSTEMS[s].title for s in systems), "÷ by hand", "best rival ÷ ours"]
+        rows = []
+        for (title, data), found in by_case(mine).items():
+            updates = next(iter(found.values()))["log_updates"]
+            cells = [seconds(found.get(s)) for s in systems]
+            rows.append([title, data, f"{updates:,}", *cells, *_ratios(found)])
+        parts.append(f"**{mode.capitalize()} mode**: {MODES[mode]}.\n\n{markdown(header, rows)}")
+    return "\n\n".join(parts)
+
+
+def _ratios(found: dict[str, Record]) -> list[str]:
+    times = {s: r["run_s"] for s, r in found.items() if r["status"] == "ok"}
+    ours = times.get("everview")
+    if ours is None:
+        return ["", ""]
+    by_hand = at_most(ours / times["native"]) if times.get("native") else ""
+    rivals = [t for s, t in times.items() if not s.startswith("everview") and s != "native"]
+    if rivals:
+        return [by_hand, at_least(min(rivals) / ours)]
+    stopped = [r["limit_s"] for s, r in found.items() if s not in ("everview", "native") and r["status"] == "timeout"]
+    return [by_hand, f"> {at_least(min(stopped) / ours)}" if stopped else ""]
+
+
+def plots(records: list[Record]) -> dict[str, Figure]:
+    """Bars by query, one plot a mode."""
+    made = {}
+    for mode in ordered(records, "mode"):
+        mine = [r for r in records if r["mode"] == mode]
+        cases = by_case(mine)
+        drawn, axis = dot_figure(len(cases))
+        values = {}
+        for system in systems_of(mine):
+            column = [found.get(system) for found in cases.values()]
+            values[system] = [
+                (r["run_s"], "") if r and r["status"] == "ok" else (None, SHORT[r["status"]] if r else "")
+                for r in column
+            ]
+        dots(axis, [f"{title}: {data}" for title, data in cases], values)
+        axis.set_xlabel("run time, s (log scale)")
+        axis.set_title(f"Run time, {mode} mode: {MODES[mode]}", fontsize=10)
+        legend(drawn)
+        made[f"runtime-{mode}"] = drawn
+    return made
+
+
+RUNTIME = Experiment(
+    name="runtime",
+    title="Run time per query and system",
+    about="""\
+Wall time from the first update in to the last change out; start-up and the rows that are there before the log are not
+counted. Incremental systems take the log in batches of 1,000 updates where they take batches; Everview delivers every
+single update's own changes (`changes(per_update=True)`) on one core, rivals may use all cores and may deliver a
+batch's net changes. Recomputing systems run the query after every batch (delta mode) or every tenth (full mode), and
+need not work out what changed. "> 60 s at 12%" means ended at the time limit with that part of the log done; "–": the
+system, or this benchmark's translation for it, cannot express the query. A run is the median of three where three
+take less than 10 s. *÷ by hand*: our time divided by the hand-written C++ program's (rounded up). *best rival ÷
+ours*: the fastest rival's time divided by ours (rounded down); below 1, the rival wins.
+""",
+    results="runtime",
+    table=table,
+    plots=plots,
+    run=run,
+)

@@ -1,0 +1,73 @@
+"""Writes docs/performance.md's sections, and its plots, from the results files alone: no number is typed in.
+
+``python -m benchmarks.report`` writes, ``--check`` only compares.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import matplotlib as mpl
+
+from benchmarks import bars, results
+from benchmarks.experiments import EXPERIMENTS
+from benchmarks.systems import ROOT
+
+PAGE = ROOT / "docs" / "performance.md"
+PLOTS = ROOT / "docs" / "performance"
+MARK = "<!-- evidence: written by `make bench ARGS=--write` from benchmarks/results -->"
+ABOUT_BARS = """\
+What was promised before anything was measured, with the figure that was found. Figures are rounded against us."""
+END = "<!-- end evidence -->"
+
+
+def sections(folder: Path = results.RESULTS) -> str:
+    """The generated part of the page."""
+    parts = [f"### The bars\n\n{ABOUT_BARS}\n\n{bars.table(folder)}"]
+    for experiment in EXPERIMENTS.values():
+        records = results.read(experiment.results, folder)
+        if not records:
+            continue
+        pictures = [f"![{name}](performance/{name}.svg)" for name in experiment.plots(records)]
+        told = results.provenance(records, experiment.results)
+        part = [f"### {experiment.title}", experiment.about.strip(), experiment.table(records), *pictures, told]
+        parts.append("\n\n".join(part))
+    return "\n\n".join(parts)
+
+
+def page(folder: Path = results.RESULTS) -> str:
+    """The whole page as it should be."""
+    before, mark, rest = PAGE.read_text(encoding="utf-8").partition(MARK)
+    if not mark:
+        raise ValueError(f"{PAGE.name} has no place for the report: {MARK}")
+    return f"{before}{MARK}\n{sections(folder)}\n{END}{rest.partition(END)[2]}"
+
+
+def write(folder: Path = results.RESULTS) -> None:
+    """Write the page and the plots."""
+    PAGE.write_text(page(folder), encoding="utf-8")
+    PLOTS.mkdir(exist_ok=True)
+    mpl.rcParams.update({"svg.hashsalt": "everview", "svg.fonttype": "none", "font.size": 9})
+    for experiment in EXPERIMENTS.values():
+        records = results.read(experiment.results, folder)
+        for name, drawn in (experiment.plots(records) if records else {}).items():
+            drawn.savefig(PLOTS / f"{name}.png", dpi=130, metadata={"Software": None})
+            drawn.savefig(PLOTS / f"{name}.svg", metadata={"Date": None})
+
+
+def main() -> int:
+    """Write the page, or compare it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; exit 1 if the page is not what it should be"
+    )
+    if not parser.parse_args().check:
+        write()
+        return 0
+    return 0 if PAGE.read_text(encoding="utf-8") == page() else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

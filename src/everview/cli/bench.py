@@ -1,0 +1,98 @@
+"""``everview bench``: what a view costs on the user's own data."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, TextIO
+
+from everview.cli.inputs import add_log_arguments, query_and_schema, table_files
+from everview.errors import EverviewError
+
+if TYPE_CHECKING:
+    from everview.engine.bench import Measurement
+
+OPTION = "--data"
+WRONG = 1
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's arguments."""
+    add_log_arguments(parser, OPTION)
+    parser.add_argument(
+        "--batch",
+        action="append",
+        type=_positive,
+        metavar="N",
+        help="updates a batch; may be repeated; default: 1, 100 and 10000, as far as the data goes",
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=10.0, metavar="S", help="at most so long for each batch size; default: 10"
+    )
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is no number of updates")
+    return number
+
+
+def run(options: argparse.Namespace, out: TextIO) -> int:
+    """Run the command."""
+    from everview.engine.bench import measure
+    from everview.engine.explain import is_rules
+    from everview.engine.replay import log_for, one_view
+
+    query, schema = query_and_schema(options)
+    if is_rules(query):
+        raise EverviewError("the view is given by rules, and is compared with SQL", hint="give a SELECT")
+    files = table_files(options.data, OPTION)
+    db = one_view(query, schema)
+    log = log_for(db, files, initial=options.initial, window=options.window)
+    found = measure(db, query, log, sizes=options.batch, seconds=options.seconds)
+    text = json.dumps(found.to_dict(), indent=2, ensure_ascii=False) if options.json else "\n".join(_lines(found))
+    out.write(f"{text}\n")
+    return 0 if found.difference is None else WRONG
+
+
+def _lines(found: Measurement) -> Iterator[str]:
+    data = found.to_dict()
+    yield f"view        {data['view']}, {data['class']}"
+    yield f"verdict     {data['verdict']}"
+    counts = ", ".join(f"{len(updates):,} of {name}" for name, updates in found.log.tables.items())
+    yield f"updates     {counts}"
+    if found.log.windowed:
+        yield "            rows come in their order under a sliding window: the data does not say which go"
+    yield f"loaded      {found.loaded:,} updates in {found.load_seconds:.2f} s, then measured:"
+    yield ""
+    headings = ("batch", "updates", "µs/update", "steps", "changes", "mean", "p50", "p99")
+    yield "".join(f"  {h:>{w}}" for h, w in zip(headings, (9, 9, 9, 7, 11, 9, 9, 9), strict=True))
+    for r in found.runs:
+        yield (
+            f"  {r.size:>9,}  {r.updates:>9,}  {r.update_us:>9.1f}  {r.steps / r.updates:>7.1f}  {r.changes:>11,}"
+            f"  {r.mean_ms:>6.2f} ms  {r.p50_ms:>6.2f} ms  {r.p99_ms:>6.2f} ms"
+        )
+    yield "  steps: the kernel's, for an update; mean, p50, p99: from a batch in to its changes out"
+    yield ""
+    memory = found.memory
+    yield (
+        f"memory      {memory.total / 1e6:.1f} MB for {memory.rows:,} rows in the tables, "
+        f"{memory.per_row:.0f} bytes a row; the view's part is {memory.view / 1e6:.1f} MB"
+    )
+    yield f"recompute   {found.recompute_seconds * 1e3:.1f} ms for {found.result_rows:,} rows ({found.recomputed_by})"
+    guessed = " (extrapolated from the largest batches)" if found.extrapolated else ""
+    yield f"break-even  batches of {found.break_even:,} updates{guessed}: below that, maintaining the view is quicker"
+    if isinstance(found.enclosureness, str):
+        yield f"λ           not known: {found.enclosureness}"
+    else:
+        yield f"λ           {found.enclosureness.value:.2f}: {found.enclosureness.prediction}"
+        for reason in found.enclosureness.left_out:
+            yield f"            left out: {reason}"
+    if found.difference is not None:
+        yield f"result      WRONG: {found.difference}; please report it"
+    elif found.compared:
+        yield "result      equal to the query run afresh"
+    else:
+        yield "result      as many rows as the query run afresh; too many to compare"

@@ -1,0 +1,202 @@
+"""``everview.enclosureness``: what a view's updates cost, told from a recorded log (crown.md 7)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import islice
+from os import PathLike
+from typing import Any
+
+import pyarrow.compute as pc
+
+from everview.engine.core import CoreRuntime
+from everview.engine.database import Database
+from everview.engine.log import WINDOW, Log
+from everview.engine.replay import log_for, one_view
+from everview.errors import UnsupportedError
+from everview.plan.bounds import ENCLOSURE, Bound
+from everview.plan.core_plan import CorePlan
+from everview.plan.enclosureness import Enclosureness, Lifespan, LifespanRecorder, RelationEnclosureness
+from everview.plan.enclosureness import enclosureness as of_tree
+from everview.plan.search import join_trees
+from everview.plan.tree import JoinTree
+
+(LAMBDA,) = ENCLOSURE.terms
+
+
+@dataclass(frozen=True)
+class CoreEnclosureness:
+    """λ for the tree of one of a view's cores."""
+
+    plan: CorePlan
+    found: Enclosureness
+    compared: tuple[tuple[JoinTree, float], ...] = ()
+    """Other trees with their λ, the least first, if they were asked for."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain data."""
+        return {
+            "core": self.plan.core.role,
+            "tree": self.plan.tree.show(self.plan.labels),
+            "height": self.plan.height,
+            "lambda": self.found.value,
+            "sequence": self.found.sequence,
+            "relations": [self._relation(r) for r in self.found.relations],
+            "other_trees": [
+                {"tree": tree.show(self.plan.labels), "height": tree.height, "lambda": value}
+                for tree, value in self.compared
+            ],
+        }
+
+    def _relation(self, found: RelationEnclosureness) -> dict[str, Any]:
+        label = self.plan.labels[found.relation]
+        return {"relation": label, "depth": found.depth, "rows": found.rows, "mean": found.mean, "most": found.most}
+
+    def lines(self) -> list[str]:
+        """As lines of text."""
+        data = self.to_dict()
+        lines = [f"tree        {data['tree']}, height {data['height']}"]
+        wide = max(len(r["relation"]) + 2 * r["depth"] for r in data["relations"])
+        for r in data["relations"]:
+            name = f"{'  ' * r['depth']}{r['relation']}"
+            lines.append(f"            {name:<{wide}}  {r['rows']:>10,} rows  λ {r['mean']:.2f}, at most {r['most']:,}")
+        lines.append(f"λ           {data['lambda']:.2f} for the tree, {data['sequence']:.2f} for the updates alone")
+        for other in data["other_trees"]:
+            lines.append(f"            {other['lambda']:.2f} for {other['tree']}, height {other['height']}")
+        return lines
+
+
+@dataclass(frozen=True)
+class ViewEnclosureness:
+    """λ for every core of a view, and the cost that it predicts; ``str()`` is text, ``to_dict()`` data."""
+
+    view: str
+    bound: Bound
+    """What an update costs, as it is known before the run."""
+    updates: int
+    cores: tuple[CoreEnclosureness, ...]
+    left_out: tuple[str, ...]
+    """Cores whose λ cannot be told from the log, and why."""
+
+    @property
+    def value(self) -> float:
+        """The largest λ of the view's cores."""
+        return max(c.found.value for c in self.cores)
+
+    @property
+    def prediction(self) -> str:
+        """What an update of this log costs, in words."""
+        if LAMBDA not in self.bound.terms:
+            return f"{self.bound.short} an update, whatever λ is"
+        rest = tuple(t for t in self.bound.terms if t != LAMBDA)
+        if self.value == 1 and self.left_out:
+            return f"{self.bound.short} an update, amortised: λ is 1 where it can be told"
+        if self.value == 1:
+            at_best = Bound(rest, self.bound.exponent if rest else Fraction(0))
+            return f"{at_best.short} an update, amortised: λ is 1, as small as it can be"
+        return f"{self.bound.short} an update, amortised: λ makes it up to {self.value:.1f} × as dear as where it is 1"
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain data."""
+        return {
+            "view": self.view,
+            "updates": self.updates,
+            "lambda": self.value,
+            "prediction": self.prediction,
+            "cores": [c.to_dict() for c in self.cores],
+            "left_out": list(self.left_out),
+        }
+
+    def __str__(self) -> str:
+        lines = [f"view        {self.view}, {self.updates:,} updates"]
+        for core in self.cores:
+            lines += core.lines()
+        lines.append(f"predicts    {self.prediction}")
+        lines += [f"left out    {reason}" for reason in self.left_out]
+        return "\n".join(lines)
+
+
+def enclosureness(
+    query: str,
+    log: Mapping[str, Any] | str | PathLike[str],
+    schema: str | None = None,
+    *,
+    initial: Collection[str] = (),
+    window: float = WINDOW,
+    trees: int = 0,
+) -> ViewEnclosureness:
+    """Say what a log's updates cost for a view: λ of its join tree, and where in the tree it comes from.
+
+    Args:
+        query: one view, as ``everview.explain`` takes it.
+        log: for each table a file or Arrow data, or a folder of such files; see ``everview.engine.log``.
+        schema: CREATE TABLE statements, if they do not stand before the query.
+        initial: tables whose rows are there before the first update.
+        window: the share of a table's rows that a sliding window holds, where the data does not say which rows go.
+        trees: also compare so many other join trees of the query.
+
+    Example:
+        >>> import pyarrow as pa
+        >>> follows = pa.table({"src": [1, 2, 1], "dst": [2, 3, 2], "_change_type": ["insert", "insert", "delete"]})
+        >>> print(enclosureness("SELECT a.src, b.dst AS far FROM follows a JOIN follows b ON a.dst = b.src",
+        ...                     {"follows": follows}, "CREATE TABLE follows (src BIGINT, dst BIGINT)").prediction)
+        O(1) an update, whatever λ is
+    """
+    db = one_view(query, schema)
+    return view_enclosureness(db, log_for(db, log, initial=initial, window=window), trees)
+
+
+def view_enclosureness(db: Database, log: Log, trees: int = 0) -> ViewEnclosureness:
+    """λ for the cores of a database's only view, and for so many other trees of each."""
+    (runtime,) = db._views.values()
+    found: list[CoreEnclosureness] = []
+    left_out: list[str] = []
+    for core in runtime.cores:
+        reason = _obstacle(core, db)
+        if reason is None:
+            lifespans = _lifespans(core, db, log)
+            chosen = of_tree(core.plan.tree, lifespans)
+            found.append(CoreEnclosureness(core.plan, chosen, _compared(core.plan, lifespans, trees)))
+        else:
+            left_out.append(reason)
+    if not found:
+        raise UnsupportedError(f"λ cannot be told from the log: {left_out[0]}", construct="enclosureness")
+    bound = runtime.plan.bounds.update
+    return ViewEnclosureness(runtime.view.name, bound, len(log), tuple(found), tuple(left_out))
+
+
+def _obstacle(core: CoreRuntime, db: Database) -> str | None:
+    """Why the log does not have the updates of a core's tree."""
+    if core.plan.decomposition is not None:
+        return f"{core.plan.tree.show(core.plan.labels)} has joins as nodes (the query is cyclic)"
+    stages = sorted({a.relation for a in core.plan.query.atoms} - set(db.tables))
+    return f"{', '.join(stages)} is computed by the view itself" if stages else None
+
+
+def _compared(
+    plan: CorePlan, lifespans: Sequence[Sequence[Lifespan]], limit: int
+) -> tuple[tuple[JoinTree, float], ...]:
+    """Other trees for the core, with their λ, the least first."""
+    trees = (t for t in join_trees(plan.tree.edges, plan.tree.free) if t.root != plan.tree.root)
+    found = [(tree, of_tree(tree, lifespans).value) for tree in islice(trees, limit)]
+    return tuple(sorted(found, key=lambda one: (one[1], one[0].height)))
+
+
+def _lifespans(core: CoreRuntime, db: Database, log: Log) -> list[list[Lifespan]]:
+    """When the rows of each relation of the core's tree were there, as its atoms see them."""
+    recorders = [LifespanRecorder() for _ in core.plan.relations]
+    for name, updates in log.tables.items():
+        if not len(updates) or not core.reads(name):
+            continue
+        changes = db._encoded(name, updates.rows, updates.weights, 0)
+        for atom, words, fits in core.occurrences(changes):
+            mask = pc.equal(fits, 1)
+            columns = [c.filter(mask).to_pylist() for c in words]
+            weights, places = updates.weights.filter(mask).to_pylist(), updates.at.filter(mask).to_pylist()
+            rows = zip(*columns, strict=True) if columns else iter([()] * len(weights))
+            recorder = recorders[atom]
+            for row, weight, at in zip(rows, weights, places, strict=True):
+                recorder.update(row, weight, at)
+    return [r.lifespans() for r in recorders]

@@ -1,0 +1,234 @@
+"""Recorded updates of several tables in one order: to be replayed, measured and analysed.
+
+A log comes from one file (or anything that speaks Arrow) a table. Beside the table's columns it may have
+
+- ``_change_type`` (insert, delete, update_preimage, update_postimage) or ``_weight`` (copies: above 0 they come, below
+  they go). Without either, the rows come in their order under a sliding window: a row goes just before the one comes
+  that is a window's length later;
+- ``_at``, the update's place among those of all tables, ascending; -1 for rows that were there before. Without it,
+  tables' updates are spread evenly over each other, each in its own order.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from os import PathLike
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from everview.engine.files import read_file
+from everview.engine.ingest import CHANGE_TYPE, COUNT, read_changes, read_rows
+from everview.engine.rows import ZERO, counted, ones, repeated
+from everview.errors import DataError, RowShapeError, UnknownTableError
+from everview.query.schema import Schema, Table
+
+ONE: Final = pa.scalar(1, pa.int64())
+AT: Final = "_at"
+WEIGHT: Final = "_weight"
+WINDOW: Final = 0.2
+"""The share of a table's rows that a sliding window holds."""
+
+
+@dataclass(frozen=True)
+class TableUpdates:
+    """The updates of one table, in their order: rows of the table's types, copies that come or go, and places."""
+
+    table: Table
+    rows: pa.Table
+    weights: pa.Array
+    at: pa.Array
+
+    def __len__(self) -> int:
+        return len(self.weights)
+
+    @cached_property
+    def changes(self) -> pa.Table:
+        """The updates as ``Database.apply`` takes them."""
+        kinds = pc.if_else(pc.greater(self.weights, ZERO), "insert", "delete")
+        changes, copies = self.rows.append_column(CHANGE_TYPE, kinds), pc.abs(self.weights)
+        return changes if pc.all(pc.equal(copies, ONE), min_count=0).as_py() else changes.append_column(COUNT, copies)
+
+    @cached_property
+    def _places(self) -> Any:
+        array = pa.concat_arrays([self.at])
+        return memoryview(array.buffers()[1]).cast("q")[array.offset : array.offset + len(array)] if len(array) else ()
+
+    def before(self, place: int) -> int:
+        """How many of the updates come before a place of the log."""
+        return bisect_left(self._places, place)
+
+
+@dataclass(frozen=True)
+class Log:
+    """Updates of several tables; ``len`` is how many there are, without the rows that were there before."""
+
+    tables: Mapping[str, TableUpdates]
+    windowed: bool
+    """True if a sliding window was put over rows that came without changes."""
+
+    def __len__(self) -> int:
+        ends = [int(t.at[-1].as_py()) + 1 for t in self.tables.values() if len(t)]
+        return max(ends, default=0)
+
+    def between(self, first: int, stop: int) -> Iterator[tuple[str, pa.Table]]:
+        """The changes of each table from one place to another, as ``Database.apply`` takes them."""
+        for name, updates in self.tables.items():
+            start, end = updates.before(first), updates.before(stop)
+            if end > start:
+                yield name, updates.changes.slice(start, end - start)
+
+    def initial(self) -> Iterator[tuple[str, pa.Table]]:
+        """The rows that were there before."""
+        return self.between(-1, 0)
+
+    def until(self, stop: int) -> Iterator[tuple[TableUpdates, int]]:
+        """Each table with how many of its updates come before a place, the rows that were there included."""
+        for updates in self.tables.values():
+            yield updates, updates.before(stop)
+
+
+def read_log(
+    schema: Schema,
+    sources: Mapping[str, Any] | str | PathLike[str],
+    *,
+    initial: Collection[str] = (),
+    window: float = WINDOW,
+) -> Log:
+    """A log of a schema's tables.
+
+    Args:
+        schema: the tables.
+        sources: for each table a file (CSV or Parquet, compressed or not) or Arrow data; or a folder that has a file
+            named for each table.
+        initial: tables whose rows are there before the first update.
+        window: the share of a table's rows that stay, where the data does not say which rows go.
+    """
+    if isinstance(sources, str | PathLike):
+        sources = _in_folder(schema, Path(sources))
+    if not 0 < window <= 1:
+        raise DataError(f"a window of {window} is no share of the rows", hint="give one above 0 and at most 1")
+    early = {_table(schema, name).name for name in initial}
+    found: dict[str, TableUpdates] = {}
+    unordered: dict[str, TableUpdates] = {}
+    windowed = False
+    for name, source in sources.items():
+        table = _table(schema, name)
+        if table.name in found or table.name in unordered:
+            raise DataError(f"table {table.name} is given twice", table=table.name, hint="put its rows into one file")
+        data = read_file(source, table) if isinstance(source, str | PathLike) else pa.table(source)
+        updates, is_ordered, is_windowed = _updates(table, data, table.name in early, window)
+        windowed |= is_windowed
+        (found if is_ordered else unordered)[table.name] = updates
+    if unordered and any(int(pc.max(t.at).as_py() or 0) > 0 for t in found.values()):
+        given, other = (next(iter(names)) for names in (found, unordered))
+        raise DataError(
+            f"the updates of {given} have places ({AT}), those of {other} have none",
+            table=other,
+            hint=f"give all tables a column {AT}, or none; or say that {other} is there before the log begins",
+        )
+    return Log(_closed_up(found) | _interleaved(unordered), windowed)
+
+
+def _in_folder(schema: Schema, folder: Path) -> dict[str, Path]:
+    """The files of a folder that are named for tables."""
+    files = {file.name.split(".")[0].lower(): file for file in sorted(folder.iterdir()) if file.is_file()}
+    found = {table.name: files[table.name.lower()] for table in schema if table.name.lower() in files}
+    if not found:
+        names = ", ".join(t.name for t in schema)
+        raise DataError(f"{folder} has no file for any table ({names})", hint="name them as the tables: orders.parquet")
+    return found
+
+
+def _table(schema: Schema, name: str) -> Table:
+    table = schema.table(name)
+    if table is None:
+        listed = ", ".join(t.name for t in schema) or "none"
+        raise UnknownTableError(f"there is no table {name}", table=name, hint=f"the tables are: {listed}")
+    return table
+
+
+def _updates(table: Table, data: pa.Table, is_initial: bool, window: float) -> tuple[TableUpdates, bool, bool]:
+    """A table's updates, whether their places are known, and whether a window was put over them."""
+    at = _places(table, data) if _says(table, data, AT) else None
+    data = data.drop_columns([AT]) if at is not None else data
+    if _says(table, data, WEIGHT):
+        weights = data.column(WEIGHT).cast(pa.int64()).combine_chunks()
+        rows = read_rows(table, data.drop_columns([WEIGHT]), what="change")
+    elif _says(table, data, CHANGE_TYPE):
+        rows, weights = read_changes(table, data)
+    else:
+        rows = read_rows(table, data)
+        weights = ones(len(rows))
+        if at is None and not is_initial:
+            order, weights = _sliding(len(rows), max(1, int(len(rows) * window)))
+            return TableUpdates(table, rows.take(order), weights, counted(0, len(weights))), False, True
+    if is_initial:
+        at = repeated(-1, len(rows))
+    return TableUpdates(table, rows, weights, counted(0, len(rows)) if at is None else at), at is not None, False
+
+
+def _says(table: Table, data: pa.Table, name: str) -> bool:
+    """True if the data has a column that says what happened, and it is not one of the table's own."""
+    return name in data.column_names and table.position(name) is None
+
+
+def _places(table: Table, data: pa.Table) -> pa.Array:
+    column = data.column(AT)
+    if not pa.types.is_integer(column.type) or column.null_count:
+        raise RowShapeError(
+            f"{AT} of {table.name} holds {column.type}", table=table.name, hint="give integers, no NULL"
+        )
+    at = column.cast(pa.int64()).combine_chunks()
+    if len(at) and not pc.all(pc.less_equal(at[:-1], at[1:]), min_count=0).as_py():
+        raise RowShapeError(f"{AT} of {table.name} goes down", table=table.name, hint="sort the rows by it")
+    return at
+
+
+def _sliding(rows: int, window: int) -> tuple[pa.Array, pa.Array]:
+    """Which row each update is about, and whether it comes or goes: the oldest goes just before a new one comes."""
+    order, weights = list(range(min(window, rows))), [1] * min(window, rows)
+    for i in range(window, rows):
+        order += (i - window, i)
+        weights += (-1, 1)
+    return pa.array(order, pa.int64()), pa.array(weights, pa.int64())
+
+
+def _closed_up(tables: Mapping[str, TableUpdates]) -> dict[str, TableUpdates]:
+    """Give updates the places 0, 1, …, where there are gaps: the log may have had other tables, too."""
+    places = pa.concat_arrays(
+        [pa.array([], pa.int64()), *(t.at.filter(pc.greater_equal(t.at, ZERO)) for t in tables.values())]
+    )
+    if not len(places) or int(pc.max(places).as_py()) + 1 == len(places):
+        return dict(tables)
+    known = pc.unique(places).sort()
+    return {
+        name: TableUpdates(
+            t.table, t.rows, t.weights, pc.fill_null(pc.index_in(t.at, value_set=known).cast(pa.int64()), -1)
+        )
+        for name, t in tables.items()
+    }
+
+
+def _interleaved(tables: Mapping[str, TableUpdates]) -> dict[str, TableUpdates]:
+    """Give updates places that spread those of each table evenly over all."""
+    shares = [
+        pc.divide(pc.add(counted(0, len(t)).cast(pa.float64()), 0.5), float(max(1, len(t)))) for t in tables.values()
+    ]
+    if len(shares) < 2:
+        return dict(tables)
+    order = pc.sort_indices(pa.concat_arrays(shares))  # stable
+    places = pc.sort_indices(order)
+    ends = [0]
+    for updates in tables.values():
+        ends.append(ends[-1] + len(updates))
+    return {
+        name: TableUpdates(t.table, t.rows, t.weights, places.slice(first, end - first).cast(pa.int64()))
+        for (name, t), (first, end) in zip(tables.items(), pairwise(ends), strict=True)
+    }

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.bench import Bench
+from benchmarks.case import Case, Data, read_cases
+from benchmarks.harness import Limits, supervised
+from benchmarks.runners import processes
+from benchmarks.runners.protocol import UNSUPPORTED
+from benchmarks.systems import SYSTEMS
+
+RESULT = """print('noise'); print('{"event": "progress", "updates": 7}'); print('{"event": "result", "run_s": 1.5}')"""
+
+
+def run(program: str, folder: Path, seconds: float = 20, memory: int = 2**30) -> dict[str, object]:
+    return supervised([sys.executable, "-c", program], folder, Limits(seconds, memory))
+
+
+def test_a_result_is_taken_from_among_what_a_system_prints(tmp_path: Path) -> None:
+    found = run(RESULT, tmp_path)
+    assert (found["status"], found["run_s"], found["updates"]) == ("ok", 1.5, 7)
+
+
+def test_a_run_that_fails_says_why(tmp_path: Path) -> None:
+    found = run("raise SystemExit('no such thing')", tmp_path)
+    assert (found["status"], found["reason"]) == ("error", "no such thing")
+    assert run("pass", tmp_path)["status"] == "error"
+    assert run(f"raise SystemExit({UNSUPPORTED})", tmp_path)["status"] == "unsupported"
+
+
+def test_a_run_that_takes_too_long_is_ended_with_all_it_started(tmp_path: Path) -> None:
+    child = "import time; time.sleep(60)"
+    program = f"""
+import os, subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-c", {child!r}], start_new_session=True)
+print('{{"event": "progress", "updates": 3}}', flush=True)
+open({str(tmp_path / "run")!r}, "w").write(os.environ[{processes.MARK!r}])
+time.sleep(60)
+"""
+    found = run(program, tmp_path, seconds=3)
+    assert (found["status"], found["updates"]) == ("timeout", 3)
+    assert not processes.of_run((tmp_path / "run").read_text(encoding="utf-8"))
+
+
+def test_a_run_that_takes_too_much_memory_is_ended(tmp_path: Path) -> None:
+    found = run("import time; a = bytearray(300_000_000); time.sleep(60)", tmp_path, memory=200_000_000)
+    assert found["status"] == "memory"
+    assert int(str(found["peak_rss"])) > 200_000_000
+
+
+def test_cases_are_well_formed() -> None:
+    cases = list(read_cases())
+    assert {c.name for c in cases} >= {"3-hop", "4-hop", "2-comb", "star", "dumbbell", "snb-q1", "tpch-q18"}
+    for case in cases:
+        assert case.sql.startswith("SELECT")
+        assert "LIMIT" not in case.sql
+        assert set(case.systems) | set(case.quick) | set(case.limits) <= SYSTEMS.keys()
+        assert case.data.at(0.1, None).title
+
+
+def test_a_generated_graph_stands_in_for_a_file_that_is_not_there() -> None:
+    case = Case("3-hop", "3-Hop", "crown/3-hop", Data("epinions", order="file"), deltas=5)
+    assert case.scaled(1, Path()).deltas == 5
+    other = case.scaled(0.1, None)
+    assert (other.data.source, other.data.order, other.deltas) == ("power-law", "source", None)
+
+
+@pytest.mark.parametrize("system", ["everview", "duckdb"])
+def test_a_case_is_run_and_checked(system: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("benchmarks.case.LOGS", tmp_path)
+    monkeypatch.setattr("benchmarks.harness.BUILD", tmp_path)
+    bench = Bench(scale=0.02, quick=True, only=("3-hop",))
+    (case,) = bench.cases()
+    record = bench.measure(case, SYSTEMS[system])
+    assert (record["status"], record["check"]["status"]) == ("ok", "ok")
+    assert record["check"]["rows"] > 0
+    assert record["rows"] > 0
+
+
+def test_a_wrong_result_is_noticed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("benchmarks.case.LOGS", tmp_path)
+    monkeypatch.setattr("benchmarks.harness.BUILD", tmp_path)
+    monkeypatch.setattr("benchmarks.harness.expected", lambda *_: {"rows": 1, "sums": [0, 0, 0, 0], "hash": 0})
+    bench = Bench(scale=0.02, quick=True, only=("3-hop",))
+    (case,) = bench.cases()
+    record = bench.measure(case, SYSTEMS["everview"])
+    assert record["status"] == "wrong"
+    assert bench.wrong == [record]

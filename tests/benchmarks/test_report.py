@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks import bars, report, results
+from benchmarks.experiments import EXPERIMENTS
+from benchmarks.experiments.base import Experiment, at_least, at_most
+from benchmarks.experiments.breakeven import stages, wins
+
+CIRCUMSTANCES = {"date": "2026-11-16 04:00", "command": "python -m benchmarks", "machine": "some machine"}
+
+
+def record(system: str, status: str = "ok", **told: object) -> results.Record:
+    latency = {"mean": 2.0, "p50": 1.0, "p99": 9.0, "max": 10.0}
+    measured = {"run_s": 1.0, "rows": 50, "updates": 100, "latency_ms": latency, "latency_tenths_ms": [latency] * 10}
+    described = {
+        "case": "3-hop",
+        "title": "3-Hop",
+        "data": "epinions, file order",
+        "source": "epinions",
+        "system": system,
+        "mode": "delta",
+        "batch": 1000,
+        "every": 10,
+        "per_update": True,
+        "limit_s": 60,
+        "limit_bytes": 2**34,
+        "log_updates": 100,
+        "status": status,
+        "reason": "after 60 s",
+        "check": {"status": "ok"},
+        "peak_rss": 2**28,
+        "state_bytes": 2**20,
+        "batch_ms": {"1": 1.0, "10": 2.0, "100": 20.0},
+        "enclosureness": 2.0,
+        "steps": 500,
+        "point": "bulk",
+        "load_s": 0.5,
+        "runs_s": [1.0],
+        "imported": [],
+    }
+    return described | (measured if status == "ok" else {}) | CIRCUMSTANCES | told
+
+
+def test_the_page_is_what_the_results_files_make() -> None:
+    """No number can be typed in."""
+    assert report.PAGE.read_text(encoding="utf-8") == report.page()
+
+
+def test_every_plot_that_the_page_shows_is_there() -> None:
+    for experiment in EXPERIMENTS.values():
+        found = results.read(experiment.results)
+        for name in experiment.plots(found) if found else {}:
+            assert (report.PLOTS / f"{name}.svg").exists()
+            assert (report.PLOTS / f"{name}.png").exists()
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS.values(), ids=list(EXPERIMENTS))
+def test_every_experiment_shows_runs_that_ended_well_and_that_did_not(experiment: Experiment, tmp_path: Path) -> None:
+    stopped = ("timeout", "memory", "unsupported", "error", "wrong")
+    others = zip(("native", "flink", "pathway", "duckdb", "spark"), stopped, strict=True)
+    records = [record("everview"), *(record(system, status) for system, status in others)]
+    if experiment.name == "start":
+        records = records[:1]
+    shown = experiment.table(records)
+    assert "3-Hop" in shown or "epinions" in shown
+    for name, drawn in experiment.plots(records).items():
+        drawn.savefig(tmp_path / f"{name}.svg")
+
+
+def test_figures_are_rounded_against_us() -> None:
+    assert at_most(4.001) == "4.01"
+    assert at_most(4.01) == "4.01"
+    assert at_least(19.999) == "19.99"
+    assert at_least(20) == "20.00"
+
+
+def test_break_even_is_where_the_curves_cross() -> None:
+    flat = {1: 10.0, 10: 10.0, 100: 10.0}
+    ((begin, end),) = wins({1: 1.0, 10: 9.0, 100: 100.0}, flat)
+    assert begin is None
+    assert 10 < (end or 0) < 12
+    assert wins({1: 20.0, 10: 30.0, 100: 40.0}, flat) == []
+    assert wins({1: 1.0, 10: 2.0, 100: 3.0}, flat) == [(None, None)]
+    ((begin, end),) = wins({1: 20.0, 10: 5.0, 100: 40.0}, flat)
+    assert 1 < (begin or 0) < 10 < (end or 0) < 100
+
+
+def test_batches_grow_as_far_as_the_log_goes() -> None:
+    sizes = stages(5_000)
+    assert sum(sizes) <= 5_000
+    assert sizes[0] == 1
+    assert sizes[-1] == 1_000
+
+
+def test_a_bar_is_reached_when_a_rival_does_not_finish(tmp_path: Path) -> None:
+    runs = [record("everview"), record("native", run_s=0.1), record("flink", "timeout"), record("pathway", run_s=19.0)]
+    results.write("runtime", runs, whole=True, folder=tmp_path)
+    found = {bar.what: bar for bar in bars.bars(tmp_path)}
+    assert found["3-Hop, epinions, file order: time ÷ by hand"].is_reached is False
+    assert found["3-Hop, epinions, file order: Flink's time ÷ ours"].is_reached is True
+    assert "60.00" in found["3-Hop, epinions, file order: Flink's time ÷ ours"].row()[2]
+    assert found["3-Hop, epinions, file order: Pathway's time ÷ ours"].is_reached is False
+    assert found["`import everview`, no pyspark imported, seconds"].is_reached is None
+
+
+def test_newer_results_replace_those_of_the_same_run(tmp_path: Path) -> None:
+    results.write("runtime", [record("everview"), record("duckdb")], whole=True, folder=tmp_path)
+    results.write("runtime", [record("everview", run_s=2.0)], whole=False, folder=tmp_path)
+    kept = {r["system"]: r["run_s"] for r in results.read("runtime", tmp_path)}
+    assert kept == {"everview": 2.0, "duckdb": 1.0}
+    assert all(json.dumps(r) for r in results.read("runtime", tmp_path))

@@ -1,0 +1,92 @@
+"""``everview bench`` inside: break-even, batches, and the comparison with the query run afresh."""
+
+from __future__ import annotations
+
+import random
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+
+from everview.engine.bench import break_even, measure
+from everview.engine.log import Log
+from everview.engine.recompute import Recomputation
+from everview.engine.replay import log_for, one_view
+from everview.errors import DataError
+
+SCHEMA = "CREATE TABLE r (a BIGINT, b BIGINT, x DOUBLE, p DECIMAL(8,2)); CREATE TABLE s (b BIGINT, c STRING)"
+JOIN = "SELECT r.a, s.c FROM r JOIN s ON r.b = s.b"
+SUMS = "SELECT s.c, SUM(r.x) AS x, AVG(r.p) AS p, COUNT(*) AS n FROM r JOIN s ON r.b = s.b GROUP BY s.c"
+
+
+def random_log(rows: int = 600) -> Log:
+    chance = random.Random(3)
+    r = {
+        "a": [chance.randrange(20) for _ in range(rows)],
+        "b": [chance.choice([None, *range(12)]) for _ in range(rows)],
+        "x": [chance.random() for _ in range(rows)],
+        "p": pa.array([Decimal(chance.randrange(100)) for _ in range(rows)], pa.decimal128(8, 2)),
+    }
+    s = {"b": [chance.randrange(12) for _ in range(rows)], "c": [chance.choice("xyz") for _ in range(rows)]}
+    return log_for(one_view(JOIN, SCHEMA), {"r": pa.table(r), "s": pa.table(s)})
+
+
+@pytest.mark.parametrize("query", [JOIN, SUMS, f"CREATE MATERIALIZED VIEW v AS SELECT DISTINCT c FROM ({JOIN}) j"])
+def test_measured_and_right(query: str) -> None:
+    db = one_view(query, SCHEMA)
+    log = random_log()
+    found = measure(db, query, log, sizes=(100, 1), seconds=0.5)
+    assert found.difference is None
+    assert found.compared
+    assert [r.size for r in found.runs] == [100, 1]
+    assert all(r.updates > 0 and r.p50_ms <= r.p99_ms and r.steps > 0 for r in found.runs)
+    assert 238 <= found.memory.rows <= 240  # where it ends, a row may have gone whose successor is yet to come
+    assert found.loaded + sum(r.updates for r in found.runs) <= len(log)
+    assert found.break_even >= 1
+    assert found.extrapolated == (found.break_even > 100)
+    assert found.to_dict()["result"] == {"correct": True, "compared": True, "difference": None}
+
+
+def test_a_wrong_result_is_seen() -> None:
+    log = random_log()
+    fresh = Recomputation(JOIN, log, len(log))
+    right = fresh._connection.sql(fresh._query).to_arrow_table()
+    assert fresh.difference(right) is None
+    assert "rows differ" in str(fresh.difference(right.set_column(0, "a", pa.array([7] * right.num_rows))))
+    assert fresh.difference(right.slice(1)) == f"the view has {right.num_rows - 1:,} rows, the query {right.num_rows:,}"
+    sums = Recomputation(SUMS, log, len(log))
+    table = sums._connection.sql(sums._query).to_arrow_table()
+    near, far = (table.set_column(1, "x", pa.array([v * f for v in table["x"].to_pylist()])) for f in (1 + 1e-14, 1.01))
+    assert sums.difference(near) is None
+    assert "3 of 3 rows differ" in str(sums.difference(far))
+
+
+def test_a_log_has_the_tables_of_the_view() -> None:
+    db = one_view("SELECT a FROM r", SCHEMA)
+    r, s = pa.table({"a": [1], "b": [2], "x": [0.5], "p": [Decimal(1)]}), pa.table({"b": [1], "c": ["x"]})
+    assert set(log_for(db, {"R": r}).tables) == {"r"}
+    assert set(log_for(db, {"r": r, "s": s}).tables) == {"r"}
+    with pytest.raises(DataError, match="there is no table t"):
+        log_for(db, {"r": r, "t": s})
+    with pytest.raises(DataError, match="reads s, and there is no data"):
+        log_for(one_view(JOIN, SCHEMA), {"r": r})
+
+
+@pytest.mark.parametrize(
+    ("measured", "recompute", "expected"),
+    [
+        ([(1, 0.001), (100, 0.1)], 0.05, 50),
+        ([(1, 0.001), (100, 0.01)], 0.1, 1_000),
+        ([(1, 0.5)], 0.1, 1),
+        ([(10, 1.0), (100, 2.0)], 0.5, 5),
+        ([(10, 1.0), (100, 1.0)], 1.0, 10),
+    ],
+)
+def test_break_even(measured: list[tuple[int, float]], recompute: float, expected: int) -> None:
+    assert break_even(measured, recompute) == expected
+
+
+def test_too_few_updates() -> None:
+    db = one_view("SELECT id FROM t", "CREATE TABLE t (id BIGINT)")
+    with pytest.raises(DataError, match="1 updates: too few"):
+        measure(db, "SELECT id FROM t", log_for(db, {"t": pa.table({"id": [1]})}))

@@ -1,0 +1,136 @@
+"""Recorded updates: files, orders, windows, what is refused."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from everview.engine.log import Log, read_log
+from everview.errors import DataError, EverviewError
+from everview.sql import parse_schema
+
+SCHEMA = parse_schema(
+    "CREATE TABLE a (id BIGINT, name STRING, day DATE, price DECIMAL(8,2), seen TIMESTAMP); CREATE TABLE b (id BIGINT)"
+)
+B = parse_schema("CREATE TABLE b (id BIGINT)")
+
+
+def steps(log: Log) -> list[tuple[int, str, int, int]]:
+    """Place, table, first column and weight of every update, in order."""
+    found = []
+    for name, t in log.tables.items():
+        columns = (t.at.to_pylist(), t.rows[0].to_pylist(), t.weights.to_pylist())
+        found += [(at, name, row, w) for at, row, w in zip(*columns, strict=True)]
+    return sorted(found)
+
+
+def test_rows_without_changes_slide() -> None:
+    log = read_log(B, {"b": pa.table({"id": range(5)})}, window=0.4)
+    assert [(row, w) for _, _, row, w in steps(log)] == [
+        (0, 1), (1, 1), (0, -1), (2, 1), (1, -1), (3, 1), (2, -1), (4, 1),
+    ]  # fmt: skip
+    assert (len(log), log.windowed) == (8, True)
+
+
+def test_with_a_window_of_all_rows_nothing_goes() -> None:
+    assert [w for *_, w in steps(read_log(B, {"b": pa.table({"id": range(5)})}, window=1))] == [1] * 5
+
+
+def test_changes_keep_their_order() -> None:
+    data = pa.table({"id": [1, 2, 1], "_change_type": ["insert", "insert", "delete"]})
+    log = read_log(B, {"B": data})
+    assert steps(log) == [(0, "b", 1, 1), (1, "b", 2, 1), (2, "b", 1, -1)]
+    assert not log.windowed
+    (name, changes), *rest = log.between(1, 3)
+    assert (name, rest) == ("b", [])
+    assert changes.to_pydict() == {"id": [2, 1], "_change_type": ["insert", "delete"]}
+
+
+def test_tables_are_spread_over_each_other() -> None:
+    schema = parse_schema("CREATE TABLE b (id BIGINT); CREATE TABLE c (id BIGINT)")
+    log = read_log(schema, {"b": pa.table({"id": range(6)}), "c": pa.table({"id": range(3)})}, window=1)
+    assert [at for at, *_ in steps(log)] == list(range(9))
+    assert "".join(name for _, name, _, _ in steps(log)) == "bcbbcbbcb"
+
+
+def test_places_and_rows_that_were_there_before() -> None:
+    schema = parse_schema("CREATE TABLE b (id BIGINT); CREATE TABLE c (id BIGINT)")
+    b = pa.table({"id": [1, 2, 1], "_weight": [1, 1, -1], "_at": [-1, 0, 2]})
+    c = pa.table({"id": [7, 8], "_at": [1, 3]})
+    log = read_log(schema, {"b": b, "c": c})
+    assert steps(log) == [(-1, "b", 1, 1), (0, "b", 2, 1), (1, "c", 7, 1), (2, "b", 1, -1), (3, "c", 8, 1)]
+    assert [(name, t["id"].to_pylist()) for name, t in log.initial()] == [("b", [1])]
+    assert len(log) == 4
+    sparse = read_log(schema, {"b": b})  # without c, whose places are missing then
+    assert [at for at, *_ in steps(sparse)] == [-1, 0, 1]
+    initial = read_log(schema, {"b": b.select(["id", "_weight"]), "c": c.select(["id"])}, initial=["c"])
+    assert [name for name, _ in initial.initial()] == ["c"]
+    assert len(initial) == 3
+
+
+CSV = """id,extra,name,day,price,seen,_change_type
+1,x,"a, b",2024-02-29,1.50,2024-01-01 10:00:00,insert
+2,y,,2024-03-01,-2.25,2024-01-02 00:00:00,insert
+1,x,"a, b",2024-02-29,1.50,2024-01-01 10:00:00,delete
+"""
+
+
+@pytest.mark.parametrize("kind", ["csv", "csv.gz", "tsv", "parquet"])
+def test_files(tmp_path: Path, kind: str) -> None:
+    file = tmp_path / f"a.{kind}"
+    if kind == "csv.gz":
+        file.write_bytes(gzip.compress(CSV.encode()))
+    elif kind == "parquet":
+        plain = tmp_path / "plain.csv"
+        plain.write_text(CSV)
+        updates = read_log(SCHEMA, {"a": plain}).tables["a"]
+        pq.write_table(updates.changes, file)
+    else:
+        text = CSV.replace('"a, b"', "'").replace(",", "\t").replace("'", '"a, b"') if kind == "tsv" else CSV
+        file.write_text(text)
+    for source in ({"a": file}, tmp_path):
+        updates = read_log(SCHEMA, source).tables["a"]
+        assert updates.rows.column("name").to_pylist() == ["a, b", None, "a, b"]
+        assert [str(p) for p in updates.rows.column("price").to_pylist()] == ["1.50", "-2.25", "1.50"]
+        assert updates.rows.column("seen")[0].as_py().isoformat() == "2024-01-01T10:00:00+00:00"
+        assert updates.weights.to_pylist() == [1, 1, -1]
+
+
+REFUSED = {
+    "unknown table": ({"x": pa.table({"id": [1]})}, "there is no table x"),
+    "twice": ({"b": pa.table({"id": [1]}), "B": pa.table({"id": [1]})}, "given twice"),
+    "change type": ({"b": pa.table({"id": [1], "_change_type": ["inserted"]})}, "no change type"),
+    "type": ({"b": pa.table({"id": ["x"]})}, "row 0, column id"),
+    "places go down": ({"b": pa.table({"id": [1, 2], "_at": [2, 1]})}, "goes down"),
+    "places are text": ({"b": pa.table({"id": [1], "_at": ["x"]})}, "_at of b"),
+    "no file": ({"b": "nothing.csv"}, "nothing.csv"),
+    "unknown ending": ({"b": "b.xlsx"}, "no file of a known kind"),
+}
+
+
+@pytest.mark.parametrize(("sources", "message"), REFUSED.values(), ids=list(REFUSED))
+def test_refused(sources: dict[str, object], message: str) -> None:
+    with pytest.raises((EverviewError, OSError), match=message):
+        read_log(SCHEMA, sources)
+
+
+def test_some_places_only_is_refused() -> None:
+    schema = parse_schema("CREATE TABLE b (id BIGINT); CREATE TABLE c (id BIGINT)")
+    with pytest.raises(DataError, match="have none"):
+        read_log(schema, {"b": pa.table({"id": [1, 2], "_at": [0, 5]}), "c": pa.table({"id": [1]})})
+
+
+def test_files_without_the_columns_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "b.csv").write_text("identity\n1\n")
+    with pytest.raises(DataError, match=r"b\.csv has no column id for table b"):
+        read_log(B, {"b": tmp_path / "b.csv"})
+    (tmp_path / "b.csv").write_text("id\n1\nx\n")
+    with pytest.raises(DataError, match=r"b\.csv cannot be read as rows of b"):
+        read_log(B, {"b": tmp_path / "b.csv"})
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DataError, match="no file for any table"):
+        read_log(SCHEMA, tmp_path / "empty")
