@@ -133,6 +133,8 @@ class Case:
     every: int = 10
     check_scale: float = 1.0
     """The part of the data on which rivals are checked: their check runs take as long as the others."""
+    own_check_scale: float = 1.0
+    """The same for Everview."""
     deltas: int | None = None
     """How many rows every update's own delta has in all, where that is known."""
     limit: float = 60
@@ -141,6 +143,8 @@ class Case:
     """The same for single systems."""
     quick: tuple[str, ...] = ()
     """The systems that ``--quick`` runs it on."""
+    breakeven: bool = False
+    """Whether the query's break-even is looked for on this data."""
 
     @property
     def sql(self) -> str:
@@ -154,9 +158,10 @@ class Case:
         known = self.deltas if data == self.data else None
         return replace(self, data=data, deltas=known)
 
-    def to_check(self, given: Path | None) -> Case:
-        """The case on which rivals are checked."""
-        return self.scaled(self.check_scale, given)
+    def to_check(self, given: Path | None, *, own: bool) -> Case:
+        """The case on which rivals, or Everview itself, are checked: all of its log, in batches of one size."""
+        smaller = self.scaled(self.own_check_scale if own else self.check_scale, given)
+        return replace(smaller, sizes=())
 
 
 def read_cases(folder: Path = CASES) -> Iterator[Case]:

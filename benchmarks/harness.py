@@ -103,8 +103,8 @@ class Harness:
         }
 
     def check(self, case: Case, system: System, mode: str, watch: Watcher | None = None) -> Record:
-        """Whether a system gives what DuckDB gives; Everview on the case's own data, others on a part of it."""
-        smaller = case if system.name == "everview" else case.to_check(self.data)
+        """Whether a system gives what DuckDB gives on the case's data or the part of it that is meant for that."""
+        smaller = case.to_check(self.data, own=system.name == "everview")
         key = (smaller.name, smaller.data, smaller.every, smaller.per_update, system.name, mode)
         if key not in self._checks:
             self._checks[key] = self._checked(smaller, system, mode, watch)

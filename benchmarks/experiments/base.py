@@ -26,6 +26,7 @@ COLOURS = {
     "spark": "#009E73",
 }
 MARKERS = dict(zip(COLOURS, "oPXs^vD*", strict=True))
+UNFINISHED = ("> limit", "out of memory", "failed")
 SHORT = {"timeout": "> limit", "memory": "out of memory", "unsupported": "–", "error": "failed", "wrong": "**wrong**"}
 
 
@@ -112,18 +113,38 @@ def line(axis: Axes, system: str, x: Sequence[float], y: Sequence[float], **styl
     axis.plot(x, y, **(told | {"markersize": 5, "linewidth": 1.6} | style))
 
 
-def bars(axis: Axes, groups: Sequence[str], values: dict[str, list[tuple[float | None, str]]]) -> None:
-    """Bars side by side: by system, for each group a value or, if there is none, why, written upright in its place."""
-    width = 0.8 / len(values)
+def dots(axis: Axes, names: Sequence[str], values: dict[str, list[tuple[float | None, str]]]) -> None:
+    """A line a name, a dot a system on it: its value or, hollow at the right edge, that it did not finish."""
     known = [v for column in values.values() for v, _ in column if v]
-    floor = min(known, default=1) / 2
-    for i, (system, column) in enumerate(values.items()):
-        places = [g + (i - (len(values) - 1) / 2) * width for g in range(len(groups))]
-        drawn = [v or 0 for v, _ in column]
-        axis.bar(places, drawn, width * 0.92, label=SYSTEMS[system].title, color=COLOURS[system])
-        for place, (value, why) in zip(places, column, strict=True):
-            if value is None and why:
-                axis.text(place, floor * 1.1, why, rotation=90, ha="center", va="bottom", fontsize=6, color="#555555")
-    axis.set_yscale("log")
-    axis.set_ylim(bottom=floor)
-    axis.set_xticks(range(len(groups)), groups, rotation=35, ha="right", fontsize=8)
+    low, high = min(known, default=1) / 1.6, max(known, default=1) * 1.6
+    edge = high * 2
+    for system, column in values.items():
+        style = {"marker": MARKERS[system], "color": COLOURS[system], "linestyle": "none"}
+        points = [(v, i) for i, (v, _) in enumerate(column) if v]
+        axis.plot([v for v, _ in points], [i for _, i in points], label=SYSTEMS[system].title, markersize=6, **style)
+        stopped = [i for i, (v, why) in enumerate(column) if v is None and why in UNFINISHED]
+        axis.plot([edge] * len(stopped), stopped, markersize=6, fillstyle="none", **style)
+    if any(why in UNFINISHED for column in values.values() for _, why in column):
+        axis.axvline(edge / 1.4, color="#999999", linewidth=0.8, linestyle="--")
+        axis.text(edge, -0.75, "did not\nfinish", ha="center", va="bottom", fontsize=6, color="#555555")
+        high = edge * 1.5
+    axis.set_xscale("log")
+    axis.set_xlim(low, high)
+    axis.set_ylim(len(names) - 0.4, -0.6)
+    axis.set_yticks(range(len(names)), names, fontsize=7)
+
+
+def dot_figure(lines: int) -> tuple[Figure, Axes]:
+    """An empty plot for so many lines of dots."""
+    drawn, (axis,) = figure(8.5, 1.6 + 0.26 * lines)
+    return drawn, axis
+
+
+def legend(drawn: Figure) -> None:
+    """One legend below all plots of a figure, each label once."""
+    found = {}
+    for axis in drawn.axes:
+        for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
+            found.setdefault(label, handle)
+    if found:
+        drawn.legend(found.values(), found.keys(), loc="outside lower center", ncols=min(4, len(found)), fontsize=7)

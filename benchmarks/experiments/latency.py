@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from matplotlib.figure import Figure
 
-from benchmarks.experiments.base import Experiment, bars, figure, line, markdown, ordered, systems_of
+from benchmarks.experiments.base import (
+    Experiment,
+    dot_figure,
+    dots,
+    figure,
+    legend,
+    line,
+    markdown,
+    ordered,
+    systems_of,
+)
 from benchmarks.experiments.runtime import by_case
 from benchmarks.results import Record
 from benchmarks.systems import SYSTEMS
@@ -29,15 +39,15 @@ def plots(records: list[Record]) -> dict[str, Figure]:
     """p99 by query; and p50 over the stream for the longest log that Everview ran."""
     mine = told(records)
     cases = by_case(mine)
-    drawn, (axis,) = figure(max(7, 1.1 + 0.6 * len(cases)), 4.4)
+    drawn, axis = dot_figure(len(cases))
     values = {
         s: [(found[s]["latency_ms"]["p99"], "") if s in found else (None, "") for found in cases.values()]
         for s in systems_of(mine)
     }
-    bars(axis, [f"{title}\n{data}" for title, data in cases], values)
-    axis.set_ylabel("p99 latency of a batch, ms (log scale)")
+    dots(axis, [f"{title}: {data}" for title, data in cases], values)
+    axis.set_xlabel("p99 latency of a batch, ms (log scale)")
     axis.set_title("Latency of deltas, batches of 1,000 updates: 99th percentile", fontsize=10)
-    axis.legend(fontsize=7, ncols=3)
+    legend(drawn)
     return {"latency": drawn} | _stream(mine)
 
 
@@ -52,16 +62,16 @@ def _stream(mine: list[Record]) -> dict[str, Figure]:
         for r in mine:
             if (r["title"], r["data"]) == (title, longest["data"]) and r["latency_tenths_ms"]:
                 for q, style in (("p50", "-"), ("p99", ":")):
-                    label = f"{SYSTEMS[r['system']].title}, {q}"
                     values = [t[q] for t in r["latency_tenths_ms"]]
-                    line(axis, r["system"], range(1, len(values) + 1), values, linestyle=style, label=label)
+                    line(axis, r["system"], range(1, len(values) + 1), values, linestyle=style)
         axis.set_yscale("log")
-        axis.set_title(f"{title}, {longest['data']}", fontsize=8)
+        axis.set_title(f"{title}\n{longest['data']}", fontsize=8)
         axis.set_xlabel("tenth of the log", fontsize=8)
         axis.set_ylabel("ms a batch", fontsize=8)
-        axis.legend(fontsize=6)
     for axis in axes[len(titles) :]:
         axis.set_visible(False)
+    drawn.suptitle("Latency over the log: median (solid) and 99th percentile (dotted)", fontsize=9)
+    legend(drawn)
     return {"latency-stream": drawn}
 
 

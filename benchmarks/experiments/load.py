@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from benchmarks.bench import Bench
 from benchmarks.case import Data
-from benchmarks.experiments.base import Experiment, at_least, duration, figure, line, markdown, ordered, seconds
+from benchmarks.experiments.base import Experiment, at_least, duration, figure, legend, line, markdown, ordered, seconds
 from benchmarks.results import Record
 
 BATCHES = (10_000, 1_000, 100, 10, 1)
@@ -73,7 +73,7 @@ def plots(records: list[Record]) -> dict[str, Figure]:
         axis.set_title(title, fontsize=9)
         axis.set_xlabel("rows a batch (log scale)", fontsize=8)
         axis.set_ylabel("time to load, s (log scale)", fontsize=8)
-        axis.legend(fontsize=7)
+    legend(drawn)
     return {"load": drawn}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from matplotlib.figure import Figure
 
-from benchmarks.experiments.base import SHORT, Experiment, at_least, bars, figure, markdown, systems_of
+from benchmarks.experiments.base import SHORT, Experiment, at_least, dot_figure, dots, legend, markdown, systems_of
 from benchmarks.experiments.runtime import by_case
 from benchmarks.results import Record
 from benchmarks.systems import SYSTEMS
@@ -42,15 +42,15 @@ def _ratio(found: dict[str, Record], rival: str) -> str:
 
 
 def plots(records: list[Record]) -> dict[str, Figure]:
-    """Bars by query."""
+    """Dots by query."""
     mine = [r for r in records if r["mode"] == "delta"]
     cases = by_case(mine)
-    drawn, (axis,) = figure(max(7, 1.1 + 0.75 * len(cases)), 4.4)
+    drawn, axis = dot_figure(len(cases))
     values = {s: [_bar(found.get(s)) for found in cases.values()] for s in systems_of(mine)}
-    bars(axis, [f"{title}\n{data}" for title, data in cases], values)
-    axis.set_ylabel("peak memory, MiB (log scale)")
+    dots(axis, [f"{title}: {data}" for title, data in cases], values)
+    axis.set_xlabel("peak memory, MiB (log scale)")
     axis.set_title("Peak memory of all processes, delta mode", fontsize=10)
-    axis.legend(fontsize=7, ncols=3)
+    legend(drawn)
     return {"memory": drawn}
 
 

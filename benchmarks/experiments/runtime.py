@@ -12,8 +12,9 @@ from benchmarks.experiments.base import (
     Experiment,
     at_least,
     at_most,
-    bars,
-    figure,
+    dot_figure,
+    dots,
+    legend,
     markdown,
     ordered,
     seconds,
@@ -77,7 +78,7 @@ def plots(records: list[Record]) -> dict[str, Figure]:
     for mode in ordered(records, "mode"):
         mine = [r for r in records if r["mode"] == mode]
         cases = by_case(mine)
-        drawn, (axis,) = figure(max(7, 1.1 + 0.75 * len(cases)), 4.6)
+        drawn, axis = dot_figure(len(cases))
         values = {}
         for system in systems_of(mine):
             column = [found.get(system) for found in cases.values()]
@@ -85,10 +86,10 @@ def plots(records: list[Record]) -> dict[str, Figure]:
                 (r["run_s"], "") if r and r["status"] == "ok" else (None, SHORT[r["status"]] if r else "")
                 for r in column
             ]
-        bars(axis, [f"{title}\n{data}" for title, data in cases], values)
-        axis.set_ylabel("run time, s (log scale)")
+        dots(axis, [f"{title}: {data}" for title, data in cases], values)
+        axis.set_xlabel("run time, s (log scale)")
         axis.set_title(f"Run time, {mode} mode: {MODES[mode]}", fontsize=10)
-        axis.legend(fontsize=7, ncols=3)
+        legend(drawn)
         made[f"runtime-{mode}"] = drawn
     return made
 

@@ -9,7 +9,17 @@ from matplotlib.figure import Figure
 
 from benchmarks.bench import Bench
 from benchmarks.case import Data
-from benchmarks.experiments.base import Experiment, at_least, bars, figure, markdown, ordered, seconds, systems_of
+from benchmarks.experiments.base import (
+    Experiment,
+    at_least,
+    dot_figure,
+    dots,
+    legend,
+    markdown,
+    ordered,
+    seconds,
+    systems_of,
+)
 from benchmarks.results import Record
 from benchmarks.systems import SYSTEMS
 
@@ -51,8 +61,8 @@ def speedup(found: dict[str, Record]) -> str:
 
 
 def plots(records: list[Record]) -> dict[str, Figure]:
-    """Bars by query."""
-    drawn, (axis,) = figure(6, 3.4)
+    """Dots by query."""
+    drawn, axis = dot_figure(len(ordered(records, "title")) + 2)
     titles = ordered(records, "title")
     values = {}
     for system in systems_of(records):
@@ -60,9 +70,9 @@ def plots(records: list[Record]) -> dict[str, Figure]:
         values[system] = [
             (found[t]["run_s"], "") if t in found and found[t]["status"] == "ok" else (None, "") for t in titles
         ]
-    bars(axis, titles, values)
-    axis.set_ylabel("run time, s (log scale)")
-    axis.legend(fontsize=7)
+    dots(axis, titles, values)
+    axis.set_xlabel("run time, s (log scale)")
+    legend(drawn)
     return {"shards": drawn}
 
 

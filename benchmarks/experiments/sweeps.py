@@ -9,7 +9,17 @@ from matplotlib.figure import Figure
 
 from benchmarks.bench import Bench
 from benchmarks.case import Case, Data
-from benchmarks.experiments.base import Experiment, at_most, figure, line, markdown, ordered, seconds, systems_of
+from benchmarks.experiments.base import (
+    Experiment,
+    at_most,
+    figure,
+    legend,
+    line,
+    markdown,
+    ordered,
+    seconds,
+    systems_of,
+)
 from benchmarks.results import Record
 from benchmarks.systems import SYSTEMS
 
@@ -163,7 +173,7 @@ def _curves(records: list[Record], x: Value, y: Value, x_label: str, y_label: st
         axis.set_title(title, fontsize=9)
         axis.set_xlabel(f"{x_label} (log scale)", fontsize=8)
         axis.set_ylabel(f"{y_label} (log scale)", fontsize=8)
-        axis.legend(fontsize=7)
     for axis in axes[len(titles) :]:
         axis.set_visible(False)
+    legend(drawn)
     return drawn

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -71,8 +71,11 @@ class Job:
 
     def batches(self, log: Log, tables: dict[str, pa.Table] | None = None) -> list[tuple[int, dict[str, pa.Table]]]:
         """The log's batches; of other ``tables`` with ``_at`` in the place of the log's, if they are given."""
-        ends: Iterable[int] = range(self.batch, log.updates + self.batch, self.batch)
-        return list(cut(tables or log.tables, accumulate(self.sizes) if self.sizes else ends, log.updates))
+        return list(cut(tables or log.tables, self.ends(log.updates), log.updates))
+
+    def ends(self, updates: int) -> list[int]:
+        """After which of a log's updates its batches end."""
+        return list(accumulate(self.sizes)) or [*range(self.batch, updates, self.batch), updates]
 
     def tenths(self, updates: int) -> list[int]:
         """After which of the updates the whole result is read in full mode."""

@@ -8,7 +8,7 @@ import pytest
 from benchmarks import bars, report, results
 from benchmarks.experiments import EXPERIMENTS
 from benchmarks.experiments.base import Experiment, at_least, at_most
-from benchmarks.experiments.breakeven import crossing, stages
+from benchmarks.experiments.breakeven import stages, wins
 
 CIRCUMSTANCES = {"date": "2026-11-16 04:00", "command": "python -m benchmarks", "machine": "some machine"}
 
@@ -80,10 +80,13 @@ def test_figures_are_rounded_against_us() -> None:
 
 def test_break_even_is_where_the_curves_cross() -> None:
     flat = {1: 10.0, 10: 10.0, 100: 10.0}
-    sign, size = crossing({1: 1.0, 10: 10.0, 100: 100.0}, flat)
-    assert (sign, round(size)) == ("", 10)
-    assert crossing({1: 20.0, 10: 30.0, 100: 40.0}, flat) == ("<", 1)
-    assert crossing({1: 1.0, 10: 2.0, 100: 3.0}, flat) == (">", 100)
+    ((begin, end),) = wins({1: 1.0, 10: 9.0, 100: 100.0}, flat)
+    assert begin is None
+    assert 10 < (end or 0) < 12
+    assert wins({1: 20.0, 10: 30.0, 100: 40.0}, flat) == []
+    assert wins({1: 1.0, 10: 2.0, 100: 3.0}, flat) == [(None, None)]
+    ((begin, end),) = wins({1: 20.0, 10: 5.0, 100: 40.0}, flat)
+    assert 1 < (begin or 0) < 10 < (end or 0) < 100
 
 
 def test_batches_grow_as_far_as_the_log_goes() -> None:
