@@ -175,12 +175,12 @@ class Job:
         """True until the program has ended."""
         return self.process is not None and self.process.poll() is None
 
-    def wait(self, seconds: float = 300.0) -> int:
+    def wait(self, seconds: float = 900.0) -> int:
         """Let it run to its end; gives its exit code."""
         assert self.process is not None
         return self.process.wait(seconds)
 
-    def wait_for(self, done: Callable[[], bool], seconds: float = 300.0) -> None:
+    def wait_for(self, done: Callable[[], bool], seconds: float = 900.0) -> None:
         """Let it run until something is so."""
         limit = time.monotonic() + seconds
         while not done():
