@@ -17,11 +17,10 @@ WORKLOADS = HERE / "workloads"
 LOGS = HERE.parent / "build" / "bench" / "logs"
 EPINIONS_EDGES = 508_837
 """What a generated graph has at scale 1, too."""
-SYSTEMS = ("everview", "native", "flink", "pathway", "duckdb", "spark")
+SYSTEMS = ("everview", "flink", "pathway", "duckdb")
 """What a case is run on unless it says otherwise."""
 TINY = 0.004
 """The scale of a generated network of the size of snb-tiny."""
-DERIVED = {"snb": "SNB-derived", "snb-tiny": "SNB-derived, tiny", "tpch": "TPC-H-derived"}
 ORDERS = {"file": "file order", "shuffled": "shuffled", "time": "by time", "source": "by source", "random": "random"}
 
 
@@ -45,9 +44,8 @@ class Data:
     @property
     def title(self) -> str:
         """As tables name it."""
-        if self.source in DERIVED:
-            part = "" if self.source == "snb-tiny" else f", SF {self.scale:g}"
-            return f"{DERIVED[self.source]}{part}"
+        if self.source in ("snb", "tpch", "snb-tiny"):
+            return "tiny" if self.source == "snb-tiny" else f"SF {self.scale:g}"
         if self.source == "nested":
             return f"nested {self.share} times"
         part = "" if self.scale == 1 else f", {self.scale:g} of it"
@@ -59,7 +57,7 @@ class Data:
     def folder(self) -> Path:
         """Where its log is."""
         loaded = f"-after-{self.after:g}-{self.most}" if self.after else ""
-        return LOGS / (re.sub(r"[^\w.]+", "-", self.title) + loaded)
+        return LOGS / re.sub(r"[^\w.]+", "-", f"{self.source} {self.title}{loaded}")
 
     def at(self, factor: float, given: Path | None) -> Data:
         """The same, smaller or larger, from what files there are: without them, a generated graph stands in."""
@@ -137,7 +135,7 @@ class Case:
     """The same for Everview."""
     deltas: int | None = None
     """How many rows every update's own delta has in all, where that is known."""
-    limit: float = 60
+    limit: float = 40
     """Seconds that a run may take, start-up included."""
     limits: dict[str, float] = field(default_factory=dict)
     """The same for single systems."""

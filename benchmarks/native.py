@@ -9,11 +9,13 @@ import subprocess
 import tempfile
 from dataclasses import dataclass
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 
 from benchmarks.data.graphs import Updates
 
 SOURCES = Path(__file__).parent / "native"
+BUILT = Path(__file__).resolve().parent.parent / "build" / "bench" / "native"
 PROGRAMS = {"3-hop": "three_hop", "4-hop": "four_hop", "star": "star"}
 """The queries that there is a program for."""
 FLAGS = ("-std=c++20", "-O3", "-DNDEBUG")
@@ -54,13 +56,17 @@ class Native:
         self._folder.cleanup()
 
 
-_built = tempfile.TemporaryDirectory(prefix="everview-native-")
-
-
 @cache
 def _compiled(name: str, every: int) -> str:
-    """Compile a program, once a process."""
-    program = str(Path(_built.name) / f"{name}-{every}")
+    """Compile a program, unless that was done before from the same sources."""
     compiler = os.environ.get("CXX") or shutil.which("g++") or "c++"
-    subprocess.run([compiler, *FLAGS, f"-DFILTER={every}", str(SOURCES / f"{name}.cpp"), "-o", program], check=True)
-    return program
+    sources = [SOURCES / f"{name}.cpp", SOURCES / "common.h"]
+    told = "\0".join([compiler, *FLAGS, *(source.read_text(encoding="utf-8") for source in sources)])
+    program = BUILT / f"{name}-{every}-{sha256(told.encode()).hexdigest()[:12]}"
+    if not program.exists():
+        BUILT.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=BUILT) as folder:
+            made = Path(folder) / name
+            subprocess.run([compiler, *FLAGS, f"-DFILTER={every}", str(sources[0]), "-o", str(made)], check=True)
+            made.rename(program)
+    return str(program)

@@ -14,7 +14,7 @@ from benchmarks.experiments.base import Experiment, figure, legend, line, markdo
 from benchmarks.results import Record
 from benchmarks.systems import SYSTEMS
 
-STAGES = ((1, 30), (10, 20), (100, 12), (1_000, 6), (10_000, 3))
+STAGES = ((1, 9), (10, 7), (100, 5), (1_000, 5), (10_000, 3))
 """Batch sizes, and how many batches of each; larger ones follow while the log has updates for them."""
 LARGEST = 100_000
 LOADED = 0.5

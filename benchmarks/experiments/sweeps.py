@@ -39,7 +39,7 @@ def run_selectivity(bench: Bench) -> Iterator[Record]:
     for name, systems in (("3-hop", ("everview", "native", "flink", "duckdb")), ("4-hop", ("everview", "native"))):
         if bench.only and name not in bench.only:
             continue
-        case = replace(bench.case(name), deltas=None, limit=LIMIT, limits={})
+        case = replace(bench.case(name), deltas=None, limit=LIMIT, limits={}, check_scale=0.3, own_check_scale=0.3)
         for divisor in DIVISORS:
             for system in bench.systems(*systems):
                 yield bench.measure(replace(case, every=divisor), system)
