@@ -136,7 +136,7 @@ class Case:
     deltas: int | None = None
     """How many rows every update's own delta has in all, where that is known."""
     limit: float = 40
-    """Seconds that a run may take, start-up included."""
+    """Seconds that a run may take once it is up and loaded."""
     limits: dict[str, float] = field(default_factory=dict)
     """The same for single systems."""
     quick: tuple[str, ...] = ()

@@ -30,6 +30,8 @@ from benchmarks.systems import ROOT, System
 BUILD = ROOT / "build" / "bench"
 GIB = 1 << 30
 SAMPLE_SECONDS = 0.1
+STARTING_SECONDS = 120
+"""What start-up and loading may take beside the time limit."""
 LAST_WORDS = 2_000
 """Characters of a failed run's standard error that are kept."""
 ENOUGH_SECONDS = 6
@@ -42,7 +44,7 @@ Watcher = Callable[[int, float, int], None]
 
 @dataclass(frozen=True)
 class Limits:
-    """What a run may take."""
+    """What a run may take; the time counts from its first line on, which it prints when it is up and loaded."""
 
     seconds: float
     memory: int = 12 * GIB
@@ -181,15 +183,19 @@ def supervised(command: list[str], folder: Path, limits: Limits, watch: Watcher 
         reader = Thread(target=_read, args=(process, lines), daemon=True)
         reader.start()
         status, found, peak = None, {}, 0
+        deadline = begun + STARTING_SECONDS + limits.seconds
         try:
             while process.poll() is None:
                 sleep(SAMPLE_SECONDS)
                 held = processes.rss(processes.of_run(run))
                 peak = max(peak, held)
+                is_up = bool(found)
                 _drain(lines, found)
+                if found and not is_up:
+                    deadline = monotonic() + limits.seconds
                 if watch is not None:
                     watch(found.get("updates", 0), monotonic() - begun, held)
-                if monotonic() - begun > limits.seconds:
+                if monotonic() > deadline:
                     status = "timeout"
                     break
                 if held > limits.memory:

@@ -113,6 +113,7 @@ class Meter:
         self._load = perf_counter() - self._begun
         self._cpu = run_cpu()
         self._begun = self._told = perf_counter()
+        _tell("progress", updates=0, seconds=0.0)
 
     def step(self, updates: int, rows: int = 0, seconds: float | None = None) -> None:
         """A batch is done; ``rows`` came out of it, and all of them were there after ``seconds``."""
