@@ -7,6 +7,7 @@ benchmarks/results/ and writes the tables and plots of docs/performance.md from 
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from pathlib import Path
 
@@ -22,6 +23,7 @@ QUICK_SCALE = 0.3
 def main() -> int:
     """Run what was asked for."""
     options = parser().parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started is ended, too
     scale = options.scale or (QUICK_SCALE if options.quick else 1.0)
     bench = Bench(options.data, options.only, options.systems, scale, options.quick)
     chosen = options.experiments or (("runtime",) if options.quick else tuple(EXPERIMENTS))
