@@ -26,7 +26,7 @@ TABLES = {
 VIEWS = {
     "paths": "SELECT r.a, r.b, s.c, t.d FROM r JOIN s ON r.b = s.b JOIN t ON s.c = t.c",
     "totals": "SELECT s.c, COUNT(*) AS n, SUM(t.d) AS total FROM s JOIN t ON s.c = t.c GROUP BY s.c",
-    "overall": "SELECT COUNT(*) AS n, SUM(t.d) AS total FROM r JOIN s ON r.b = s.b JOIN t ON s.c = t.c",
+    "overall": "SELECT COUNT(*) AS n, SUM(r.a) AS total FROM r JOIN s ON r.b = s.b",
 }
 COMPACT, MATERIALIZE = "everview.compact", "everview.materialize"
 
