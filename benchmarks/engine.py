@@ -137,11 +137,9 @@ def enumeration(sizes: tuple[int, ...], runs: int) -> Iterator[Record]:
         kernel.state()
         best: tuple[float, float, int] | None = None
         for _ in range(max(runs, 5)):
+            first = min(_first_result(kernel) for _ in range(20))
             cursor = kernel.machine.open("result")
-            begun = perf_counter()
-            cursor.fetch(1)
-            first = perf_counter() - begun
-            results = 1
+            results = 0
             begun = perf_counter()
             while count := len(cursor.fetch(8_192)[0]):
                 results += count
@@ -160,6 +158,13 @@ def enumeration(sizes: tuple[int, ...], runs: int) -> Iterator[Record]:
     yield {"bench": "enumeration", **common, "seconds": each, "value": max(each) / each[0], "bar": 1.5}
     first = [f[0] for f in found]
     yield {"bench": "first result", **common, "seconds": first, "value": max(first) / first[0], "bar": 3.0}
+
+
+def _first_result(kernel: KernelRun) -> float:
+    """Seconds to the first result, asked for anew: with a warm cache, so that it is steps that count."""
+    begun = perf_counter()
+    kernel.machine.open("result").fetch(1)
+    return perf_counter() - begun
 
 
 # --- selectivity -----------------------------------------------------------------------------------------------------
