@@ -33,11 +33,13 @@ def main() -> int:
         if experiment.run is None:
             continue
         print(f"--- {experiment.title}", file=sys.stderr)
-        records = list(experiment.run(bench))
+        records = []
+        for record in experiment.run(bench):
+            records.append(record)
+            if options.write:  # At once: what is stopped half-way keeps what it has measured.
+                results.write(name, records, whole=whole)
         if records:
             print(experiment.table(records))
-        if options.write:
-            results.write(name, records, whole=whole)
     if options.write:
         report.write()
     for record in bench.wrong:
