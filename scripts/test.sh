@@ -1,17 +1,21 @@
 #!/usr/bin/env bash
-# Runs all tests in two processes, one for each of two cores: what starts Spark, and everything else. The first one's
-# output comes as it runs, the second one's after it.
+# Runs all tests in two processes, one for each of two cores: what starts Spark, and everything else, the shards that are
+# played without it included. The first one's output comes as it runs, the second one's after it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 python=.venv/bin/python
+played=tests/spark/test_cluster.py
 others=$(mktemp)
 trap 'rm -f "$others"' EXIT
 
-"$python" -m pytest --color=auto tests --ignore=tests/spark --ignore=tests/cli -p no:cacheprovider >"$others" 2>&1 &
+{
+  "$python" -m pytest --color=auto tests --ignore=tests/spark --ignore=tests/cli -p no:cacheprovider &&
+    "$python" -m pytest --color=auto "$played" -p no:cacheprovider
+} >"$others" 2>&1 &
 pid=$!
 status=0
-"$python" -m pytest tests/spark tests/cli || status=$?
+"$python" -m pytest tests/spark tests/cli --ignore="$played" || status=$?
 wait "$pid" || status=$?
 cat "$others"
 exit "$status"
