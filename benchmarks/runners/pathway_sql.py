@@ -333,8 +333,11 @@ def _same_scale(one: Value, other: Value) -> tuple[Value, Value]:
     if one.scale == other.scale or one.scale is None or other.scale is None:
         return one, other
     scale = max(one.scale, other.scale)
-    both = (Value(v.expression * 10 ** (scale - (v.scale or 0)), scale, v.optional) for v in (one, other))
-    return tuple(both)  # type: ignore[return-value]
+    return _scaled(one, scale), _scaled(other, scale)
+
+
+def _scaled(value: Value, scale: int) -> Value:
+    return Value(value.expression * 10 ** (scale - (value.scale or 0)), scale, value.optional)
 
 
 def _kept(table: Any, conditions: list[exp.Expression], values: Expressions) -> Any:

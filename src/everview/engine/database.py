@@ -325,7 +325,10 @@ class Database:
                 delta += runtime.process(waiting[relation], journal)
             deltas[name] += delta
             if delta and self._is_read(name):
-                waiting[name] = self._changes(name, WordRows.concat(delta, len(runtime.types)))
+                # Told apart, a group's old and new rows come in any order within an update: a reader must not see that.
+                apart = changes.apart and runtime.tells_updates and not runtime.is_positional
+                rows = runtime.netted(delta) if apart else WordRows.concat(delta, len(runtime.types))
+                waiting[name] = self._changes(name, rows)
 
     def _is_read(self, name: str) -> bool:
         """True if another view reads it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import pyarrow.compute as pc
 
@@ -92,7 +93,7 @@ class ViewRuntime:
     def process(self, changes: Changes, journal: Journal) -> list[WordRows]:
         """Take in changes of one relation; gives the view's own, not netted, in pieces that are not empty."""
         self.updates += len(changes)
-        waiting = [changes]
+        waiting = [changes if self.tells_updates else replace(changes, apart=False)]
         for name, source in self.stages[:-1]:
             rows = WordRows.concat(self._pieces(source, waiting, journal), source.width)
             if len(rows):
