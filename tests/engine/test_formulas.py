@@ -67,6 +67,16 @@ class Maker:
             return ("(-(", *self.integer(depth - 1), "))")
         return ("(", *self.integer(depth - 1), r.choice([" + ", " - ", " * "]), *self.integer(depth - 1), ")")
 
+    def exact(self, depth: int) -> Parts:
+        """A decimal."""
+        r = self.random
+        if not depth:
+            return self.var(decimal(10, 2), decimal(18, 4))
+        other = r.choice([self.exact(depth - 1), self.var(*BITS), ("1",), ("0.05",), ("-2.25",)])
+        sides = [self.exact(depth - 1), other]
+        r.shuffle(sides)
+        return ("(", *sides[0], r.choice([" + ", " - ", " * "]), *sides[1], ")")
+
     def pair(self, depth: int) -> tuple[Parts, Parts]:
         """Two values that can be compared."""
         r = self.random
@@ -79,7 +89,7 @@ class Maker:
             return self.var(TIMESTAMP), r.choice([self.var(TIMESTAMP), ("TIMESTAMP '1999-12-31 23:59:59.5'",)])
         if kind == 3:
             decimals = [t for t in TYPES.values() if t.kind is Kind.DECIMAL]
-            other = r.choice([self.var(*decimals), self.var(*BITS), ("1.5",), ("-2.25",), ("3",)])
+            other = r.choice([self.var(*decimals), self.var(*BITS), self.exact(1), ("1.5",), ("-2.25",), ("3",)])
             return self.var(*decimals), other
         return self.integer(depth), self.integer(depth)
 
@@ -144,10 +154,13 @@ def test_arrow_gives_what_duckdb_gives(seed: int) -> None:
     cases = 60
     for case in range(cases):
         is_condition = maker.random.random() < 0.7
-        parts = maker.condition(2) if is_condition else maker.integer(2)
+        make = maker.condition if is_condition else maker.random.choice([maker.integer, maker.exact])
+        parts = make(2)
         if not any(isinstance(p, Var) for p in parts):
             continue
         shape = formula(Expression(parts), TYPES)
+        if shape is None and make == maker.exact:
+            continue  # of too many digits
         expression = Expression(parts, BOOLEAN if is_condition else shape.type if shape else BIGINT)
         simple += shape is not None
         length = maker.random.choice([1, 5, 40])

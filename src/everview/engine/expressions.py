@@ -12,9 +12,7 @@ from everview.engine.formulas import Compiled, compiled
 from everview.engine.words import NARROW_DIGITS, arrow_type, data_type
 from everview.errors import DataError
 from everview.query.terms import Expression, Var
-from everview.query.types import BOOLEAN
-
-MOST_DIGITS = 38
+from everview.query.types import BOOLEAN, MOST_DIGITS
 
 
 class Evaluator:

@@ -30,6 +30,8 @@ class Kind(Enum):
 _INTEGERS = (Kind.TINYINT, Kind.SMALLINT, Kind.INT, Kind.BIGINT)
 _FRACTIONS = (Kind.FLOAT, Kind.DOUBLE)
 _TIMES = (Kind.DATE, Kind.TIMESTAMP_NTZ, Kind.TIMESTAMP)
+MOST_DIGITS = 38
+"""A decimal has no more."""
 _DIGITS = {Kind.TINYINT: 3, Kind.SMALLINT: 5, Kind.INT: 10, Kind.BIGINT: 20}
 
 

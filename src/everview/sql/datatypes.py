@@ -5,7 +5,18 @@ from __future__ import annotations
 from sqlglot import exp
 from sqlglot.expressions import DType
 
-from everview.query.types import DOUBLE, INT, INTERVAL, STRING, DataType, Kind, as_decimal, common_type, decimal
+from everview.query.types import (
+    DOUBLE,
+    INT,
+    INTERVAL,
+    MOST_DIGITS,
+    STRING,
+    DataType,
+    Kind,
+    as_decimal,
+    common_type,
+    decimal,
+)
 from everview.sql.source import Source
 
 _KINDS = {
@@ -52,7 +63,7 @@ def read_type(node: exp.Expr, source: Source, where: exp.Expr | None = None) -> 
         return DataType(kind)
     sizes = [int(size.name) for size in node.expressions if size.name.isdigit()]
     precision, scale = (sizes + [10, 0][len(sizes) :])[:2]
-    if not 1 <= precision <= 38 or scale > precision:
+    if not 1 <= precision <= MOST_DIGITS or scale > precision:
         raise source.mismatch(
             f"DECIMAL({precision}, {scale}) is not a type", node, hint="1 ≤ precision ≤ 38 and 0 ≤ scale ≤ precision"
         )
@@ -109,9 +120,9 @@ def _decimal(operator: str, left: DataType, right: DataType) -> DataType:
 
 def _adjusted(precision: int, scale: int) -> DataType:
     """Spark's DecimalType.adjustPrecisionScale: above 38 digits, give up scale before whole digits."""
-    if precision <= 38:
+    if precision <= MOST_DIGITS:
         return decimal(precision, scale)
-    return decimal(38, max(38 - (precision - scale), min(scale, 6)))
+    return decimal(MOST_DIGITS, max(MOST_DIGITS - (precision - scale), min(scale, 6)))
 
 
 def _temporal(operator: str, left: DataType, right: DataType) -> DataType | None:

@@ -1,7 +1,7 @@
 """From row expressions to formulas, where their meaning in Spark SQL is exactly what Arrow computes.
 
-Left out, and so left to DuckDB: floating point (NaN equals itself in Spark), division, functions, CASE, comparisons of
-booleans, whatever may be NULL only by its own making.
+Left out, and so left to DuckDB: floating point (NaN equals itself in Spark), division, decimals that may lose digits,
+functions, CASE, comparisons of booleans, whatever may be NULL only by its own making.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from sqlglot.errors import SqlglotError
 
 from everview.query.formula import Formula, Leaf, Operation
 from everview.query.terms import Const, Expression, Var
-from everview.query.types import BOOLEAN, DataType, Kind, as_decimal, common_type
+from everview.query.types import BOOLEAN, MOST_DIGITS, DataType, Kind, as_decimal, common_type
 from everview.sql.datatypes import arithmetic
 from everview.sql.dialect import EverviewSpark
 from everview.sql.duckdb import read_expression
@@ -102,6 +102,8 @@ class _Reader:
         return argument
 
     def _arithmetic(self, sign: str, left: Formula, right: Formula) -> Formula:
+        if Kind.DECIMAL in (left.type.kind, right.type.kind):
+            return _exact(sign, left, right)
         if not (left.type.is_integer and right.type.is_integer):
             raise _NotSimple
         if sign == "%":
@@ -144,6 +146,17 @@ def _constant(node: exp.Expr) -> Leaf | None:
         return None
     value = constant(node, type_)
     return None if value is None else Leaf(value, type_)
+
+
+def _exact(sign: str, left: Formula, right: Formula) -> Formula:
+    """Decimals added or multiplied, where the result has all its digits: Arrow and Spark then give it the same type."""
+    if sign == "%" or not all(s.type.is_integer or s.type.kind is Kind.DECIMAL for s in (left, right)):
+        raise _NotSimple
+    type_ = arithmetic(sign, left.type, right.type)
+    assert type_ is not None
+    if type_.precision == MOST_DIGITS:
+        raise _NotSimple
+    return Operation(sign, (_cast(left, as_decimal(left.type)), _cast(right, as_decimal(right.type))), type_)
 
 
 def _boolean(side: Formula) -> Formula:
