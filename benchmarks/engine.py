@@ -55,11 +55,10 @@ def deltas(query: str, graph: str, order: str, updates: Updates, runs: int, bar:
         sums = Sums()
         measured, peaks[level] = run(sums.add)
         _compare(f"{query}, {graph}, {order}, {level}", checked, measured, sums)
-    for i in range(runs):
+    for _ in range(runs):
         hand.append(native.run("deltas").seconds)
         for level, run in levels.items():
-            if i == 0 or level == "kernel":  # The database takes long enough for one run to be telling.
-                times[level].append(run()[0].seconds)
+            times[level].append(run()[0].seconds)
     native.close()
     occurrences = len(kernel.entry.occurrences)
     common = {"query": query, "graph": graph, "order": order, "updates": checked.updates, "rows": checked.rows}

@@ -107,6 +107,21 @@ def figure(width: float, height: float, columns: int = 1, rows: int = 1) -> tupl
     return made, list(axes.flat)
 
 
+def panels(titles: Sequence[str], x: str, y: str, *, log_x: bool = True) -> tuple[Figure, list[tuple[Axes, str]]]:
+    """A small plot a title, three in a row, with the same axes; the vertical one is logarithmic."""
+    columns, rows = min(3, max(2, len(titles))), max(1, (len(titles) + 2) // 3)
+    drawn, axes = figure(3.2 * columns, 2.8 * rows, columns, rows)
+    for axis, title in zip(axes, titles, strict=False):
+        axis.set_xscale("log" if log_x else "linear")
+        axis.set_yscale("log")
+        axis.set_title(title, fontsize=9)
+        axis.set_xlabel(f"{x} (log scale)" if log_x else x, fontsize=8)
+        axis.set_ylabel(f"{y} (log scale)", fontsize=8)
+    for axis in axes[len(titles) :]:
+        axis.set_visible(False)
+    return drawn, list(zip(axes, titles, strict=False))
+
+
 def line(axis: Axes, system: str, x: Sequence[float], y: Sequence[float], **style: Any) -> None:
     """A system's curve, always in its colour and with its marker."""
     told = {"label": SYSTEMS[system].title, "color": COLOURS[system], "marker": MARKERS[system]}

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from benchmarks.bench import Bench
 from benchmarks.case import Case
-from benchmarks.experiments.base import Experiment, figure, legend, line, markdown, ordered, seconds, systems_of
+from benchmarks.experiments.base import Experiment, legend, line, markdown, ordered, panels, seconds, systems_of
 from benchmarks.results import Record
 from benchmarks.systems import SYSTEMS
 
@@ -111,21 +111,12 @@ def _rounded(size: float, towards: Callable[[float], int]) -> int:
 
 def plots(records: list[Record]) -> dict[str, Figure]:
     """Time a batch against its size, one small plot a query."""
-    titles = ordered(records, "title")
-    lines = (len(titles) + 2) // 3
-    drawn, axes = figure(9.5, 2.5 * lines, min(3, len(titles)), lines)
-    for axis, title in zip(axes, titles, strict=False):
+    drawn, axes = panels(ordered(records, "title"), "updates a batch", "ms a batch")
+    for axis, title in axes:
         for r in records:
             points = sorted(curve(r).items()) if r["title"] == title else []
             if points:
                 line(axis, r["system"], [p[0] for p in points], [p[1] for p in points])
-        axis.set_xscale("log")
-        axis.set_yscale("log")
-        axis.set_title(title, fontsize=9)
-        axis.set_xlabel("updates a batch", fontsize=8)
-        axis.set_ylabel("ms a batch", fontsize=8)
-    for axis in axes[len(titles) :]:
-        axis.set_visible(False)
     legend(drawn)
     return {"breakeven": drawn}
 

@@ -8,11 +8,11 @@ from benchmarks.experiments.base import (
     Experiment,
     dot_figure,
     dots,
-    figure,
     legend,
     line,
     markdown,
     ordered,
+    panels,
     systems_of,
 )
 from benchmarks.experiments.runtime import by_case
@@ -56,20 +56,15 @@ def _stream(mine: list[Record]) -> dict[str, Figure]:
     titles = ordered(ours, "title")[:6]
     if not titles:
         return {}
-    drawn, axes = figure(9, 2.6 * ((len(titles) + 2) // 3), 3, (len(titles) + 2) // 3)
-    for axis, title in zip(axes, titles, strict=False):
+    drawn, axes = panels(titles, "tenth of the log", "ms a batch", log_x=False)
+    for axis, title in axes:
         longest = max((r for r in ours if r["title"] == title), key=lambda r: r["log_updates"])
+        axis.set_title(f"{title}\n{longest['data']}", fontsize=8)
         for r in mine:
             if (r["title"], r["data"]) == (title, longest["data"]) and r["latency_tenths_ms"]:
                 for q, style in (("p50", "-"), ("p99", ":")):
                     values = [t[q] for t in r["latency_tenths_ms"]]
                     line(axis, r["system"], range(1, len(values) + 1), values, linestyle=style)
-        axis.set_yscale("log")
-        axis.set_title(f"{title}\n{longest['data']}", fontsize=8)
-        axis.set_xlabel("tenth of the log", fontsize=8)
-        axis.set_ylabel("ms a batch", fontsize=8)
-    for axis in axes[len(titles) :]:
-        axis.set_visible(False)
     drawn.suptitle("Latency over the log: median (solid) and 99th percentile (dotted)", fontsize=9)
     legend(drawn)
     return {"latency-stream": drawn}

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from benchmarks.bench import Bench
 from benchmarks.case import Data
-from benchmarks.experiments.base import Experiment, at_least, duration, figure, legend, line, markdown, ordered, seconds
+from benchmarks.experiments.base import Experiment, at_least, duration, legend, line, markdown, ordered, panels, seconds
 from benchmarks.results import Record
 
 BATCHES = (10_000, 1_000, 100, 10, 1)
@@ -57,9 +57,8 @@ def _shown(record: Record | None) -> str:
 
 def plots(records: list[Record]) -> dict[str, Figure]:
     """Time against the size of batches; bulk is the whole table at once."""
-    titles = ordered(records, "title")
-    drawn, axes = figure(9, 3, max(2, len(titles)))
-    for axis, title in zip(axes, titles, strict=False):
+    drawn, axes = panels(ordered(records, "title"), "rows a batch", "time to load, s")
+    for axis, title in axes:
         mine = [r for r in records if r["title"] == title and r["status"] == "ok"]
         batches = [(r["batch"], _time(r)) for r in mine if r["point"] != "bulk"]
         if not batches:
@@ -68,11 +67,6 @@ def plots(records: list[Record]) -> dict[str, Figure]:
         for r in mine:
             if r["point"] == "bulk":
                 axis.axhline(_time(r), color="#D55E00", linestyle="--", label="in bulk")
-        axis.set_xscale("log")
-        axis.set_yscale("log")
-        axis.set_title(title, fontsize=9)
-        axis.set_xlabel("rows a batch (log scale)", fontsize=8)
-        axis.set_ylabel("time to load, s (log scale)", fontsize=8)
     legend(drawn)
     return {"load": drawn}
 

@@ -12,11 +12,11 @@ from benchmarks.case import Case, Data
 from benchmarks.experiments.base import (
     Experiment,
     at_most,
-    figure,
     legend,
     line,
     markdown,
     ordered,
+    panels,
     seconds,
     systems_of,
 )
@@ -159,21 +159,12 @@ rows that it delivers; caches grow cold all the same, so the hand-written progra
 
 def _curves(records: list[Record], x: Value, y: Value, x_label: str, y_label: str) -> Figure:
     """A small plot a query, with a curve a system, on logarithmic axes."""
-    titles = ordered(records, "title")
-    lines = (len(titles) + 2) // 3
-    drawn, axes = figure(3.2 * min(3, max(2, len(titles))), 2.8 * lines, min(3, max(2, len(titles))), lines)
-    for axis, title in zip(axes, titles, strict=False):
+    drawn, axes = panels(ordered(records, "title"), x_label, y_label)
+    for axis, title in axes:
         for system in systems_of(records):
             mine = [r for r in records if (r["title"], r["system"], r["status"]) == (title, system, "ok")]
             points = sorted((x(r), y(r)) for r in mine)
             if points:
                 line(axis, system, [p[0] for p in points], [p[1] for p in points])
-        axis.set_xscale("log")
-        axis.set_yscale("log")
-        axis.set_title(title, fontsize=9)
-        axis.set_xlabel(f"{x_label} (log scale)", fontsize=8)
-        axis.set_ylabel(f"{y_label} (log scale)", fontsize=8)
-    for axis in axes[len(titles) :]:
-        axis.set_visible(False)
     legend(drawn)
     return drawn
