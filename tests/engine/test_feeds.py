@@ -220,6 +220,21 @@ def test_a_view_over_groups_that_are_told_apart_sees_them_whole(seed: int) -> No
     assert feed.read()
 
 
+def test_a_view_over_groups_tells_each_update_apart() -> None:
+    """It hears of the groups' changes with the numbers of the updates that made them."""
+    db = ev.Database()
+    db.sql("CREATE TABLE r (k BIGINT, a BIGINT)")
+    db.sql("CREATE MATERIALIZED VIEW groups AS SELECT k, COUNT(*) AS n FROM r GROUP BY k")
+    db.sql("CREATE MATERIALIZED VIEW pairs AS SELECT DISTINCT x.k FROM groups x JOIN groups y ON x.k = y.k")
+    feed = db.view("pairs").changes(per_update=True)
+    with db.batch() as batch:
+        batch.insert("r", [(1, 1)])
+        batch.delete("r", [(1, 1)])
+        batch.insert("r", [(1, 2)])
+    told = [(r["_update"], r["_change_type"], r["_count"]) for b in feed.read() for r in b.to_pylist()]
+    assert sorted(told) == [(0, "insert", 1), (1, "delete", 1), (2, "insert", 1)]
+
+
 @pytest.mark.parametrize(
     ("columns", "before", "operations", "nets"),
     [

@@ -327,7 +327,9 @@ class Database:
             if delta and self._is_read(name):
                 # Told apart, a group's old and new rows come in any order within an update: a reader must not see that.
                 apart = changes.apart and runtime.tells_updates and not runtime.is_positional
-                rows = runtime.netted(delta) if apart else WordRows.concat(delta, len(runtime.types))
+                rows = WordRows.concat(delta, len(runtime.types))
+                if apart:
+                    rows = runtime.netted([rows], per_update=True).in_order()
                 waiting[name] = self._changes(name, rows)
 
     def _is_read(self, name: str) -> bool:
