@@ -51,6 +51,36 @@ def test_bench_as_json(capsys: pytest.CaptureFixture[str], follows: Path) -> Non
     assert found["enclosureness"]["lambda"] == 1
 
 
+@pytest.mark.parametrize(
+    ("size", "sizes", "said"),
+    [
+        (1, ("1", "10"), "none: recomputing the view is quicker even than a batch of one update"),
+        (5, ("1", "10"), "batches of 5 updates: below that, maintaining the view is quicker"),
+        (500, ("1", "10"), "batches of 500 updates (extrapolated from batches of 10): below"),
+        (5, ("10", "20"), "batches of 5 updates (extrapolated from batches of 10): below"),
+    ],
+)
+def test_break_even_in_words(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    follows: Path,
+    size: int,
+    sizes: tuple[str, str],
+    said: str,
+) -> None:
+    monkeypatch.setattr("everview.engine.bench.break_even", lambda *_: size)
+    batches = [a for s in sizes for a in ("--batch", s)]
+    arguments = ("--sql", HOPS, "--schema", SCHEMA, "--data", f"follows={follows}", "--seconds", "0.1")
+    _, out, _ = run(capsys, "bench", *arguments, *batches)
+    assert f"\nbreak-even  {said}" in out
+
+
+def test_batches_that_the_data_cannot_fill_are_told(capsys: pytest.CaptureFixture[str], follows: Path) -> None:
+    arguments = ("--sql", HOPS, "--schema", SCHEMA, "--data", f"follows={follows}", "--batch", "9000")
+    _, out, _ = run(capsys, "bench", *arguments)
+    assert "batches of 9,000 were to be measured, but only 360 updates were left for them" in out
+
+
 def test_a_wrong_result_is_an_error(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, follows: Path
 ) -> None:

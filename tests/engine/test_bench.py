@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from decimal import Decimal
 
 import pyarrow as pa
 import pytest
 
-from everview.engine.bench import break_even, measure
+from everview.engine.bench import Measurement, break_even, measure
 from everview.engine.log import Log
 from everview.engine.recompute import Recomputation
 from everview.engine.replay import log_for, one_view
@@ -80,10 +81,38 @@ def test_a_log_has_the_tables_of_the_view() -> None:
         ([(1, 0.5)], 0.1, 1),
         ([(10, 1.0), (100, 2.0)], 0.5, 5),
         ([(10, 1.0), (100, 1.0)], 1.0, 10),
+        ([(1, 1.0), (100, 100.0)], 1.5, 2),
+        ([(1, 1.0), (3, 2.0)], 1.9, 3),
+        ([(1, 1.0), (100, 100.0)], 1.0, 1),
+        ([(100, 1.0), (1, 5.0)], 3.0, 1),
+        ([(1, 1.0), (10, 4.0), (100, 5.0)], 4.5, 55),
+        ([(1, 1.0), (10, 5.0)], 6.0, 12),
     ],
 )
 def test_break_even(measured: list[tuple[int, float]], recompute: float, expected: int) -> None:
     assert break_even(measured, recompute) == expected
+
+
+def test_batches_are_as_large_as_they_are_said_to_be() -> None:
+    """A batch of 10,000 updates that has 300 would give a break-even 33 times too large."""
+    log = random_log()
+    found = measure(one_view(JOIN, SCHEMA), JOIN, log, sizes=(10_000, 70))
+    assert [(r.asked, r.batches) for r in found.runs] == [(10_000, 1), (70, len(log) // 4 // 70)]
+    assert [r.size for r in found.runs] == [len(log) // 4, 70]
+    assert all(r.updates == r.size * r.batches for r in found.runs)
+
+
+def with_runs(found: Measurement, recompute: float, *measured: tuple[int, float]) -> Measurement:
+    """As if batches of these sizes had taken so many seconds, and recomputing so long."""
+    runs = tuple(replace(found.runs[0], size=n, asked=n, batches=1, updates=n, seconds=s) for n, s in measured)
+    return replace(found, runs=runs, recompute_seconds=recompute)
+
+
+def test_a_break_even_that_was_not_measured_is_said_to_be_extrapolated() -> None:
+    found = measure(one_view(JOIN, SCHEMA), JOIN, random_log(), sizes=(10,), seconds=0.1)
+    for recompute, break_even_, extrapolated in ((0.5, 5, True), (1.0, 10, False), (1.5, 55, False), (4.0, 200, True)):
+        case = with_runs(found, recompute, (10, 1.0), (100, 2.0))
+        assert (case.break_even, case.extrapolated) == (break_even_, extrapolated)
 
 
 def test_too_few_updates() -> None:

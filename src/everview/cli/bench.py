@@ -74,6 +74,9 @@ def _lines(found: Measurement) -> Iterator[str]:
             f"  {r.size:>9,}  {r.updates:>9,}  {r.update_us:>9.1f}  {r.steps / r.updates:>7.1f}  {r.changes:>11,}"
             f"  {r.mean_ms:>6.2f} ms  {r.p50_ms:>6.2f} ms  {r.p99_ms:>6.2f} ms"
         )
+    for r in found.runs:
+        if r.size < r.asked:
+            yield f"  batches of {r.asked:,} were to be measured, but only {r.size:,} updates were left for them"
     yield "  steps: the kernel's, for an update; mean, p50, p99: from a batch in to its changes out"
     yield ""
     memory = found.memory
@@ -82,8 +85,7 @@ def _lines(found: Measurement) -> Iterator[str]:
         f"{memory.per_row:.0f} bytes a row; the view's part is {memory.view / 1e6:.1f} MB"
     )
     yield f"recompute   {found.recompute_seconds * 1e3:.1f} ms for {found.result_rows:,} rows ({found.recomputed_by})"
-    guessed = " (extrapolated from the largest batches)" if found.extrapolated else ""
-    yield f"break-even  batches of {found.break_even:,} updates{guessed}: below that, maintaining the view is quicker"
+    yield f"break-even  {_break_even(found)}"
     if isinstance(found.enclosureness, str):
         yield f"λ           not known: {found.enclosureness}"
     else:
@@ -96,3 +98,13 @@ def _lines(found: Measurement) -> Iterator[str]:
         yield "result      equal to the query run afresh"
     else:
         yield "result      as many rows as the query run afresh; too many to compare"
+
+
+def _break_even(found: Measurement) -> str:
+    size, least, largest = found.break_even, min(r.size for r in found.runs), max(r.size for r in found.runs)
+    if size == 1 == least:
+        return "none: recomputing the view is quicker even than a batch of one update"
+    guessed = ""
+    if found.extrapolated:
+        guessed = f" (extrapolated from batches of {largest if size > largest else least:,})"
+    return f"batches of {size:,} updates{guessed}: below that, maintaining the view is quicker"
