@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import random
+import signal
+import threading
 from dataclasses import replace
 from decimal import Decimal
 
@@ -13,7 +16,7 @@ from everview.engine.bench import Measurement, break_even, measure
 from everview.engine.log import Log
 from everview.engine.recompute import Recomputation
 from everview.engine.replay import log_for, one_view
-from everview.errors import DataError
+from everview.errors import DataError, EverviewError
 
 SCHEMA = "CREATE TABLE r (a BIGINT, b BIGINT, x DOUBLE, p DECIMAL(8,2)); CREATE TABLE s (b BIGINT, c STRING)"
 JOIN = "SELECT r.a, s.c FROM r JOIN s ON r.b = s.b"
@@ -60,6 +63,56 @@ def test_a_wrong_result_is_seen() -> None:
     near, far = (table.set_column(1, "x", pa.array([v * f for v in table["x"].to_pylist()])) for f in (1 + 1e-14, 1.01))
     assert sums.difference(near) is None
     assert "3 of 3 rows differ" in str(sums.difference(far))
+
+
+@pytest.mark.parametrize("name", ["found", "updates", "f", "e", "q", "place"])
+def test_tables_may_have_any_name(name: str) -> None:
+    """What the comparison itself names must not hide a table."""
+    schema = f"CREATE TABLE {name} (a BIGINT, b BIGINT); CREATE TABLE other (b BIGINT)"
+    query = f"SELECT {name}.a, {name}.b FROM {name} JOIN other ON {name}.b = other.b"
+    db = one_view(query, schema)
+    rows = pa.table({"a": range(60), "b": [i % 5 for i in range(60)]})
+    log = log_for(db, {name: rows, "other": rows.select(["b"])})
+    assert measure(db, query, log, seconds=0.1).difference is None
+
+
+def test_what_is_no_number_is_close_to_nothing() -> None:
+    query = "SELECT a, x FROM r"
+    values = [float("inf"), float("-inf"), float("nan"), 1.0, None]
+    r = pa.table({"a": range(5), "b": range(5), "x": values, "p": pa.nulls(5, pa.decimal128(8, 2))})
+    fresh = Recomputation(query, log_for(one_view(query, SCHEMA), {"r": r}, window=1), 5)
+    for i, right in enumerate(values):
+        for wrong in values:
+            found = [*values[:i], wrong, *values[i + 1 :]]
+            said = fresh.difference(pa.table({"a": pa.array(range(5), pa.int64()), "x": pa.array(found)}))
+            assert said == (None if repr(wrong) == repr(right) else "1 of 5 rows differ")
+
+
+def test_rows_that_only_rounding_orders_are_equal() -> None:
+    """0.1 + 0.2 is a little more than 0.3: in another order of additions the rows change places."""
+    query = "SELECT x, y FROM r"
+    r = pa.table({"x": [0.1 + 0.2, 0.3], "y": [1.0, 2.0]})
+    schema = "CREATE TABLE r (x DOUBLE, y DOUBLE)"
+    fresh = Recomputation(query, log_for(one_view(query, schema), {"r": r}, window=1), 2)
+    assert fresh.difference(pa.table({"x": [0.3, 0.1 + 0.2], "y": [1.0, 2.0]})) is None
+    assert fresh.difference(pa.table({"x": [0.3, 0.3], "y": [1.0, 1.0]})) == "1 of 2 rows differ"
+
+
+def test_what_duckdb_refuses_is_told() -> None:
+    fresh = Recomputation(JOIN, random_log(), 100)
+    fresh._query = "SELECT 1 FROM range(3) WHERE CAST(concat('x', range) AS BIGINT) = 1"
+    with pytest.raises(EverviewError, match="DuckDB cannot run the query"):
+        fresh.seconds(1)
+    with pytest.raises(EverviewError, match="nothing to compare with"):
+        fresh.count_difference(1)
+
+
+def test_ctrl_c_in_duckdb_is_ctrl_c() -> None:
+    fresh = Recomputation(JOIN, random_log(), 100)
+    fresh._query = "SELECT range FROM range(3000000000) WHERE hash(range) = 1"
+    threading.Timer(0.3, os.kill, [os.getpid(), signal.SIGINT]).start()
+    with pytest.raises(KeyboardInterrupt):
+        fresh.count_difference(1)
 
 
 def test_a_log_has_the_tables_of_the_view() -> None:
