@@ -16,7 +16,7 @@ from everview.engine.bench import Measurement, break_even, measure
 from everview.engine.log import Log
 from everview.engine.recompute import Recomputation
 from everview.engine.replay import log_for, one_view
-from everview.errors import DataError, EverviewError
+from everview.errors import DataError, EverviewError, KeyViolationError, OverDeleteError
 
 SCHEMA = "CREATE TABLE r (a BIGINT, b BIGINT, x DOUBLE, p DECIMAL(8,2)); CREATE TABLE s (b BIGINT, c STRING)"
 JOIN = "SELECT r.a, s.c FROM r JOIN s ON r.b = s.b"
@@ -166,6 +166,25 @@ def test_a_break_even_that_was_not_measured_is_said_to_be_extrapolated() -> None
     for recompute, break_even_, extrapolated in ((0.5, 5, True), (1.0, 10, False), (1.5, 55, False), (4.0, 200, True)):
         case = with_runs(found, recompute, (10, 1.0), (100, 2.0))
         assert (case.break_even, case.extrapolated) == (break_even_, extrapolated)
+
+
+@pytest.mark.parametrize("bad", [0, 3, 7])
+def test_refused_updates_are_named_as_in_the_data(bad: int) -> None:
+    """In the rows that were there before, while loading, and while measuring."""
+    weights = [1] * 8
+    weights[bad] = -1
+    data = pa.table({"id": range(8), "_weight": weights, "_at": [-1, *range(7)]})
+    db = one_view("SELECT id FROM t", "CREATE TABLE t (id BIGINT)")
+    with pytest.raises(OverDeleteError, match=rf"^data of t, row {bad}: deletes \({bad}\), which is not there\n"):
+        measure(db, "SELECT id FROM t", log_for(db, {"t": data}))
+
+
+def test_keys_that_come_twice_are_named_as_in_the_data() -> None:
+    db = one_view("SELECT id FROM t", "CREATE TABLE t (id BIGINT PRIMARY KEY)")
+    log = log_for(db, {"t": pa.table({"id": [*range(18), 17, 19]})})
+    with pytest.raises(KeyViolationError, match="data of t, row 18: inserts") as caught:
+        measure(db, "SELECT id FROM t", log)
+    assert caught.value.hint == "let the old row go first: _change_type"
 
 
 def test_too_few_updates() -> None:

@@ -8,19 +8,21 @@ from handing it over until its changes have been read. What the view then holds 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from math import ceil
 from time import perf_counter
 from typing import Any, Final
 
+import pyarrow as pa
+
 from everview.engine.database import Database
 from everview.engine.enclosureness import ViewEnclosureness, view_enclosureness
-from everview.engine.log import Log
+from everview.engine.log import BEFORE, Log
 from everview.engine.progress import Progress
 from everview.engine.recompute import MOST_FETCHED, Recomputation
-from everview.errors import DataError, EverviewError, UnsupportedError
+from everview.errors import DataError, EverviewError, KeyViolationError, UnsupportedError
 from everview.plan.explain import Explanation
 from everview.plan.text import verdict_line
 
@@ -138,9 +140,9 @@ def measure(
     start = len(log) // 2
     began = perf_counter()
     with Progress("loading", start, "updates") as progress:
-        _apply(db, log.initial())
+        _apply(db, log, BEFORE, log.initial())
         for first in range(0, start, _BULK):
-            _apply(db, log.between(first, min(start, first + _BULK)))
+            _apply(db, log, first, log.between(first, min(start, first + _BULK)))
             progress.add(min(_BULK, start - first))
     load_seconds = perf_counter() - began
     runs: list[BatchRun] = []
@@ -181,10 +183,26 @@ def _sizes(updates: int, asked: Sequence[int] | None) -> Sequence[int]:
     return [s for s in SIZES if 3 * s * len(SIZES) <= updates] or [1]
 
 
-def _apply(db: Database, changes: Any) -> None:
-    with db.batch() as batch:
-        for table, rows in changes:
-            batch.apply(table, rows)
+def _apply(db: Database, log: Log, first: int, changes: Iterable[tuple[str, pa.Table]]) -> None:
+    """Apply changes of the log, the first of which has that place."""
+    try:
+        with db.batch() as batch:
+            for table, rows in changes:
+                batch.apply(table, rows)
+    except DataError as error:
+        raise _in_the_data(error, log, first) from error
+
+
+def _in_the_data(error: DataError, log: Log, first: int) -> DataError:
+    """The error of a batch with the row that the user's data has it in."""
+    updates = log.tables.get(error.table or "")
+    if updates is None or error.row is None:
+        return error
+    row = updates.row_of(updates.before(first) + error.row)
+    what = error.message.removesuffix("; nothing has changed")
+    what = what.removeprefix(f"row {error.row} of the changes to {error.table} ")
+    hint = "let the old row go first: _change_type" if isinstance(error, KeyViolationError) else error.hint
+    return type(error)(f"data of {error.table}, row {row}: {what}", table=error.table, row=row, hint=hint)
 
 
 def _run(db: Database, log: Log, first: int, stop: int, size: int, seconds: float) -> tuple[BatchRun, int]:
@@ -200,7 +218,7 @@ def _run(db: Database, log: Log, first: int, stop: int, size: int, seconds: floa
             end = place + size
             batch = list(log.between(place, end))
             start = perf_counter()
-            _apply(db, batch)
+            _apply(db, log, place, batch)
             delivered = feed.read()
             times.append(perf_counter() - start)
             changes += sum(b.num_rows for b in delivered)
