@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, TextIO
 
-from everview.cli.inputs import add_log_arguments, query_and_schema, table_files
+from everview.cli.inputs import add_log_arguments, duration, positive, query_and_schema, table_files
 from everview.errors import EverviewError
 
 if TYPE_CHECKING:
@@ -23,20 +23,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--batch",
         action="append",
-        type=_positive,
+        type=positive,
         metavar="N",
         help="updates a batch; may be repeated; default: 1, 100 and 10000, as far as the data goes",
     )
     parser.add_argument(
-        "--seconds", type=float, default=10.0, metavar="S", help="at most so long for each batch size; default: 10"
+        "--seconds", type=duration, default=10.0, metavar="S", help="at most so long for each batch size; default: 10"
     )
-
-
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text} is no number of updates")
-    return number
 
 
 def run(options: argparse.Namespace, out: TextIO) -> int:
@@ -61,8 +54,12 @@ def _lines(found: Measurement) -> Iterator[str]:
     data = found.to_dict()
     yield f"view        {data['view']}, {data['class']}"
     yield f"verdict     {data['verdict']}"
-    counts = ", ".join(f"{len(updates):,} of {name}" for name, updates in found.log.tables.items())
-    yield f"updates     {counts}"
+    early = {name: updates.before(0) for name, updates in found.log.tables.items()}
+    counts = (f"{len(t) - early[name]:,} of {name}" for name, t in found.log.tables.items() if len(t) > early[name])
+    yield f"updates     {', '.join(counts)}"
+    if any(early.values()):
+        rows = ", ".join(f"{count:,} of {name}" for name, count in early.items() if count)
+        yield f"            rows that were there before: {rows}"
     if found.log.windowed:
         yield "            rows come in their order under a sliding window: the data does not say which go"
     yield f"loaded      {found.loaded:,} updates in {found.load_seconds:.2f} s, then measured:"
