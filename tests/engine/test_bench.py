@@ -8,11 +8,12 @@ import signal
 import threading
 from dataclasses import replace
 from decimal import Decimal
+from itertools import count
 
 import pyarrow as pa
 import pytest
 
-from everview.engine.bench import Measurement, break_even, measure
+from everview.engine.bench import Measurement, _quantile, break_even, measure
 from everview.engine.log import Log
 from everview.engine.recompute import Recomputation
 from everview.engine.replay import log_for, one_view
@@ -185,6 +186,40 @@ def test_keys_that_come_twice_are_named_as_in_the_data() -> None:
     with pytest.raises(KeyViolationError, match="data of t, row 18: inserts") as caught:
         measure(db, "SELECT id FROM t", log)
     assert caught.value.hint == "let the old row go first: _change_type"
+
+
+def test_figures_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a clock that goes on by a second whenever it is read, a batch takes one."""
+    monkeypatch.setattr("everview.engine.bench.perf_counter", count().__next__)
+    db = one_view("SELECT id FROM t", "CREATE TABLE t (id BIGINT)")
+    log = log_for(db, {"t": pa.table({"id": range(80)})}, window=1)
+    found = measure(db, "SELECT id FROM t", log, sizes=(10, 1), seconds=1e9)
+    assert [(r.size, r.batches, r.updates, r.changes, r.seconds) for r in found.runs] == [
+        (10, 2, 20, 20, 2),
+        (1, 20, 20, 20, 20),
+    ]
+    assert all((r.mean_ms, r.p50_ms, r.p99_ms) == (1e3, 1e3, 1e3) for r in found.runs)
+    assert 0 < sum(r.steps for r in found.runs) < db.view("query1").stats()["steps"]  # loading takes steps, too
+
+
+def test_quantiles() -> None:
+    assert [_quantile([1, 2, 3, 4], share) for share in (0.25, 0.5, 0.51, 0.99)] == [1, 2, 3, 4]
+    assert [_quantile(range(1, 101), share) for share in (0.5, 0.99)] == [50, 99]
+    assert _quantile([7], 0.5) == 7
+
+
+def test_recomputing_takes_what_one_run_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    fresh = Recomputation(JOIN, random_log(), 100)
+    monkeypatch.setattr("everview.engine.recompute.perf_counter", count(0, 0.125).__next__)
+    assert fresh.seconds(1) == 0.125
+
+
+def test_results_that_are_only_counted() -> None:
+    fresh = Recomputation("SELECT a FROM r", random_log(), 100)
+    rows = fresh._count()
+    assert fresh.count_difference(rows) is None
+    for wrong in (rows - 1, rows + 1):
+        assert fresh.count_difference(wrong) == f"the view has {wrong} rows, the query {rows}"
 
 
 def test_too_few_updates() -> None:

@@ -49,6 +49,7 @@ def test_trees_are_ranked() -> None:
     found = ev.enclosureness("SELECT r.a, r.b FROM r JOIN s ON r.b = s.b", log, TWO, trees=10)
     (core,) = found.to_dict()["cores"]
     values = {t["tree"]: t["lambda"] for t in core["other_trees"]} | {core["tree"]: core["lambda"]}
+    assert core["tree"] not in [t["tree"] for t in core["other_trees"]]
     assert values == {"[b]→{r, s}": 1, "r→s": pytest.approx(22.5), "s→r": 1}
     assert [t["lambda"] for t in core["other_trees"]] == sorted(t["lambda"] for t in core["other_trees"])
 

@@ -174,6 +174,17 @@ def test_files_with_two_columns_for_one_are_refused(tmp_path: Path) -> None:
             read_log(B, {"b": tmp_path / "b.csv"})
 
 
+def test_copies_are_passed_on() -> None:
+    log = read_log(B, {"b": pa.table({"id": [1, 1], "_weight": [3, -2]})})
+    ((_, changes),) = log.between(0, 2)
+    assert changes.to_pydict() == {"id": [1, 1], "_change_type": ["insert", "delete"], "_count": [3, 2]}
+
+
+def test_quoted_text_is_never_null(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text('id,name,day,price,seen\n1,"",,,\n2,,,,\n')
+    assert read_log(SCHEMA, tmp_path, window=1).tables["a"].rows["name"].to_pylist() == ["", None]
+
+
 def test_columns_of_others_are_left_out(tmp_path: Path) -> None:
     (tmp_path / "b.csv").write_text("_id,id,_commit_version,_weight\nx,1,3,2\n")
     assert read_log(B, tmp_path).tables["b"].weights.to_pylist() == [2]
