@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
+from time import sleep
+from typing import Any
 
 import pytest
 
-from everview.cli.main import BAD_QUERY, main
+from everview.cli.main import BAD_QUERY, INTERRUPTED, main
 
 SCHEMA = "CREATE TABLE follows (src BIGINT, dst BIGINT)"
+TWO_TABLES = "CREATE TABLE names (id BIGINT); SELECT src FROM follows JOIN names ON src = id"
 HOPS = "SELECT a.src, a.dst AS mid, b.dst FROM follows a JOIN follows b ON a.dst = b.src"
 
 
@@ -51,6 +58,36 @@ def test_bench_as_json(capsys: pytest.CaptureFixture[str], follows: Path) -> Non
     assert found["enclosureness"]["lambda"] == 1
 
 
+@pytest.mark.parametrize(
+    ("size", "sizes", "said"),
+    [
+        (1, ("1", "10"), "none: recomputing the view is quicker even than a batch of one update"),
+        (5, ("1", "10"), "batches of 5 updates: below that, maintaining the view is quicker"),
+        (500, ("1", "10"), "batches of 500 updates (extrapolated from batches of 10): below"),
+        (5, ("10", "20"), "batches of 5 updates (extrapolated from batches of 10): below"),
+    ],
+)
+def test_break_even_in_words(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    follows: Path,
+    size: int,
+    sizes: tuple[str, str],
+    said: str,
+) -> None:
+    monkeypatch.setattr("everview.engine.bench.break_even", lambda *_: size)
+    batches = [a for s in sizes for a in ("--batch", s)]
+    arguments = ("--sql", HOPS, "--schema", SCHEMA, "--data", f"follows={follows}", "--seconds", "0.1")
+    _, out, _ = run(capsys, "bench", *arguments, *batches)
+    assert f"\nbreak-even  {said}" in out
+
+
+def test_batches_that_the_data_cannot_fill_are_told(capsys: pytest.CaptureFixture[str], follows: Path) -> None:
+    arguments = ("--sql", HOPS, "--schema", SCHEMA, "--data", f"follows={follows}", "--batch", "9000")
+    _, out, _ = run(capsys, "bench", *arguments)
+    assert "batches of 9,000 were to be measured, but only 360 updates were left for them" in out
+
+
 def test_a_wrong_result_is_an_error(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, follows: Path
 ) -> None:
@@ -77,18 +114,98 @@ BAD = {
     "unknown table": (["--data", "others={file}"], "there is no table others"),
     "table twice": (["--data", "follows={file}", "--data", "follows={file}"], "names follows twice"),
     "unknown initial table": (["--data", "follows={file}", "--initial", "x"], "there is no table x"),
-    "bad window": (["--data", "follows={file}", "--window", "7"], "no share of the rows"),
     "rules": (["--data", "follows={file}", "--sql", "q(x) :- follows(x, y)."], "is given by rules"),
     "two views": (["--data", "follows={file}", "--sql", f"{HOPS}; {HOPS}"], "2 views"),
+    "folder as a file": (["--data", "follows={folder}"], "is a folder, and one file is expected"),
+    "two folders": (["--data", "{folder}", "--data", "{folder}"], "is a folder, and there is another --data"),
+    "folder and file": (["--data", "{folder}", "--data", "follows={file}"], "is a folder, and there is another --data"),
+    "folder without a file": (["--data", "{folder}/empty"], "has no file for any table (follows)"),
+    "not UTF-8": (["--data", "follows={file}", "--sql", "{folder}/latin.sql"], "latin.sql: no text in UTF-8"),
+    "data for no table": (["--data", "follows={folder}/others.csv"], "others.csv has no column src"),
+    "no data for a table": (["--data", "follows={file}", "--sql", TWO_TABLES], "the view reads names, and there is no"),
     "bad SQL": (["--data", "follows={file}", "--sql", "SELEC 1"], "did you mean SELECT?"),
 }
 
 
 @pytest.mark.parametrize(("arguments", "said"), BAD.values(), ids=BAD)
 def test_refused(capsys: pytest.CaptureFixture[str], follows: Path, arguments: list[str], said: str) -> None:
-    filled = [a.replace("{file}", str(follows)) for a in arguments]
+    (follows.parent / "empty").mkdir()
+    (follows.parent / "latin.sql").write_bytes(b"SELECT src AS \xe5 FROM follows")
+    (follows.parent / "others.csv").write_text("a\n1\n")
+    filled = [a.replace("{file}", str(follows)).replace("{folder}", str(follows.parent)) for a in arguments]
     sql = [] if "--sql" in filled else ["--sql", HOPS]
     code, out, err = run(capsys, "bench", "--schema", SCHEMA, *sql, *filled)
     assert (code, out) == (BAD_QUERY, "")
     assert err.startswith("everview: ")
     assert said in err
+
+
+USAGE = {
+    "no number": ("bench", "--batch", "abc", "'abc' is no whole number above 0"),
+    "no update": ("bench", "--batch", "0", "'0' is no whole number above 0"),
+    "no time": ("bench", "--seconds", "0", "'0' is no number of seconds above 0"),
+    "not a number": ("bench", "--seconds", "nan", "'nan' is no number of seconds above 0"),
+    "too large a window": ("bench", "--window", "7", "'7' is no share of the rows"),
+    "no window": ("enclosureness", "--window", "x", "'x' is no share of the rows"),
+    "fewer trees than none": ("enclosureness", "--trees", "-1", "'-1' is no whole number"),
+}
+
+
+@pytest.mark.parametrize(("command", "option", "value", "said"), USAGE.values(), ids=USAGE)
+def test_wrong_usage(
+    capsys: pytest.CaptureFixture[str], follows: Path, command: str, option: str, value: str, said: str
+) -> None:
+    data = "--data" if command == "bench" else "--log"
+    with pytest.raises(SystemExit) as ended:
+        main([command, "--schema", SCHEMA, "--sql", HOPS, data, f"follows={follows}", f"{option}={value}"])
+    assert ended.value.code == BAD_QUERY
+    assert f"argument {option}: {said}" in capsys.readouterr().err
+
+
+def test_rows_that_were_there_before_are_no_updates(capsys: pytest.CaptureFixture[str], follows: Path) -> None:
+    names = follows.parent / "names.csv"
+    names.write_text("\n".join(["id", *map(str, range(17))]) + "\n", encoding="utf-8")
+    arguments = ("--sql", TWO_TABLES, "--schema", SCHEMA, "--data", str(follows.parent), "--initial", "names")
+    code, out, _ = run(capsys, "bench", *arguments, "--seconds", "0.1")
+    assert code == 0
+    assert "updates     720 of follows\n            rows that were there before: 17 of names\n" in out
+
+
+def test_a_query_in_one_long_line(capsys: pytest.CaptureFixture[str], follows: Path) -> None:
+    """Longer than the name of a file can be."""
+    query = f"SELECT src AS {'s' * 300} FROM follows"
+    code, out, err = run(capsys, "enclosureness", "--sql", query, "--schema", SCHEMA, "--log", f"follows={follows}")
+    assert (code, err) == (0, "")
+    assert "720 updates" in out
+
+
+def everview(*arguments: str, **options: Any) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "everview", *arguments]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, encoding="utf-8", **options)
+
+
+def test_readers_that_have_seen_enough(follows: Path) -> None:
+    ours, theirs = os.pipe()
+    os.close(ours)
+    with everview(
+        "enclosureness", "--sql", HOPS, "--schema", SCHEMA, "--log", f"follows={follows}", stdout=theirs
+    ) as process:
+        os.close(theirs)
+        assert (process.communicate()[1], process.returncode) == ("", 0)
+
+
+def test_terminals_without_greek(follows: Path) -> None:
+    arguments = ("enclosureness", "--sql", HOPS, "--schema", SCHEMA, "--log", f"follows={follows}")
+    with everview(*arguments, stdout=subprocess.PIPE, env={**os.environ, "PYTHONIOENCODING": "ascii"}) as process:
+        out, err = process.communicate()
+    assert (process.returncode, err) == (0, "")
+    assert "predicts    O(1) an update, whatever ? is" in out
+
+
+def test_ctrl_c(follows: Path) -> None:
+    """Without a word, whatever is going on."""
+    arguments = ("bench", "--sql", "-", "--schema", SCHEMA, "--data", f"follows={follows}")
+    with everview(*arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        sleep(1.5)  # it waits for its query
+        process.send_signal(signal.SIGINT)
+        assert (*process.communicate(), process.returncode) == ("", "", INTERRUPTED)

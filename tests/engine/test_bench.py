@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import random
+import signal
+import threading
+from dataclasses import replace
 from decimal import Decimal
+from itertools import count
 
 import pyarrow as pa
 import pytest
 
-from everview.engine.bench import break_even, measure
+from everview.engine.bench import Measurement, _quantile, break_even, measure
 from everview.engine.log import Log
 from everview.engine.recompute import Recomputation
 from everview.engine.replay import log_for, one_view
-from everview.errors import DataError
+from everview.errors import DataError, EverviewError, KeyViolationError, OverDeleteError
 
 SCHEMA = "CREATE TABLE r (a BIGINT, b BIGINT, x DOUBLE, p DECIMAL(8,2)); CREATE TABLE s (b BIGINT, c STRING)"
 JOIN = "SELECT r.a, s.c FROM r JOIN s ON r.b = s.b"
@@ -61,6 +66,56 @@ def test_a_wrong_result_is_seen() -> None:
     assert "3 of 3 rows differ" in str(sums.difference(far))
 
 
+@pytest.mark.parametrize("name", ["found", "updates", "f", "e", "q", "place"])
+def test_tables_may_have_any_name(name: str) -> None:
+    """What the comparison itself names must not hide a table."""
+    schema = f"CREATE TABLE {name} (a BIGINT, b BIGINT); CREATE TABLE other (b BIGINT)"
+    query = f"SELECT {name}.a, {name}.b FROM {name} JOIN other ON {name}.b = other.b"
+    db = one_view(query, schema)
+    rows = pa.table({"a": range(60), "b": [i % 5 for i in range(60)]})
+    log = log_for(db, {name: rows, "other": rows.select(["b"])})
+    assert measure(db, query, log, seconds=0.1).difference is None
+
+
+def test_what_is_no_number_is_close_to_nothing() -> None:
+    query = "SELECT a, x FROM r"
+    values = [float("inf"), float("-inf"), float("nan"), 1.0, None]
+    r = pa.table({"a": range(5), "b": range(5), "x": values, "p": pa.nulls(5, pa.decimal128(8, 2))})
+    fresh = Recomputation(query, log_for(one_view(query, SCHEMA), {"r": r}, window=1), 5)
+    for i, right in enumerate(values):
+        for wrong in values:
+            found = [*values[:i], wrong, *values[i + 1 :]]
+            said = fresh.difference(pa.table({"a": pa.array(range(5), pa.int64()), "x": pa.array(found)}))
+            assert said == (None if repr(wrong) == repr(right) else "1 of 5 rows differ")
+
+
+def test_rows_that_only_rounding_orders_are_equal() -> None:
+    """0.1 + 0.2 is a little more than 0.3: in another order of additions the rows change places."""
+    query = "SELECT x, y FROM r"
+    r = pa.table({"x": [0.1 + 0.2, 0.3], "y": [1.0, 2.0]})
+    schema = "CREATE TABLE r (x DOUBLE, y DOUBLE)"
+    fresh = Recomputation(query, log_for(one_view(query, schema), {"r": r}, window=1), 2)
+    assert fresh.difference(pa.table({"x": [0.3, 0.1 + 0.2], "y": [1.0, 2.0]})) is None
+    assert fresh.difference(pa.table({"x": [0.3, 0.3], "y": [1.0, 1.0]})) == "1 of 2 rows differ"
+
+
+def test_what_duckdb_refuses_is_told() -> None:
+    fresh = Recomputation(JOIN, random_log(), 100)
+    fresh._query = "SELECT 1 FROM range(3) WHERE CAST(concat('x', range) AS BIGINT) = 1"
+    with pytest.raises(EverviewError, match="DuckDB cannot run the query"):
+        fresh.seconds(1)
+    with pytest.raises(EverviewError, match="nothing to compare with"):
+        fresh.count_difference(1)
+
+
+def test_ctrl_c_in_duckdb_is_ctrl_c() -> None:
+    fresh = Recomputation(JOIN, random_log(), 100)
+    fresh._query = "SELECT range FROM range(3000000000) WHERE hash(range) = 1"
+    threading.Timer(0.3, os.kill, [os.getpid(), signal.SIGINT]).start()
+    with pytest.raises(KeyboardInterrupt):
+        fresh.count_difference(1)
+
+
 def test_a_log_has_the_tables_of_the_view() -> None:
     db = one_view("SELECT a FROM r", SCHEMA)
     r, s = pa.table({"a": [1], "b": [2], "x": [0.5], "p": [Decimal(1)]}), pa.table({"b": [1], "c": ["x"]})
@@ -80,10 +135,91 @@ def test_a_log_has_the_tables_of_the_view() -> None:
         ([(1, 0.5)], 0.1, 1),
         ([(10, 1.0), (100, 2.0)], 0.5, 5),
         ([(10, 1.0), (100, 1.0)], 1.0, 10),
+        ([(1, 1.0), (100, 100.0)], 1.5, 2),
+        ([(1, 1.0), (3, 2.0)], 1.9, 3),
+        ([(1, 1.0), (100, 100.0)], 1.0, 1),
+        ([(100, 1.0), (1, 5.0)], 3.0, 1),
+        ([(1, 1.0), (10, 4.0), (100, 5.0)], 4.5, 55),
+        ([(1, 1.0), (10, 5.0)], 6.0, 12),
     ],
 )
 def test_break_even(measured: list[tuple[int, float]], recompute: float, expected: int) -> None:
     assert break_even(measured, recompute) == expected
+
+
+def test_batches_are_as_large_as_they_are_said_to_be() -> None:
+    """A batch of 10,000 updates that has 300 would give a break-even 33 times too large."""
+    log = random_log()
+    found = measure(one_view(JOIN, SCHEMA), JOIN, log, sizes=(10_000, 70))
+    assert [(r.asked, r.batches) for r in found.runs] == [(10_000, 1), (70, len(log) // 4 // 70)]
+    assert [r.size for r in found.runs] == [len(log) // 4, 70]
+    assert all(r.updates == r.size * r.batches for r in found.runs)
+
+
+def with_runs(found: Measurement, recompute: float, *measured: tuple[int, float]) -> Measurement:
+    """As if batches of these sizes had taken so many seconds, and recomputing so long."""
+    runs = tuple(replace(found.runs[0], size=n, asked=n, batches=1, updates=n, seconds=s) for n, s in measured)
+    return replace(found, runs=runs, recompute_seconds=recompute)
+
+
+def test_a_break_even_that_was_not_measured_is_said_to_be_extrapolated() -> None:
+    found = measure(one_view(JOIN, SCHEMA), JOIN, random_log(), sizes=(10,), seconds=0.1)
+    for recompute, break_even_, extrapolated in ((0.5, 5, True), (1.0, 10, False), (1.5, 55, False), (4.0, 200, True)):
+        case = with_runs(found, recompute, (10, 1.0), (100, 2.0))
+        assert (case.break_even, case.extrapolated) == (break_even_, extrapolated)
+
+
+@pytest.mark.parametrize("bad", [0, 3, 7])
+def test_refused_updates_are_named_as_in_the_data(bad: int) -> None:
+    """In the rows that were there before, while loading, and while measuring."""
+    weights = [1] * 8
+    weights[bad] = -1
+    data = pa.table({"id": range(8), "_weight": weights, "_at": [-1, *range(7)]})
+    db = one_view("SELECT id FROM t", "CREATE TABLE t (id BIGINT)")
+    with pytest.raises(OverDeleteError, match=rf"^data of t, row {bad}: deletes \({bad}\), which is not there\n"):
+        measure(db, "SELECT id FROM t", log_for(db, {"t": data}))
+
+
+def test_keys_that_come_twice_are_named_as_in_the_data() -> None:
+    db = one_view("SELECT id FROM t", "CREATE TABLE t (id BIGINT PRIMARY KEY)")
+    log = log_for(db, {"t": pa.table({"id": [*range(18), 17, 19]})})
+    with pytest.raises(KeyViolationError, match="data of t, row 18: inserts") as caught:
+        measure(db, "SELECT id FROM t", log)
+    assert caught.value.hint == "let the old row go first: _change_type"
+
+
+def test_figures_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a clock that goes on by a second whenever it is read, a batch takes one."""
+    monkeypatch.setattr("everview.engine.bench.perf_counter", count().__next__)
+    db = one_view("SELECT id FROM t", "CREATE TABLE t (id BIGINT)")
+    log = log_for(db, {"t": pa.table({"id": range(80)})}, window=1)
+    found = measure(db, "SELECT id FROM t", log, sizes=(10, 1), seconds=1e9)
+    assert [(r.size, r.batches, r.updates, r.changes, r.seconds) for r in found.runs] == [
+        (10, 2, 20, 20, 2),
+        (1, 20, 20, 20, 20),
+    ]
+    assert all((r.mean_ms, r.p50_ms, r.p99_ms) == (1e3, 1e3, 1e3) for r in found.runs)
+    assert 0 < sum(r.steps for r in found.runs) < db.view("query1").stats()["steps"]  # loading takes steps, too
+
+
+def test_quantiles() -> None:
+    assert [_quantile([1, 2, 3, 4], share) for share in (0.25, 0.5, 0.51, 0.99)] == [1, 2, 3, 4]
+    assert [_quantile(range(1, 101), share) for share in (0.5, 0.99)] == [50, 99]
+    assert _quantile([7], 0.5) == 7
+
+
+def test_recomputing_takes_what_one_run_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    fresh = Recomputation(JOIN, random_log(), 100)
+    monkeypatch.setattr("everview.engine.recompute.perf_counter", count(0, 0.125).__next__)
+    assert fresh.seconds(1) == 0.125
+
+
+def test_results_that_are_only_counted() -> None:
+    fresh = Recomputation("SELECT a FROM r", random_log(), 100)
+    rows = fresh._count()
+    assert fresh.count_difference(rows) is None
+    for wrong in (rows - 1, rows + 1):
+        assert fresh.count_difference(wrong) == f"the view has {wrong} rows, the query {rows}"
 
 
 def test_too_few_updates() -> None:

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import everview as ev
-from everview.errors import QueryError, UnsupportedError
+from everview.errors import OverDeleteError, QueryError, UnsupportedError
 
 SCHEMA = "CREATE TABLE g (src BIGINT, dst BIGINT)"
 TWO = "CREATE TABLE r (a BIGINT, b BIGINT); CREATE TABLE s (b BIGINT)"
@@ -49,6 +49,7 @@ def test_trees_are_ranked() -> None:
     found = ev.enclosureness("SELECT r.a, r.b FROM r JOIN s ON r.b = s.b", log, TWO, trees=10)
     (core,) = found.to_dict()["cores"]
     values = {t["tree"]: t["lambda"] for t in core["other_trees"]} | {core["tree"]: core["lambda"]}
+    assert core["tree"] not in [t["tree"] for t in core["other_trees"]]
     assert values == {"[b]→{r, s}": 1, "r→s": pytest.approx(22.5), "s→r": 1}
     assert [t["lambda"] for t in core["other_trees"]] == sorted(t["lambda"] for t in core["other_trees"])
 
@@ -72,6 +73,37 @@ def test_what_the_view_computes_itself_is_left_out() -> None:
     assert len(found.cores) == 1
     assert "computed by the view itself" in found.left_out[0]
     assert "where it can be told" in found.prediction
+
+
+def test_rows_that_are_not_there_are_named_as_in_the_data() -> None:
+    """Not as the tree sees them, without the columns that it does not use and with numbers for texts."""
+    schema = "CREATE TABLE g (src STRING, dst STRING, seen BIGINT)"
+    rows = [("a", "b", 1, "insert", 0), ("b", None, 2, "insert", 1), ("b", "c", 3, "delete", 2)]
+    with pytest.raises(OverDeleteError, match=r"data of g, row 2: deletes \('b', 'c', 3\), which is not there"):
+        ev.enclosureness(
+            "SELECT x.src FROM g x JOIN g y ON x.dst = y.src", {"g": changes(rows, "src dst seen")}, schema
+        )
+
+
+def test_effective_lifespans_worked_by_hand() -> None:
+    """R over S over T, a(b) with b(c) with c: only DISTINCT a is asked for, so no other tree serves.
+
+    r lives from 0 on, s = (5, 6) from 1 to 10. Below s, t lives in [2, 3], [4, 5] and [6, 7]. The parts of s that count
+    for r are from its insertion to the first deletion below, [1, 3], and from the last insertion below to its own
+    deletion, [6, 10]. For r: [1, 3] or [2, 3], [4, 5], and [6, 7] or [6, 10]: 3. For s: 3. For t, a leaf: 0.
+    """
+    schema = "CREATE TABLE r (a BIGINT, b BIGINT); CREATE TABLE s (b BIGINT, c BIGINT); CREATE TABLE t (c BIGINT)"
+    log = {
+        "r": changes([(1, 5, "insert", 0)], "a b"),
+        "s": changes([(5, 6, "insert", 1), (5, 6, "delete", 10)], "b c"),
+        "t": changes([(6, kind, at) for at, kind in zip(range(2, 8), ("insert", "delete") * 3, strict=True)], "c"),
+    }
+    found = ev.enclosureness("SELECT DISTINCT a FROM r JOIN s ON r.b = s.b JOIN t ON s.c = t.c", log, schema)
+    (core,) = found.to_dict()["cores"]
+    assert core["tree"] == "r→s→t"
+    assert [(r["relation"], r["rows"], r["mean"]) for r in core["relations"]] == [("r", 1, 3), ("s", 1, 3), ("t", 3, 0)]
+    assert core["lambda"] == (3 + 3 + 0) / 5
+    assert core["sequence"] == (3 + 3 + 1 + 1 + 1) / 5
 
 
 def test_cyclic_queries_are_refused() -> None:

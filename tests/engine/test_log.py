@@ -105,8 +105,14 @@ REFUSED = {
     "twice": ({"b": pa.table({"id": [1]}), "B": pa.table({"id": [1]})}, "given twice"),
     "change type": ({"b": pa.table({"id": [1], "_change_type": ["inserted"]})}, "no change type"),
     "type": ({"b": pa.table({"id": ["x"]})}, "row 0, column id"),
-    "places go down": ({"b": pa.table({"id": [1, 2], "_at": [2, 1]})}, "goes down"),
-    "places are text": ({"b": pa.table({"id": [1], "_at": ["x"]})}, "_at of b"),
+    "places go down": ({"b": pa.table({"id": [1, 2], "_at": [2, 1]})}, "row 1, column _at: 1 comes after 2"),
+    "places are text": ({"b": pa.table({"id": [1], "_at": ["x"]})}, "data of b, column _at: it holds string"),
+    "no place": ({"b": pa.table({"id": [1, 2], "_at": [0, None]})}, "row 1, column _at: the value is NULL"),
+    "places below -1": ({"b": pa.table({"id": [1, 2], "_at": [-5, 0]})}, "row 0, column _at: -5 is no place"),
+    "too large a place": ({"b": pa.table({"id": [1], "_at": pa.array([2**63], pa.uint64())})}, "row 0, column _at: 92"),
+    "weights are fractions": ({"b": pa.table({"id": [1], "_weight": [1.5]})}, "column _weight: it holds double"),
+    "no weight": ({"b": pa.table({"id": [1, 2], "_weight": [1, None]})}, "row 1, column _weight: the value is NULL"),
+    "nothing comes or goes": ({"b": pa.table({"id": [1], "_weight": [0]})}, "row 0, column _weight: 0 copies"),
     "no file": ({"b": "nothing.csv"}, "nothing.csv"),
     "unknown ending": ({"b": "b.xlsx"}, "no file of a known kind"),
 }
@@ -118,10 +124,29 @@ def test_refused(sources: dict[str, object], message: str) -> None:
         read_log(SCHEMA, sources)
 
 
-def test_some_places_only_is_refused() -> None:
+@pytest.mark.parametrize("places", [[0, 5], [-1, 0]])
+def test_some_places_only_is_refused(places: list[int]) -> None:
     schema = parse_schema("CREATE TABLE b (id BIGINT); CREATE TABLE c (id BIGINT)")
     with pytest.raises(DataError, match="have none"):
-        read_log(schema, {"b": pa.table({"id": [1, 2], "_at": [0, 5]}), "c": pa.table({"id": [1]})})
+        read_log(schema, {"b": pa.table({"id": [1, 2], "_at": places}), "c": pa.table({"id": [1]})})
+
+
+def test_updates_with_one_place_are_as_many_as_they_are() -> None:
+    schema = parse_schema("CREATE TABLE b (id BIGINT); CREATE TABLE c (id BIGINT)")
+    b = pa.table({"id": [1, 2, 3, 4], "_at": [-1, 0, 0, 9]})
+    c = pa.table({"id": [7, 8], "_at": [0, 2]})
+    log = read_log(schema, {"b": b, "c": c})
+    assert [(at, row) for at, _, row, _ in steps(log)] == [(-1, 1), (0, 2), (1, 3), (2, 7), (3, 8), (4, 4)]
+    assert len(log) == 5
+    same = read_log(B, {"b": pa.table({"id": [1, 2, 3], "_at": [0, 0, 2]})})  # as many as if they were 0, 1, 2
+    assert [at for at, *_ in steps(same)] == [0, 1, 2]
+
+
+def test_updates_know_their_rows() -> None:
+    slid = read_log(B, {"b": pa.table({"id": range(5)})}, window=0.4).tables["b"]
+    assert [slid.row_of(i) for i in range(8)] == [0, 1, 0, 2, 1, 3, 2, 4]
+    told = read_log(B, {"b": pa.table({"id": [1, 1], "_weight": [1, -1]})}).tables["b"]
+    assert told.row_of(1) == 1
 
 
 def test_files_without_the_columns_are_refused(tmp_path: Path) -> None:
@@ -134,3 +159,60 @@ def test_files_without_the_columns_are_refused(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match="no file for any table"):
         read_log(SCHEMA, tmp_path / "empty")
+    (tmp_path / "b.csv").write_text("other,id\n1,1\n1,2\n1,x\n")
+    with pytest.raises(DataError, match="line 4, column id: conversion error to int64: invalid value 'x'"):
+        read_log(B, {"b": tmp_path / "b.csv"})
+    (tmp_path / "b.csv").write_text("other,id\n1,1\n1\n")
+    with pytest.raises(DataError, match="line 3: Expected 2 columns, got 1"):
+        read_log(B, {"b": tmp_path / "b.csv"})
+
+
+def test_files_with_two_columns_for_one_are_refused(tmp_path: Path) -> None:
+    for header in ("id,ID", "id,id"):
+        (tmp_path / "b.csv").write_text(f"{header}\n1,2\n")
+        with pytest.raises(DataError, match=f"two columns for id of table b: {header.replace(',', ' and ')}"):
+            read_log(B, {"b": tmp_path / "b.csv"})
+
+
+def test_copies_are_passed_on() -> None:
+    log = read_log(B, {"b": pa.table({"id": [1, 1], "_weight": [3, -2]})})
+    ((_, changes),) = log.between(0, 2)
+    assert changes.to_pydict() == {"id": [1, 1], "_change_type": ["insert", "delete"], "_count": [3, 2]}
+
+
+def test_quoted_text_is_never_null(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text('id,name,day,price,seen\n1,"",,,\n2,,,,\n')
+    assert read_log(SCHEMA, tmp_path, window=1).tables["a"].rows["name"].to_pylist() == ["", None]
+
+
+def test_columns_of_others_are_left_out(tmp_path: Path) -> None:
+    (tmp_path / "b.csv").write_text("_id,id,_commit_version,_weight\nx,1,3,2\n")
+    assert read_log(B, tmp_path).tables["b"].weights.to_pylist() == [2]
+
+
+def test_damaged_files_are_named(tmp_path: Path) -> None:
+    file = tmp_path / "b.csv.gz"
+    whole = gzip.compress("\n".join(["id", *map(str, range(9_999))]).encode())
+    for damaged in (whole[:5_000], b"id\n1\n"):
+        file.write_bytes(damaged)
+        with pytest.raises(DataError, match=r"b\.csv\.gz cannot be read as rows of b: .*\nhint: make the file anew"):
+            read_log(B, {"b": file})
+    (tmp_path / "b.csv").write_bytes(b"id,name,day,price,seen\n1,\xe5,,,\n")
+    with pytest.raises(DataError, match=r"UTF8 data\nhint: save it as UTF-8"):
+        read_log(SCHEMA, {"a": tmp_path / "b.csv"})
+
+
+def test_a_folder_has_one_file_for_a_table(tmp_path: Path) -> None:
+    (tmp_path / "b.csv").write_text("id\n1\n")
+    (tmp_path / "b.txt").write_text("what is in b.csv")
+    assert len(read_log(B, tmp_path)) == 1
+    (tmp_path / "B.tsv").write_text("id\n1\n2\n")
+    with pytest.raises(DataError, match=r"several files for table b: B\.tsv, b\.csv"):
+        read_log(B, tmp_path)
+
+
+def test_long_lists_of_columns_are_cut(tmp_path: Path) -> None:
+    wide = parse_schema(f"CREATE TABLE b ({', '.join(f'c{i} BIGINT' for i in range(500))})")
+    (tmp_path / "b.csv").write_text("id\n1\n")
+    with pytest.raises(DataError, match=r"no column c0, .*, c19 and 480 more for table b"):
+        read_log(wide, tmp_path)

@@ -7,7 +7,6 @@ from random import Random
 
 import pytest
 
-from everview.errors import DataError
 from everview.plan.enclosureness import (
     BEFORE,
     FOREVER,
@@ -214,8 +213,10 @@ def test_copies_of_a_row_live_together() -> None:
 
 
 def test_a_row_that_is_not_there_cannot_go() -> None:
-    with pytest.raises(DataError, match="at 4 deletes"):
-        LifespanRecorder().update("row", -1, 4)
+    recorder = LifespanRecorder()
+    assert recorder.update("row", 1, 2)
+    assert not recorder.update("row", -2, 4)
+    assert recorder.lifespans() == [(2, FOREVER)]
 
 
 def test_no_updates_at_all() -> None:

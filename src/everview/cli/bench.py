@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, TextIO
 
-from everview.cli.inputs import add_log_arguments, query_and_schema, table_files
+from everview.cli.inputs import add_log_arguments, duration, positive, query_and_schema, table_files
 from everview.errors import EverviewError
 
 if TYPE_CHECKING:
@@ -23,20 +23,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--batch",
         action="append",
-        type=_positive,
+        type=positive,
         metavar="N",
         help="updates a batch; may be repeated; default: 1, 100 and 10000, as far as the data goes",
     )
     parser.add_argument(
-        "--seconds", type=float, default=10.0, metavar="S", help="at most so long for each batch size; default: 10"
+        "--seconds", type=duration, default=10.0, metavar="S", help="at most so long for each batch size; default: 10"
     )
-
-
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text} is no number of updates")
-    return number
 
 
 def run(options: argparse.Namespace, out: TextIO) -> int:
@@ -61,8 +54,12 @@ def _lines(found: Measurement) -> Iterator[str]:
     data = found.to_dict()
     yield f"view        {data['view']}, {data['class']}"
     yield f"verdict     {data['verdict']}"
-    counts = ", ".join(f"{len(updates):,} of {name}" for name, updates in found.log.tables.items())
-    yield f"updates     {counts}"
+    early = {name: updates.before(0) for name, updates in found.log.tables.items()}
+    counts = (f"{len(t) - early[name]:,} of {name}" for name, t in found.log.tables.items() if len(t) > early[name])
+    yield f"updates     {', '.join(counts)}"
+    if any(early.values()):
+        rows = ", ".join(f"{count:,} of {name}" for name, count in early.items() if count)
+        yield f"            rows that were there before: {rows}"
     if found.log.windowed:
         yield "            rows come in their order under a sliding window: the data does not say which go"
     yield f"loaded      {found.loaded:,} updates in {found.load_seconds:.2f} s, then measured:"
@@ -74,6 +71,9 @@ def _lines(found: Measurement) -> Iterator[str]:
             f"  {r.size:>9,}  {r.updates:>9,}  {r.update_us:>9.1f}  {r.steps / r.updates:>7.1f}  {r.changes:>11,}"
             f"  {r.mean_ms:>6.2f} ms  {r.p50_ms:>6.2f} ms  {r.p99_ms:>6.2f} ms"
         )
+    for r in found.runs:
+        if r.size < r.asked:
+            yield f"  batches of {r.asked:,} were to be measured, but only {r.size:,} updates were left for them"
     yield "  steps: the kernel's, for an update; mean, p50, p99: from a batch in to its changes out"
     yield ""
     memory = found.memory
@@ -82,8 +82,7 @@ def _lines(found: Measurement) -> Iterator[str]:
         f"{memory.per_row:.0f} bytes a row; the view's part is {memory.view / 1e6:.1f} MB"
     )
     yield f"recompute   {found.recompute_seconds * 1e3:.1f} ms for {found.result_rows:,} rows ({found.recomputed_by})"
-    guessed = " (extrapolated from the largest batches)" if found.extrapolated else ""
-    yield f"break-even  batches of {found.break_even:,} updates{guessed}: below that, maintaining the view is quicker"
+    yield f"break-even  {_break_even(found)}"
     if isinstance(found.enclosureness, str):
         yield f"λ           not known: {found.enclosureness}"
     else:
@@ -96,3 +95,13 @@ def _lines(found: Measurement) -> Iterator[str]:
         yield "result      equal to the query run afresh"
     else:
         yield "result      as many rows as the query run afresh; too many to compare"
+
+
+def _break_even(found: Measurement) -> str:
+    size, least, largest = found.break_even, min(r.size for r in found.runs), max(r.size for r in found.runs)
+    if size == 1 == least:
+        return "none: recomputing the view is quicker even than a batch of one update"
+    guessed = ""
+    if found.extrapolated:
+        guessed = f" (extrapolated from batches of {largest if size > largest else least:,})"
+    return f"batches of {size:,} updates{guessed}: below that, maintaining the view is quicker"

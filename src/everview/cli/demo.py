@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from everview.cli.embedded import example, run_embedded
 from everview.cli.shop import Feeder
 from everview.cli.status import Status
 from everview.errors import EverviewError
@@ -46,6 +45,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run_demo(options: argparse.Namespace, out: TextIO) -> int:
     """Run the demo; 1 if a view was not what Spark SQL says it should be."""
     if options.embedded:
+        from everview.cli.embedded import run_embedded
+
         return run_embedded(out)
     if options.keep is not None:
         options.keep.mkdir(parents=True)
@@ -55,6 +56,8 @@ def run_demo(options: argparse.Namespace, out: TextIO) -> int:
 
 
 def _demo(folder: Path, out: TextIO, *, quiet: bool) -> int:
+    from everview.cli.embedded import example
+
     try:
         from everview.spark.pipeline import launch
         from everview.spark.pipeline.plan import plan

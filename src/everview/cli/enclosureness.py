@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import TextIO
 
-from everview.cli.inputs import add_log_arguments, query_and_schema, table_files
+from everview.cli.inputs import add_log_arguments, natural, query_and_schema, table_files
 
 OPTION = "--log"
 
@@ -15,7 +15,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
     add_log_arguments(parser, OPTION)
     parser.add_argument(
-        "--trees", type=int, default=0, metavar="N", help="compare with so many other join trees of the query"
+        "--trees", type=natural, default=0, metavar="N", help="compare with so many other join trees of the query"
     )
 
 

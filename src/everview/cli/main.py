@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Sequence
+from io import TextIOWrapper
 from pathlib import Path
 
 from everview import __version__
@@ -28,24 +30,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit code: 0, or 2 for a bad query, schema or file; `run` has more."""
     parser = _parser()
     options = parser.parse_args(arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that has no λ
     try:
-        if options.command == "demo":
-            return run_demo(options, sys.stdout)
-        if options.command == "run":
-            return run_pipeline(options)
-        if options.command == "bench":
-            return run_bench(options, sys.stdout)
-        if options.command == "enclosureness":
-            return run_enclosureness(options, sys.stdout)
-        return _explain(options)
+        code = _run(options)
+        sys.stdout.flush()
+        return code
     except EverviewError as error:
         return _refused(f"{type(error).__name__}: {error}")
+    except BrokenPipeError:  # whoever reads the output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is flushed at the end
+        return 0
     except (OSError, UnicodeDecodeError) as error:
         return _refused(f"cannot read or write: {error}")
-    except BrokenPipeError:
-        return 0
     except KeyboardInterrupt:
         return INTERRUPTED
+
+
+def _run(options: argparse.Namespace) -> int:
+    if options.command == "demo":
+        return run_demo(options, sys.stdout)
+    if options.command == "run":
+        return run_pipeline(options)
+    if options.command == "bench":
+        return run_bench(options, sys.stdout)
+    if options.command == "enclosureness":
+        return run_enclosureness(options, sys.stdout)
+    return _explain(options)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -93,7 +105,7 @@ def _parser() -> argparse.ArgumentParser:
         help="say what a log of updates costs for a view",
         description="Compute λ, the enclosureness of a log of updates for the view's join tree, which bounds what an "
         "update costs: O(λ), amortised.",
-        epilog=SOURCES,
+        epilog=f"{SOURCES} Exit codes: 0 computed, 2 refused",
     )
     add_enclosureness_arguments(enclosureness)
     demo = commands.add_parser("demo", help="see views at work")

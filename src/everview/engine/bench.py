@@ -1,24 +1,28 @@
 """``everview bench``: a view maintained over a log of updates, measured, and held to recomputing it.
 
 The first half of the log is loaded in bulk. The second half is run in batches of several sizes, one after the other,
-each until its share of the updates or its time is used up; for every batch the clock runs from handing it over until
-its changes have been read. What the view then holds is compared with the query run afresh.
+each until its share of the updates or its time is used up. All batches of a run are full: one that is larger than the
+share has the share's size, and updates that fill no batch are left to the next run. For every batch the clock runs
+from handing it over until its changes have been read. What the view then holds is compared with the query run afresh.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
+from math import ceil
 from time import perf_counter
 from typing import Any, Final
 
+import pyarrow as pa
+
 from everview.engine.database import Database
 from everview.engine.enclosureness import ViewEnclosureness, view_enclosureness
-from everview.engine.log import Log
+from everview.engine.log import BEFORE, Log
 from everview.engine.progress import Progress
 from everview.engine.recompute import MOST_FETCHED, Recomputation
-from everview.errors import DataError, EverviewError, UnsupportedError
+from everview.errors import DataError, EverviewError, KeyViolationError, UnsupportedError
 from everview.plan.explain import Explanation
 from everview.plan.text import verdict_line
 
@@ -33,6 +37,9 @@ class BatchRun:
     """What batches of one size cost."""
 
     size: int
+    """Updates in each of them."""
+    asked: int
+    """The size that was to be measured; larger than ``size`` where there were not enough updates."""
     batches: int
     updates: int
     changes: int
@@ -95,8 +102,9 @@ class Measurement:
 
     @property
     def extrapolated(self) -> bool:
-        """True if no batch as large as the break-even was measured."""
-        return self.break_even > max(r.size for r in self.runs)
+        """True if no batch as large, or none as small, as the break-even was measured."""
+        sizes = [r.size for r in self.runs]
+        return not min(sizes) <= self.break_even <= max(sizes)
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data."""
@@ -132,9 +140,9 @@ def measure(
     start = len(log) // 2
     began = perf_counter()
     with Progress("loading", start, "updates") as progress:
-        _apply(db, log.initial())
+        _apply(db, log, BEFORE, log.initial())
         for first in range(0, start, _BULK):
-            _apply(db, log.between(first, min(start, first + _BULK)))
+            _apply(db, log, first, log.between(first, min(start, first + _BULK)))
             progress.add(min(_BULK, start - first))
     load_seconds = perf_counter() - began
     runs: list[BatchRun] = []
@@ -175,25 +183,42 @@ def _sizes(updates: int, asked: Sequence[int] | None) -> Sequence[int]:
     return [s for s in SIZES if 3 * s * len(SIZES) <= updates] or [1]
 
 
-def _apply(db: Database, changes: Any) -> None:
-    with db.batch() as batch:
-        for table, rows in changes:
-            batch.apply(table, rows)
+def _apply(db: Database, log: Log, first: int, changes: Iterable[tuple[str, pa.Table]]) -> None:
+    """Apply changes of the log, the first of which has that place."""
+    try:
+        with db.batch() as batch:
+            for table, rows in changes:
+                batch.apply(table, rows)
+    except DataError as error:
+        raise _in_the_data(error, log, first) from error
+
+
+def _in_the_data(error: DataError, log: Log, first: int) -> DataError:
+    """The error of a batch with the row that the user's data has it in."""
+    updates = log.tables.get(error.table or "")
+    if updates is None or error.row is None:
+        return error
+    row = updates.row_of(updates.before(first) + error.row)
+    what = error.message.removesuffix("; nothing has changed")
+    what = what.removeprefix(f"row {error.row} of the changes to {error.table} ")
+    hint = "let the old row go first: _change_type" if isinstance(error, KeyViolationError) else error.hint
+    return type(error)(f"data of {error.table}, row {row}: {what}", table=error.table, row=row, hint=hint)
 
 
 def _run(db: Database, log: Log, first: int, stop: int, size: int, seconds: float) -> tuple[BatchRun, int]:
     """Batches of one size from a place on, until another place or the time is reached; also gives where it ended."""
     (name,) = db.views
     view = db.view(name)
+    asked, size = size, min(size, stop - first)
     times: list[float] = []
     steps, changes = view.stats()["steps"], 0
     began, place = perf_counter(), first
     with view.changes() as feed, Progress(f"batches of {size:,}", stop - first, "updates") as progress:
-        while place < stop and (not times or perf_counter() - began < seconds):
-            end = min(place + size, stop)
+        while place + size <= stop and (not times or perf_counter() - began < seconds):
+            end = place + size
             batch = list(log.between(place, end))
             start = perf_counter()
-            _apply(db, batch)
+            _apply(db, log, place, batch)
             delivered = feed.read()
             times.append(perf_counter() - start)
             changes += sum(b.num_rows for b in delivered)
@@ -203,6 +228,7 @@ def _run(db: Database, log: Log, first: int, stop: int, size: int, seconds: floa
     total = sum(times)
     run = BatchRun(
         size=size,
+        asked=asked,
         batches=len(times),
         updates=place - first,
         changes=changes,
@@ -221,17 +247,23 @@ def _quantile(ordered: Sequence[float], share: float) -> float:
 
 
 def break_even(measured: Sequence[tuple[int, float]], recompute: float) -> int:
-    """The batch size whose batch takes as long as recomputing, from sizes and their seconds a batch.
+    """The least batch size whose batch takes as long as recomputing, from sizes and their seconds a batch.
 
-    Between two sizes the time is taken to grow evenly; beyond the largest an update costs what it does there.
+    Between two sizes the time is taken to grow evenly, and from 0 up to the least; beyond the largest an update costs
+    what it does there. Where a larger batch happened to be quicker than a smaller one, the smaller one decides.
     """
     points = [(0, 0.0), *sorted(measured)]
     for (size, seconds), (larger, longer) in pairwise(points):
         if longer >= recompute:
             share = (recompute - seconds) / (longer - seconds) if longer > seconds else 1.0
-            return max(1, int(size + max(0.0, share) * (larger - size)))
+            return _whole(size + max(0.0, share) * (larger - size))
     size, seconds = points[-1]
-    return max(1, int(size * recompute / seconds))
+    return _whole(size * recompute / seconds)
+
+
+def _whole(size: float) -> int:
+    """The least number of updates that is no less; what only rounding has added does not count."""
+    return max(1, ceil(size * (1 - 1e-12)))
 
 
 def _enclosureness(db: Database, log: Log) -> ViewEnclosureness | str:

@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 
 from everview.engine.core import CoreRuntime
 from everview.engine.database import Database
-from everview.engine.log import WINDOW, Log
+from everview.engine.log import WINDOW, Log, TableUpdates
 from everview.engine.replay import log_for, one_view
-from everview.errors import UnsupportedError
+from everview.errors import OverDeleteError, UnsupportedError
 from everview.plan.bounds import ENCLOSURE, Bound
 from everview.plan.core_plan import CorePlan
 from everview.plan.enclosureness import Enclosureness, Lifespan, LifespanRecorder, RelationEnclosureness
@@ -162,7 +162,11 @@ def view_enclosureness(db: Database, log: Log, trees: int = 0) -> ViewEnclosuren
         else:
             left_out.append(reason)
     if not found:
-        raise UnsupportedError(f"λ cannot be told from the log: {left_out[0]}", construct="enclosureness")
+        raise UnsupportedError(
+            f"λ cannot be told from the log: {left_out[0]}",
+            construct="enclosureness",
+            hint="everview explain has the bound on an update, everview bench measures it",
+        )
     bound = runtime.plan.bounds.update
     return ViewEnclosureness(runtime.view.name, bound, len(log), tuple(found), tuple(left_out))
 
@@ -197,6 +201,19 @@ def _lifespans(core: CoreRuntime, db: Database, log: Log) -> list[list[Lifespan]
             weights, places = updates.weights.filter(mask).to_pylist(), updates.at.filter(mask).to_pylist()
             rows = zip(*columns, strict=True) if columns else iter([()] * len(weights))
             recorder = recorders[atom]
-            for row, weight, at in zip(rows, weights, places, strict=True):
-                recorder.update(row, weight, at)
+            for i, (row, weight, at) in enumerate(zip(rows, weights, places, strict=True)):
+                if not recorder.update(row, weight, at):
+                    raise _not_there(updates, pc.indices_nonzero(mask)[i].as_py())
     return [r.lifespans() for r in recorders]
+
+
+def _not_there(updates: TableUpdates, update: int) -> OverDeleteError:
+    """The refusal of an update that deletes what no update has inserted."""
+    name, row = updates.table.name, updates.row_of(update)
+    values = ", ".join(repr(column[update].as_py()) for column in updates.rows.columns)
+    return OverDeleteError(
+        f"data of {name}, row {row}: deletes ({values}), which is not there",
+        table=name,
+        row=row,
+        hint="delete only rows, and copies of rows, that were inserted",
+    )

@@ -5,17 +5,18 @@ A log comes from one file (or anything that speaks Arrow) a table. Beside the ta
 - ``_change_type`` (insert, delete, update_preimage, update_postimage) or ``_weight`` (copies: above 0 they come, below
   they go). Without either, the rows come in their order under a sliding window: a row goes just before the one comes
   that is a window's length later;
-- ``_at``, the update's place among those of all tables, ascending; -1 for rows that were there before. Without it,
-  tables' updates are spread evenly over each other, each in its own order.
+- ``_at``, the update's place among those of all tables, ascending; -1 for rows that were there before. Updates with
+  the same place come one after the other, table by table. Without it, tables' updates are spread evenly over each
+  other, each in its own order.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from os import PathLike
 from pathlib import Path
 from typing import Any, Final
@@ -23,15 +24,20 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from everview.engine.files import read_file
+from everview.engine.columns import first_true
+from everview.engine.files import kind_of, read_file
 from everview.engine.ingest import CHANGE_TYPE, COUNT, read_changes, read_rows
+from everview.engine.refusal import Where
 from everview.engine.rows import ZERO, counted, ones, repeated
 from everview.errors import DataError, RowShapeError, UnknownTableError
 from everview.query.schema import Schema, Table
 
 ONE: Final = pa.scalar(1, pa.int64())
+MOST: Final = pa.scalar(2**63 - 1, pa.uint64())
 AT: Final = "_at"
 WEIGHT: Final = "_weight"
+BEFORE: Final = -1
+"""The place of rows that were there before the log begins."""
 WINDOW: Final = 0.2
 """The share of a table's rows that a sliding window holds."""
 
@@ -44,6 +50,8 @@ class TableUpdates:
     rows: pa.Table
     weights: pa.Array
     at: pa.Array
+    taken: pa.Array | None = None
+    """Which row of the data each update is about; None if they are the rows of the data, in their order."""
 
     def __len__(self) -> int:
         return len(self.weights)
@@ -63,6 +71,10 @@ class TableUpdates:
     def before(self, place: int) -> int:
         """How many of the updates come before a place of the log."""
         return bisect_left(self._places, place)
+
+    def row_of(self, update: int) -> int:
+        """The row of the data that an update is about."""
+        return update if self.taken is None else int(self.taken[update].as_py())
 
 
 @dataclass(frozen=True)
@@ -86,7 +98,7 @@ class Log:
 
     def initial(self) -> Iterator[tuple[str, pa.Table]]:
         """The rows that were there before."""
-        return self.between(-1, 0)
+        return self.between(BEFORE, 0)
 
     def until(self, stop: int) -> Iterator[tuple[TableUpdates, int]]:
         """Each table with how many of its updates come before a place, the rows that were there included."""
@@ -126,8 +138,9 @@ def read_log(
         updates, is_ordered, is_windowed = _updates(table, data, table.name in early, window)
         windowed |= is_windowed
         (found if is_ordered else unordered)[table.name] = updates
-    if unordered and any(int(pc.max(t.at).as_py() or 0) > 0 for t in found.values()):
-        given, other = (next(iter(names)) for names in (found, unordered))
+    placed = [name for name, t in found.items() if len(t) and int(t.at[-1].as_py()) >= 0]
+    if placed and unordered:
+        given, other = placed[0], next(iter(unordered))
         raise DataError(
             f"the updates of {given} have places ({AT}), those of {other} have none",
             table=other,
@@ -137,9 +150,23 @@ def read_log(
 
 
 def _in_folder(schema: Schema, folder: Path) -> dict[str, Path]:
-    """The files of a folder that are named for tables."""
-    files = {file.name.split(".")[0].lower(): file for file in sorted(folder.iterdir()) if file.is_file()}
-    found = {table.name: files[table.name.lower()] for table in schema if table.name.lower() in files}
+    """The files of a folder that are named for tables, and of a kind that can be read."""
+    files: dict[str, list[Path]] = {}
+    for file in sorted(folder.iterdir()):
+        if kind_of(file) and file.is_file():
+            files.setdefault(file.name.split(".")[0].lower(), []).append(file)
+    found: dict[str, Path] = {}
+    for table in schema:
+        named = files.get(table.name.lower(), [])
+        if len(named) > 1:
+            listed = ", ".join(f.name for f in named)
+            raise DataError(
+                f"{folder} has several files for table {table.name}: {listed}",
+                table=table.name,
+                hint="leave one of them there, or name it: TABLE=FILE",
+            )
+        if named:
+            found[table.name] = named[0]
     if not found:
         names = ", ".join(t.name for t in schema)
         raise DataError(f"{folder} has no file for any table ({names})", hint="name them as the tables: orders.parquet")
@@ -159,7 +186,7 @@ def _updates(table: Table, data: pa.Table, is_initial: bool, window: float) -> t
     at = _places(table, data) if _says(table, data, AT) else None
     data = data.drop_columns([AT]) if at is not None else data
     if _says(table, data, WEIGHT):
-        weights = data.column(WEIGHT).cast(pa.int64()).combine_chunks()
+        weights = _weights(table, data)
         rows = read_rows(table, data.drop_columns([WEIGHT]), what="change")
     elif _says(table, data, CHANGE_TYPE):
         rows, weights = read_changes(table, data)
@@ -168,9 +195,9 @@ def _updates(table: Table, data: pa.Table, is_initial: bool, window: float) -> t
         weights = ones(len(rows))
         if at is None and not is_initial:
             order, weights = _sliding(len(rows), max(1, int(len(rows) * window)))
-            return TableUpdates(table, rows.take(order), weights, counted(0, len(weights))), False, True
+            return TableUpdates(table, rows.take(order), weights, counted(0, len(weights)), order), False, True
     if is_initial:
-        at = repeated(-1, len(rows))
+        at = repeated(BEFORE, len(rows))
     return TableUpdates(table, rows, weights, counted(0, len(rows)) if at is None else at), at is not None, False
 
 
@@ -180,15 +207,42 @@ def _says(table: Table, data: pa.Table, name: str) -> bool:
 
 
 def _places(table: Table, data: pa.Table) -> pa.Array:
-    column = data.column(AT)
-    if not pa.types.is_integer(column.type) or column.null_count:
-        raise RowShapeError(
-            f"{AT} of {table.name} holds {column.type}", table=table.name, hint="give integers, no NULL"
-        )
-    at = column.cast(pa.int64()).combine_chunks()
-    if len(at) and not pc.all(pc.less_equal(at[:-1], at[1:]), min_count=0).as_py():
-        raise RowShapeError(f"{AT} of {table.name} goes down", table=table.name, hint="sort the rows by it")
+    at = _integers(table, data, AT)
+    row = first_true(pc.less(at, BEFORE))
+    if row >= 0:
+        raise _refused(table, row, AT, f"{at[row]} is no place", "number the updates from 0; -1: there before the log")
+    row = first_true(pc.greater(at[:-1], at[1:]))
+    if row >= 0:
+        raise _refused(table, row + 1, AT, f"{at[row + 1]} comes after {at[row]}: it goes down", "sort the rows by it")
     return at
+
+
+def _weights(table: Table, data: pa.Table) -> pa.Array:
+    weights = _integers(table, data, WEIGHT)
+    row = first_true(pc.equal(weights, ZERO))
+    if row >= 0:
+        raise _refused(table, row, WEIGHT, "0 copies are no change", "leave the row out")
+    return weights
+
+
+def _integers(table: Table, data: pa.Table, name: str) -> pa.Array:
+    """A column of integers without NULL."""
+    column = data.column(name)
+    if not len(column):
+        return pa.array([], pa.int64())
+    if not pa.types.is_integer(column.type):
+        raise _refused(table, None, name, f"it holds {column.type}", "give integers")
+    row = first_true(column.is_null())
+    if row >= 0:
+        raise _refused(table, row, name, "the value is NULL or missing", "give integers, no NULL")
+    row = first_true(pc.greater(column, MOST)) if column.type == pa.uint64() else -1
+    if row >= 0:
+        raise _refused(table, row, name, f"{column[row]} is too large", f"give numbers up to {MOST}")
+    return pa.concat_arrays(column.cast(pa.int64()).chunks)
+
+
+def _refused(table: Table, row: int | None, column: str, message: str, hint: str) -> DataError:
+    return Where(table.name, "data of", column).refuse(RowShapeError, row, message, hint)
 
 
 def _sliding(rows: int, window: int) -> tuple[pa.Array, pa.Array]:
@@ -201,19 +255,13 @@ def _sliding(rows: int, window: int) -> tuple[pa.Array, pa.Array]:
 
 
 def _closed_up(tables: Mapping[str, TableUpdates]) -> dict[str, TableUpdates]:
-    """Give updates the places 0, 1, …, where there are gaps: the log may have had other tables, too."""
-    places = pa.concat_arrays(
-        [pa.array([], pa.int64()), *(t.at.filter(pc.greater_equal(t.at, ZERO)) for t in tables.values())]
-    )
-    if not len(places) or int(pc.max(places).as_py()) + 1 == len(places):
-        return dict(tables)
-    known = pc.unique(places).sort()
-    return {
-        name: TableUpdates(
-            t.table, t.rows, t.weights, pc.fill_null(pc.index_in(t.at, value_set=known).cast(pa.int64()), -1)
-        )
-        for name, t in tables.items()
-    }
+    """Give updates the places 0, 1, …, where there are gaps (the log may have had other tables, too) or ties."""
+    if not tables:
+        return {}
+    places = pa.concat_arrays([t.at for t in tables.values()])
+    before = int(pc.sum(pc.less(places, ZERO)).as_py() or 0)
+    ranks = pc.subtract(pc.sort_indices(pc.sort_indices(places)).cast(pa.int64()), before)  # both are stable
+    return _placed(tables, pc.max_element_wise(ranks, pa.scalar(BEFORE, pa.int64())))
 
 
 def _interleaved(tables: Mapping[str, TableUpdates]) -> dict[str, TableUpdates]:
@@ -224,11 +272,13 @@ def _interleaved(tables: Mapping[str, TableUpdates]) -> dict[str, TableUpdates]:
     if len(shares) < 2:
         return dict(tables)
     order = pc.sort_indices(pa.concat_arrays(shares))  # stable
-    places = pc.sort_indices(order)
-    ends = [0]
-    for updates in tables.values():
-        ends.append(ends[-1] + len(updates))
+    return _placed(tables, pc.sort_indices(order).cast(pa.int64()))
+
+
+def _placed(tables: Mapping[str, TableUpdates], places: pa.Array) -> dict[str, TableUpdates]:
+    """The tables with other places, which are listed one table after the other."""
+    ends = [0, *accumulate(map(len, tables.values()))]
     return {
-        name: TableUpdates(t.table, t.rows, t.weights, places.slice(first, end - first).cast(pa.int64()))
+        name: replace(t, at=places.slice(first, end - first))
         for (name, t), (first, end) in zip(tables.items(), pairwise(ends), strict=True)
     }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from statistics import median
 from time import perf_counter
 from typing import Any, Final
@@ -16,6 +18,7 @@ MOST_FETCHED: Final = 5_000_000
 CLOSE: Final = 1e-9
 """How far apart, relative to their size, floating-point results may be: DuckDB adds in another order."""
 _RUNS, _SECONDS = 5, 5.0  # at most, for the median
+_UPDATES, _FOUND = "everview$updates", "everview$found"  # no names of tables
 
 
 class Recomputation:
@@ -26,18 +29,15 @@ class Recomputation:
 
         from everview.sql.duckdb import duckdb_query
 
-        self._connection = duckdb.connect()
-        self._connection.execute("SET TimeZone = 'UTC'")
-        self._error: type[Exception] = duckdb.Error
         self.version = f"DuckDB {duckdb.__version__}"
         self.rows = 0
-        for updates, stop in log.until(place):
-            self._fill(updates.table.name, updates.rows.slice(0, stop), updates.weights.slice(0, stop))
-        try:
+        with _refusals():
+            self._connection = duckdb.connect()
+            self._connection.execute("SET TimeZone = 'UTC'")
+            for updates, stop in log.until(place):
+                self._fill(updates.table.name, updates.rows.slice(0, stop), updates.weights.slice(0, stop))
             self._query = duckdb_query(query)
             self.types = [str(t) for t in self._connection.sql(self._query).types]
-        except duckdb.Error as error:
-            raise EverviewError(f"DuckDB does not take the query: {error}") from error
 
     @property
     def threads(self) -> int:
@@ -48,14 +48,15 @@ class Recomputation:
         """The rows that are there after some updates, each as often as it has copies."""
         columns = [f"c{i}" for i in range(rows.num_columns)]
         updates = pa.table([*rows.columns, weights], names=[*columns, "weight"])
-        self._connection.register("updates", updates)
+        self._connection.register(_UPDATES, updates)
         outer = ", ".join(f"{c} AS {_quoted(n)}" for c, n in zip(columns, rows.column_names, strict=True))
         inner = ", ".join(columns)
         self._connection.execute(
-            f"CREATE TABLE {_quoted(name)} AS SELECT {outer} FROM (SELECT {inner}, unnest(range(copies)) FROM "
-            f"(SELECT {inner}, CAST(sum(weight) AS BIGINT) AS copies FROM updates GROUP BY ALL) WHERE copies > 0)"
+            f"CREATE TABLE {_quoted(name)} AS SELECT {outer} FROM (SELECT {inner}, unnest(range(copies)) FROM ("
+            f"SELECT {inner}, CAST(sum(weight) AS BIGINT) AS copies FROM {_quoted(_UPDATES)} GROUP BY ALL) "
+            f"WHERE copies > 0)"
         )
-        self._connection.unregister("updates")
+        self._connection.unregister(_UPDATES)
         self.rows += int(self._value(f"SELECT count(*) FROM {_quoted(name)}"))
 
     def seconds(self, rows: int) -> float:
@@ -65,7 +66,8 @@ class Recomputation:
         began = perf_counter()
         while len(found) < _RUNS and perf_counter() - began < _SECONDS:
             start = perf_counter()
-            self._connection.sql(query).to_arrow_table()
+            with _refusals():
+                self._connection.sql(query).to_arrow_table()
             found.append(perf_counter() - start)
         return median(found)
 
@@ -77,23 +79,24 @@ class Recomputation:
         if not found.num_columns:
             return None
         names = [f"c{i}" for i in range(found.num_columns)]
-        self._connection.register("found", found.rename_columns(names))
-        actual = [str(t) for t in self._connection.sql("SELECT * FROM found").types]
-        rounded = {n for n, *t in zip(names, self.types, actual, strict=True) if {"DOUBLE", "FLOAT"} & set(t)}
-        order = ", ".join([*(n for n in names if n not in rounded), *(n for n in names if n in rounded)])
+        self._connection.register(_FOUND, found.rename_columns(names))
+        actual = [str(t) for t in self._connection.sql(f"SELECT * FROM {_quoted(_FOUND)}").types]
+        rounded = [n for n, *t in zip(names, self.types, actual, strict=True) if {"DOUBLE", "FLOAT"} & set(t)]
+        exact = [n for n in names if n not in rounded]
+        order = ", ".join([*exact, *(f"TRY_CAST({n} AS FLOAT)" for n in rounded), *rounded])
         cast = ", ".join(n if n in rounded else f"CAST({n} AS {t}) AS {n}" for n, t in zip(names, actual, strict=True))
         listed = ", ".join(names)
         different = " OR ".join(
             _apart(n, t) if n in rounded else f"f.{n} IS DISTINCT FROM e.{n}"
             for n, t in zip(names, actual, strict=True)
         )
+        place = f"row_number() OVER (ORDER BY {order}) AS place"
         wrong = self._value(
-            f"WITH f AS (SELECT *, row_number() OVER (ORDER BY {order}) AS place FROM found), "
-            f"q AS (SELECT {cast} FROM ({self._query}) AS q({listed})), "
-            f"e AS (SELECT *, row_number() OVER (ORDER BY {order}) AS place FROM q) "
-            f"SELECT count(*) FROM f JOIN e USING (place) WHERE {different}"
+            f"SELECT count(*) FROM (SELECT *, {place} FROM {_quoted(_FOUND)}) AS f JOIN "
+            f"(SELECT *, {place} FROM (SELECT {cast} FROM ({self._query}) AS q({listed}))) AS e USING (place) "
+            f"WHERE {different}"
         )
-        self._connection.unregister("found")
+        self._connection.unregister(_FOUND)
         return f"{wrong:,} of {expected:,} rows differ" if wrong else None
 
     def count_difference(self, rows: int) -> str | None:
@@ -105,17 +108,38 @@ class Recomputation:
         return int(self._value(f"SELECT count(*) FROM ({self._query})"))
 
     def _value(self, query: str) -> Any:
-        return self._connection.execute(query).fetchall()[0][0]
+        with _refusals():
+            return self._connection.execute(query).fetchall()[0][0]
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """What DuckDB raises, as this project's errors; Ctrl-C stays Ctrl-C."""
+    import duckdb
+
+    try:
+        yield
+    except duckdb.Error as error:
+        raise EverviewError(
+            f"DuckDB cannot run the query, so there is nothing to compare with: {error}",
+            hint="everview explain and everview enclosureness do without DuckDB",
+        ) from error
+    except RuntimeError as error:
+        if "interrupted" in str(error):
+            raise KeyboardInterrupt from error
+        raise
 
 
 def _apart(name: str, type_: str) -> str:
     """Whether two numbers are not the same but for rounding; NULL is only NULL.
 
-    The average of decimals is a decimal in Spark, rounded to its last digit, and a double in DuckDB.
+    The average of decimals is a decimal in Spark, rounded to its last digit, and a double in DuckDB. Infinities and NaN
+    are close to nothing.
     """
     f, e = f"CAST(f.{name} AS DOUBLE)", f"CAST(e.{name} AS DOUBLE)"
     last = 10.0 ** -int(type_.rstrip(")").split(",")[1]) if type_.startswith("DECIMAL(") else 0.0
-    far = f"abs({f} - {e}) > {last} + {CLOSE} * greatest(1, abs({f}), abs({e}))"
+    close = f"abs({f} - {e}) <= {last} + {CLOSE} * greatest(1, abs({f}), abs({e}))"
+    far = f"NOT (isfinite({f}) AND isfinite({e}) AND {close})"
     return f"((f.{name} IS NULL) <> (e.{name} IS NULL) OR ({f} IS DISTINCT FROM {e} AND coalesce({far}, false)))"
 
 

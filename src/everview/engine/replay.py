@@ -49,6 +49,8 @@ def log_for(
     for table in tables:
         if table.name not in log.tables:
             raise DataError(
-                f"the view reads {table.name}, and there is no data for it", table=table.name, hint="add it"
+                f"the view reads {table.name}, and there is no data for it",
+                table=table.name,
+                hint=f"give {table.name} a file, too",
             )
     return log

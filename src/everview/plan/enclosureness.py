@@ -24,7 +24,6 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from everview.errors import DataError
 from everview.plan.tree import JoinTree, TreeNode
 
 BEFORE = -1
@@ -169,17 +168,18 @@ class LifespanRecorder:
         self._there: dict[Hashable, tuple[int, int]] = {}  # copies, and since when
         self._ended: list[Lifespan] = []
 
-    def update(self, row: Hashable, weight: int, time: int) -> None:
-        """So many copies of a row come (or go, if negative) at a time."""
+    def update(self, row: Hashable, weight: int, time: int) -> bool:
+        """So many copies of a row come (or go, if negative) at a time; False if they are not there to go."""
         copies, since = self._there.get(row, (0, time))
         copies += weight
         if copies < 0:
-            raise DataError(f"the update at {time} deletes {row!r}, which is not there", hint="correct the log")
+            return False
         if copies:
             self._there[row] = copies, since
         elif row in self._there:
             del self._there[row]
             self._ended.append((since, time))
+        return True
 
     def lifespans(self) -> list[Lifespan]:
         """All lifespans so far; rows that are there stay for ever."""
