@@ -224,13 +224,13 @@ class _OccurrenceRuntime:
         if self.computed is not None:
             fits = self._compute(changes, words, values, fits, journal)
         if self.conditions is not None:
-            held = self.conditions(values, len(changes))
+            held = self.conditions(values, len(changes), fits)
             fits = held if fits is None else pc.and_(fits, held)
         flag = ones(len(changes)) if fits is None else fits.cast(pa.int64())
         found = [words[v] for v in self.occurrence.variables]
         found.append(flag)
         if self.summed is not None:
-            arrays = dict(zip(self.arguments, self.summed(values, len(changes)), strict=True))
+            arrays = dict(zip(self.arguments, self.summed(values, len(changes), fits), strict=True))
             limbs = {slot: slot.split(arrays[slot.argument]) for slot in {m.slot for m in self.measures}}
             found += [pc.multiply_checked(limbs[m.slot][m.limb], changes.rows.weight) for m in self.measures]
         return found

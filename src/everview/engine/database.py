@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from everview.engine.dictionary import Dictionary
 from everview.engine.feed import Callback, ChangeFeed, feed_batches, feed_schema
 from everview.engine.ingest import read_changes, read_rows
+from everview.engine.known import check_expressions
 from everview.engine.progress import Progress
 from everview.engine.rows import Changes, Journal, WordRows, counted, ones, repeated
 from everview.engine.runtime import ViewRuntime
@@ -102,9 +103,9 @@ class Database:
     def _filled(self, view: ViewDefinition) -> ViewRuntime:
         """A new view, with everything that its tables and views hold already."""
         schema = Schema(tuple(t.schema for t in self._tables.values()))
-        runtime = ViewRuntime(
-            plan_view(view, schema, views=frozenset(self._views)), self._relations(), self._dictionary
-        )
+        plan = plan_view(view, schema, views=frozenset(self._views))
+        check_expressions(view, self._relations())
+        runtime = ViewRuntime(plan, self._relations(), self._dictionary)
         journal = Journal()
         with Progress(f"filling {view.name}") as progress:
             for name in sorted(runtime.reads):

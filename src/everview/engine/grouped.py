@@ -382,8 +382,8 @@ class _Finish:
                 values[v] = next(further)
         there = pc.greater(measures[0], ZERO) if self.grouping.keys else pa.repeat(pa.scalar(True), length)
         if self._having is not None:
-            there = pc.and_(there, self._having(values, length))
-        arrays = self._outputs(values, length)
+            there = pc.and_(there, self._having(values, length, there))
+        arrays = self._outputs(values, length, there)
         types = [o.type for o in self.block.outputs]
         columns = tuple(to_words(a, t, self.dictionary) for a, t in zip(arrays, types, strict=True))
         return _Rows(columns, there, beyond)
