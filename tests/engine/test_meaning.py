@@ -119,6 +119,63 @@ def test_decimals_are_divided_exactly(p: int, s: int, q: int, t: int) -> None:
         assert dict(db.view("v")) == wanted
 
 
+@pytest.mark.parametrize("operator", ["+", "-", "*"])
+@pytest.mark.parametrize(
+    ("left", "right", "added", "multiplied"),
+    [
+        ((10, 2), (18, 6), (19, 6), (29, 8)),
+        ((38, 10), (38, 10), (38, 9), None),
+        ((37, 37), (38, 19), (38, 18), None),
+        ((38, 37), (1, 1), (38, 36), (38, 36)),
+        ((38, 0), (20, 5), (38, 5), (38, 5)),
+    ],
+)
+def test_decimals_have_all_digits_that_their_type_holds(
+    operator: str,
+    left: tuple[int, int],
+    right: tuple[int, int],
+    added: tuple[int, int],
+    multiplied: tuple[int, int] | None,
+) -> None:
+    """Computed exactly, rounded once to the type that Spark gives the result, and an error only beyond that."""
+    type_ = multiplied if operator == "*" else added
+    if type_ is None:
+        return  # with more digits than Arrow has room for
+    precision, scale = type_
+    random = Random(precision + left[0] * scale)
+    db = ev.Database()
+    db.sql(f"CREATE TABLE r (a DECIMAL({left[0]}, {left[1]}), b DECIMAL({right[0]}, {right[1]}))")
+    db.sql(f"CREATE MATERIALIZED VIEW v AS SELECT a {operator} b AS y FROM r")
+    found = db.view("v").to_arrow().schema.field("y").type
+    assert (found.precision, found.scale) == type_
+
+    def number(digits: int, places: int) -> Decimal:
+        most = 10**digits - 1
+        return Decimal(random.choice([most, -most, 0, 1, random.randint(-most, most)])).scaleb(-places)
+
+    with localcontext(prec=120):
+        for _ in range(40):
+            a, b = number(*left), number(*right)
+            exact = a + b if operator == "+" else a - b if operator == "-" else a * b
+            wanted = exact.quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP)
+            db.insert("r", [(a, b)])
+            if abs(wanted) < Decimal(10) ** (precision - scale):
+                assert list(db.view("v")) == [(wanted,)], (a, b)
+            else:
+                with pytest.raises(DataError):
+                    list(db.view("v"))
+            db.delete("r", [(a, b)])
+
+
+def test_an_integer_literal_has_its_own_digits() -> None:
+    """Of either sign, as in Spark: it is no INT beside a decimal."""
+    db = ev.Database()
+    db.sql("CREATE TABLE r (p DECIMAL(10, 2))")
+    db.sql("CREATE MATERIALIZED VIEW v AS SELECT p * 3 AS x, p * -3 AS y, p + 007 AS z FROM r")
+    types = [(f.type.precision, f.type.scale) for f in db.view("v").to_arrow().schema]
+    assert types == [(12, 2), (12, 2), (11, 2)]
+
+
 def test_a_condition_guards_those_after_it() -> None:
     """WHERE, HAVING and the outputs of groups are computed for the rows that they are needed for."""
     db = ev.Database()

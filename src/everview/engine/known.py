@@ -14,7 +14,13 @@ from everview.query.types import BOOLEAN, DataType
 from everview.query.view import Block, View, blocks
 
 Typed = tuple[Expression, Mapping[Var, DataType]]
-_MISSING = ("BinderException", "CatalogException", "ParserException", "NotImplementedException")
+_MISSING = (
+    "BinderException",
+    "CatalogException",
+    "NotImplementedException",
+    "OutOfRangeException",
+    "ParserException",
+)
 
 
 def check_expressions(view: View, relations: Mapping[str, tuple[DataType, ...]]) -> None:
