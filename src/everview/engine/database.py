@@ -177,9 +177,11 @@ class Database:
     def _table(self, name: str) -> BaseTable:
         found = _find(self._tables, name)
         if found is None:
+            if _find(self._views, name):
+                raise UnknownTableError(f"{name} is a view", table=name, hint="change the tables that it reads")
             listed = ", ".join(self._tables) or "none"
-            what = "is a view; change the tables it reads" if _find(self._views, name) else f"is not there: {listed}"
-            raise UnknownTableError(f"table {name} {what}", table=name, hint="create it with db.sql('CREATE TABLE …')")
+            hint = f"create it with db.sql('CREATE TABLE …'); the tables are: {listed}"
+            raise UnknownTableError(f"there is no table {name}", table=name, hint=hint)
         return self._tables[found]
 
     def _inserted(self, table: str, rows: Any) -> Operation:
