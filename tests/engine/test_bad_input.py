@@ -204,3 +204,15 @@ def test_everything_deleted_leaves_next_to_nothing() -> None:
     assert all(len(db.view(name)) == 0 for name in db.views)
     assert db.nbytes() <= empty + 0.05 * full
     assert db.nbytes() <= 5 * empty, "the first blocks of arrays"
+
+
+def test_a_view_cannot_be_changed_and_a_slice_is_a_page() -> None:
+    """The hints name what does work."""
+    db = ev.Database()
+    db.sql("CREATE TABLE t (a INT); CREATE MATERIALIZED VIEW v AS SELECT a FROM t")
+    with pytest.raises(ev.errors.UnknownTableError, match="v is a view\nhint: change the tables that it reads"):
+        db.insert("v", [(1,)])
+    with pytest.raises(ev.errors.UnknownTableError, match=r"there is no table u\nhint: .*the tables are: t"):
+        db.insert("u", [(1,)])
+    with pytest.raises(TypeError, match="use page"):
+        db.view("v")[0:2]  # type: ignore[index]

@@ -167,7 +167,7 @@ def test_arrow_gives_what_duckdb_gives(seed: int) -> None:
         columns = {
             v: pa.array([maker.value(t, case % 2 == 0) for _ in range(length)], arrow_type(t)) for v, t in TYPES.items()
         }
-        query = _Query([expression])
+        query = _Query([expression], {v: a.type for v, a in columns.items()})
         wanted = _outcome(
             lambda c, n, q=query, e=expression: [a.combine_chunks().cast(arrow_type(e.type)) for a in q(c, n)],
             columns,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from random import Random
 
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from everview.engine.limbs import COPIES, Wide, decimals, decimals_of, largest, limbs_for, whole, word
+from everview.engine.limbs import COPIES, Wide, decimals, decimals_of, largest, limbs_for, split, whole, word
 from everview.query.types import BIGINT, INT, DataType, Kind, decimal
 
 EDGES = [0, 1, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**63 - 1, 2**64, 2**95, 10**18, 10**28, 10**38 - 1]
@@ -107,3 +108,28 @@ def test_too_many_digits() -> None:
     assert values.to_pylist() == [None, None, Decimal("99.99"), None]
     assert beyond is not None
     assert beyond.to_pylist() == [True, True, False, False]
+
+
+@pytest.mark.parametrize("squared", [False, True])
+@pytest.mark.parametrize("type_", [pa.int32(), pa.int64(), pa.decimal128(18, 2)])
+def test_few_rows_have_the_limbs_that_many_have(type_: pa.DataType, squared: bool) -> None:
+    """Python's integers for a few rows, Arrow for many: the same limbs, sums and overflows."""
+    random = Random(3)
+    most = 10**18 - 1 if pa.types.is_decimal(type_) else 2 ** (type_.bit_width - 1) - 1
+    found = [None, 0, 1, -1, most, -most, *(random.randint(-most, most) for _ in range(34))]
+    values = pa.array([scaled(n, 2) for n in found] if pa.types.is_decimal(type_) else found, type_)
+    count = limbs_for((most + 1) ** 2 if squared else most)
+    many = split(values, count, squared=squared)
+    few = [split(values.slice(i, 8), count, squared=squared) for i in range(0, 40, 8)]
+    assert [limb.to_pylist() for limb in many] == [
+        pa.concat_arrays(parts).to_pylist() for parts in zip(*few, strict=True)
+    ]
+    makers = [lambda limbs: decimals(limbs, pa.decimal128(9, 2)), *([word] if count <= 2 else [])]
+    for make in makers:
+        whole_values, whole_beyond = make(many)
+        for i in range(0, 40, 8):
+            part, beyond = make([limb.slice(i, 8) for limb in many])
+            wanted = [False] * 8 if whole_beyond is None else whole_beyond.slice(i, 8).to_pylist()
+            assert wanted == ([False] * 8 if beyond is None else beyond.to_pylist())
+            pairs = zip(part.to_pylist(), whole_values.slice(i, 8).to_pylist(), wanted, strict=True)
+            assert all(much or a == b for a, b, much in pairs)

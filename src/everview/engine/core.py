@@ -215,6 +215,9 @@ class _OccurrenceRuntime:
         self.measures = [measures[j - 1] for j in occurrence.sums]
         self.arguments = tuple(dict.fromkeys(m.slot.argument for m in self.measures))
         self.summed = Evaluator(self.arguments) if self.arguments else None
+        slots = tuple(dict.fromkeys(m.slot for m in self.measures))
+        self.slots = [(slot, self.arguments.index(slot.argument)) for slot in slots]
+        self.parts = [(slots.index(m.slot), m.limb) for m in self.measures]
 
     def columns(self, changes: Changes, journal: Journal) -> list[pa.Array]:
         """Words of the variables, the flag, and the change of each sum."""
@@ -224,15 +227,15 @@ class _OccurrenceRuntime:
         if self.computed is not None:
             fits = self._compute(changes, words, values, fits, journal)
         if self.conditions is not None:
-            held = self.conditions(values, len(changes))
+            held = self.conditions(values, len(changes), fits)
             fits = held if fits is None else pc.and_(fits, held)
         flag = ones(len(changes)) if fits is None else fits.cast(pa.int64())
         found = [words[v] for v in self.occurrence.variables]
         found.append(flag)
         if self.summed is not None:
-            arrays = dict(zip(self.arguments, self.summed(values, len(changes)), strict=True))
-            limbs = {slot: slot.split(arrays[slot.argument]) for slot in {m.slot for m in self.measures}}
-            found += [pc.multiply_checked(limbs[m.slot][m.limb], changes.rows.weight) for m in self.measures]
+            arrays = self.summed(values, len(changes), fits)
+            limbs = [slot.split(arrays[argument]) for slot, argument in self.slots]
+            found += [pc.multiply_checked(limbs[slot][limb], changes.rows.weight) for slot, limb in self.parts]
         return found
 
     def _fits(self, changes: Changes, words: dict[Var, pa.Array]) -> pa.Array | None:

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from everview.engine.dictionary import Dictionary
 from everview.engine.feed import Callback, ChangeFeed, feed_batches, feed_schema
 from everview.engine.ingest import read_changes, read_rows
+from everview.engine.known import check_expressions
 from everview.engine.progress import Progress
 from everview.engine.rows import Changes, Journal, WordRows, counted, ones, repeated
 from everview.engine.runtime import ViewRuntime
@@ -102,9 +103,9 @@ class Database:
     def _filled(self, view: ViewDefinition) -> ViewRuntime:
         """A new view, with everything that its tables and views hold already."""
         schema = Schema(tuple(t.schema for t in self._tables.values()))
-        runtime = ViewRuntime(
-            plan_view(view, schema, views=frozenset(self._views)), self._relations(), self._dictionary
-        )
+        plan = plan_view(view, schema, views=frozenset(self._views))
+        check_expressions(view, self._relations())
+        runtime = ViewRuntime(plan, self._relations(), self._dictionary)
         journal = Journal()
         with Progress(f"filling {view.name}") as progress:
             for name in sorted(runtime.reads):
@@ -176,9 +177,11 @@ class Database:
     def _table(self, name: str) -> BaseTable:
         found = _find(self._tables, name)
         if found is None:
+            if _find(self._views, name):
+                raise UnknownTableError(f"{name} is a view", table=name, hint="change the tables that it reads")
             listed = ", ".join(self._tables) or "none"
-            what = "is a view; change the tables it reads" if _find(self._views, name) else f"is not there: {listed}"
-            raise UnknownTableError(f"table {name} {what}", table=name, hint="create it with db.sql('CREATE TABLE …')")
+            hint = f"create it with db.sql('CREATE TABLE …'); the tables are: {listed}"
+            raise UnknownTableError(f"there is no table {name}", table=name, hint=hint)
         return self._tables[found]
 
     def _inserted(self, table: str, rows: Any) -> Operation:

@@ -110,11 +110,11 @@ class Dictionary:
         values, which then serves until the dictionary changes.
         """
         kind = _kind(arrow)
-        if kind == "decimal":
-            return self._decimals(ids, arrow)
         if len(ids) <= _FEW:
             values = [None if i == NULL else self._values[i] for i in ids.to_pylist()]
-            return pa.array(values, _KINDS[kind][1]).cast(arrow)
+            return pa.array(values, arrow)
+        if kind == "decimal":
+            return self._decimals(ids, arrow)
         known = pc.if_else(pc.equal(ids, NULL), pa.scalar(None, pa.int64()), ids)
         if kind not in self._arrays:
             encoded = known.dictionary_encode()

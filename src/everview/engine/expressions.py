@@ -24,8 +24,29 @@ class Evaluator:
         self._simple: list[Compiled | None] | None = None
         self._others: dict[tuple[int, ...], _Query] = {}
 
-    def __call__(self, columns: Mapping[Var, pa.Array], length: int) -> list[pa.Array]:
-        """The value of each expression for each row, in the type that the expression has."""
+    def __call__(self, columns: Mapping[Var, pa.Array], length: int, among: pa.Array | None = None) -> list[pa.Array]:
+        """The value of each expression for each row, in the type that the expression has.
+
+        Only the rows ``among`` which it is asked must not fail; if others do, they have NULL.
+        """
+        try:
+            return self._values(columns, length)
+        except DataError:
+            if among is None or pc.all(among).as_py():
+                raise
+        kept = {v: columns[v].filter(among) for v in self.variables}
+        numbers = pc.subtract(pc.cumulative_sum(among.cast(pa.int64())), 1)
+        places = pc.if_else(among, numbers, pa.scalar(None, pa.int64()))
+        return [found.take(places) for found in self._values(kept, pc.sum(among).as_py())]
+
+    def try_out(self, columns: Mapping[Var, pa.Array]) -> None:
+        """Raise whatever is wrong with the expressions themselves, given columns without rows."""
+        types = {v: columns[v].type for v in self.variables}
+        rest = [e for e in self._expressions if _formula(e, types) is None]
+        if rest:
+            _Query(rest, types)(columns, 0)
+
+    def _values(self, columns: Mapping[Var, pa.Array], length: int) -> list[pa.Array]:
         if not length:
             return [pa.array([], arrow_type(e.type)) for e in self._expressions]
         if self._simple is None:
@@ -41,7 +62,8 @@ class Evaluator:
         rest = tuple(i for i in range(len(self._expressions)) if i not in found)
         if rest:
             if rest not in self._others:
-                self._others[rest] = _Query([self._expressions[i] for i in rest])
+                types = {v: columns[v].type for v in self.variables}
+                self._others[rest] = _Query([self._expressions[i] for i in rest], types)
             found.update(zip(rest, self._others[rest](columns, length), strict=True))
         return [_in_type(found[i], e) for i, e in enumerate(self._expressions)]
 
@@ -62,12 +84,13 @@ class _Query:
 
     _database: Any = None
 
-    def __init__(self, expressions: Sequence[Expression]) -> None:
+    def __init__(self, expressions: Sequence[Expression], types: Mapping[Var, pa.DataType]) -> None:
         from everview.sql.duckdb import duckdb_expression
 
         self._inputs = tuple(sorted(frozenset().union(*(e.variables for e in expressions))))
         names = {v: f"v{i}" for i, v in enumerate(self._inputs)}
-        texts = [f"({duckdb_expression(e, names)}) AS e{i}" for i, e in enumerate(expressions)]
+        known = {v: data_type(types[v]) for v in self._inputs}
+        texts = [f"({duckdb_expression(e, names, known)}) AS e{i}" for i, e in enumerate(expressions)]
         self._text = f"SELECT {', '.join(texts)} FROM batch"
         self._batch = _Batch()
         self._relation: Any = None
@@ -93,8 +116,11 @@ class _Query:
         import duckdb
 
         if _Query._database is None:
+            from everview.sql.duckdb import teach
+
             _Query._database = duckdb.connect()
             _Query._database.execute("SET threads = 1")
+            teach(_Query._database)
         cursor = _Query._database.cursor()
         cursor.execute("SET TimeZone = 'UTC'")
         cursor.register("batch", self._batch)
@@ -125,21 +151,44 @@ def _in_type(array: Any, expression: Expression) -> pa.Array:
     if isinstance(array, pa.ChunkedArray):
         array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
     wanted = arrow_type(expression.type)
-    return array if array.type == wanted else array.cast(wanted)
+    if array.type == wanted:
+        return array
+    try:
+        return array.cast(wanted)
+    except pa.ArrowInvalid as error:
+        raise DataError(f"{expression} has a value that is no {expression.type}: {error}") from error
 
 
 class Condition:
     """A conjunction of expressions: NULL counts as false."""
 
     def __init__(self, expressions: Sequence[Expression]) -> None:
-        self._evaluator = Evaluator([Expression(e.parts, BOOLEAN) for e in expressions])
+        self._conditions = [Expression(e.parts, BOOLEAN) for e in expressions]
+        self._evaluator = Evaluator(self._conditions)
+        self._each = [Evaluator([e]) for e in self._conditions]
         self.variables = self._evaluator.variables
 
-    def __call__(self, columns: Mapping[Var, pa.Array], length: int) -> pa.Array:
-        """True for the rows that all conditions hold for."""
+    def __call__(self, columns: Mapping[Var, pa.Array], length: int, among: pa.Array | None = None) -> pa.Array:
+        """True for the rows that all conditions hold for; only those ``among`` which it is asked must not fail."""
+        try:
+            parts = self._evaluator(columns, length)
+        except DataError:
+            return self._one_by_one(columns, length, among)
         result = None
-        for part in self._evaluator(columns, length):
-            known = part.fill_null(False) if part.null_count else part
+        for part in parts:
+            known = _known(part)
             result = known if result is None else pc.and_(result, known)
         assert result is not None
         return result
+
+    def _one_by_one(self, columns: Mapping[Var, pa.Array], length: int, among: pa.Array | None) -> pa.Array:
+        """Each condition on the rows that those before it hold for: ``x <> 0 AND 1 / x > 2`` is no error."""
+        held = pa.repeat(True, length) if among is None else among
+        for evaluator in self._each:
+            (part,) = evaluator(columns, length, held)
+            held = pc.and_(held, _known(part))
+        return held
+
+
+def _known(condition: pa.Array) -> pa.Array:
+    return condition.fill_null(False) if condition.null_count else condition

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from everview.engine.core import CHUNK, explained, unlimited
 from everview.engine.dictionary import Dictionary
+from everview.engine.limbs import FEW
 from everview.engine.rows import ZERO, Journal, words_array, zeros
 from everview.engine.words import is_wide
 from everview.kernel.machine import Machine, UpdateFault
@@ -70,11 +71,15 @@ class Fold:
         columns = _all(self.machine, "touched", self.width + 2 * self.measures)
         return columns[: self.width], columns[self.width : -self.measures], columns[-self.measures :]
 
-    def settle(self) -> None:
-        """Take the new measures for the old ones, and let go of rows that have none left."""
-        columns, old, new = self.touched()
-        was, now = _any(old), _any(new)
+    def settle(self, touched: tuple[Columns, Columns, Columns] | None = None) -> None:
+        """Take the new measures for the old ones, and let go of rows that have none left.
+
+        ``touched`` is what ``touched()`` has given, if it was asked already.
+        """
+        columns, old, new = touched or self.touched()
+        now = _any(new)
         if self._wide:
+            was = _any(old)
             for i in self._wide:
                 self.dictionary.retain(columns[i].filter(pc.and_(now, pc.invert(was))))
                 self.dictionary.release(columns[i].filter(pc.and_(was, pc.invert(now))))
@@ -118,6 +123,10 @@ def _all(machine: Machine, cursor: str, width: int) -> Columns:
         if not chunk or not len(chunk[0]):
             break
         chunks.append(chunk)
+        if len(chunk[0]) < CHUNK:
+            break
+    if len(chunks) == 1:
+        return tuple(chunks[0])
     if not chunks:
         return tuple(pa.array([], pa.int64()) for _ in range(width))
     return tuple(pa.concat_arrays([c[i] for c in chunks]) for i in range(width))
@@ -125,6 +134,8 @@ def _all(machine: Machine, cursor: str, width: int) -> Columns:
 
 def _any(measures: Columns) -> pa.Array:
     """True where some measure is not 0."""
+    if len(measures[0]) <= FEW:
+        return pa.array([any(row) for row in zip(*(m.to_pylist() for m in measures), strict=True)], pa.bool_())
     result = pc.not_equal(measures[0], ZERO)
     for m in measures[1:]:
         result = pc.or_(result, pc.not_equal(m, ZERO))

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from everview.engine.words import arrow_type
-from everview.query.formula import Formula, Leaf
+from everview.query.formula import Formula, Leaf, Operation
 from everview.query.terms import Const, Var
-from everview.query.types import DataType, Kind
+from everview.query.types import MOST_DIGITS, DataType, Kind
 
 Columns = Mapping[Var, pa.Array]
 Compiled = Callable[[Columns], Any]
@@ -55,7 +55,27 @@ def compiled(formula: Formula) -> Compiled:
         (argument,), unary = inner, _UNARY[formula.operator]
         return lambda columns: unary(argument(columns))
     (left, right), binary = inner, _BINARY[formula.operator]
+    if formula.type.kind is Kind.DECIMAL and formula.type.precision == MOST_DIGITS:
+        return _rounded(binary, left, right, formula)
     return lambda columns: binary(left(columns), right(columns))
+
+
+def _rounded(binary: Callable[[Any, Any], Any], left: Compiled, right: Compiled, formula: Operation) -> Compiled:
+    """A result of so many digits that some may be cut: computed with all of them, halves rounded away from zero."""
+    a, b = (pa.decimal256(side.type.precision, side.type.scale) for side in formula.arguments)
+    scale = formula.type.scale
+    ending, target = pa.decimal256(2 * MOST_DIGITS, scale), arrow_type(formula.type)
+    half = pa.scalar(Decimal((0, (5,), -scale - 1)), pa.decimal256(scale + 1, scale + 1))
+    less = pc.negate(half)
+
+    def compute(columns: Columns) -> Any:
+        exact = binary(left(columns).cast(a), right(columns).cast(b))
+        if exact.type.scale > scale:  # Arrow's own rounding is wrong for some numbers of more than 38 digits
+            exact = pc.add(exact, pc.if_else(pc.less(exact, pa.scalar(0, exact.type)), less, half))
+            exact = exact.cast(ending, safe=False)
+        return exact.cast(target)
+
+    return compute
 
 
 def _member(tested: Formula, members: tuple[Formula, ...]) -> Compiled:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import accumulate
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -128,8 +129,8 @@ class GroupedBlock:
         apart = changes.apart and self.tells_updates
         add = self.groups.trace if apart else self.groups.add
         steps = add(keyed.columns, self._changes(rows, measures), journal)
-        words, old, new = self.groups.touched()
-        self.groups.settle()
+        words, old, new = touched = self.groups.touched()
+        self.groups.settle(touched)
         listed = [a.process(changes, journal, words, len(old[0])) for a in self.listed]
         was, now = [before for before, _ in listed], [after for _, after in listed]
         after_rows = self.finish(words, new, now)
@@ -357,6 +358,8 @@ class _Finish:
     dictionary: Dictionary
     _having: Condition | None = field(init=False)
     _outputs: Evaluator = field(init=False)
+    _places: dict[Var, list[tuple[str, int, int]]] = field(init=False, default_factory=dict)
+    """For each aggregate the kinds of sums it is made of, and which measures have their limbs."""
 
     def __post_init__(self) -> None:
         grouping = self.block.grouping
@@ -364,6 +367,11 @@ class _Finish:
         self.grouping = grouping
         self._having = Condition([grouping.having]) if grouping.having else None
         self._outputs = Evaluator([o.expression for o in self.block.outputs])
+        self._types = [o.type for o in self.block.outputs]
+        ends = list(accumulate((s.limbs for s in self.slots), initial=1))
+        kept = list(zip(self.slots, ends, ends[1:], strict=False))
+        for v, aggregate in zip(grouping.aggregate_names, grouping.aggregates, strict=True):
+            self._places[v] = [(s.kind, first, last) for s, first, last in kept if s.argument == aggregate.argument]
 
     def __call__(self, words: Columns, measures: Columns, listed: Sequence[pa.Array]) -> _Rows:
         length = len(measures[0])
@@ -371,31 +379,24 @@ class _Finish:
         for v, key, column in zip(self.grouping.key_names, self.grouping.keys, words, strict=True):
             values[v] = from_words(column, key.type, self.dictionary)
         further = iter(listed)
-        sums = self._sums(measures)
         beyond: list[tuple[Aggregate, pa.Array]] = []
         for v, aggregate in zip(self.grouping.aggregate_names, self.grouping.aggregates, strict=True):
             if is_summed(aggregate):
-                values[v], much = result(aggregate, measures[0], sums.get(aggregate.argument, {}))
+                values[v], much = result(aggregate, measures[0], self._sums(v, measures))
                 if much is not None:
                     beyond.append((aggregate, much))
             else:
                 values[v] = next(further)
         there = pc.greater(measures[0], ZERO) if self.grouping.keys else pa.repeat(pa.scalar(True), length)
         if self._having is not None:
-            there = pc.and_(there, self._having(values, length))
-        arrays = self._outputs(values, length)
-        types = [o.type for o in self.block.outputs]
-        columns = tuple(to_words(a, t, self.dictionary) for a, t in zip(arrays, types, strict=True))
+            there = pc.and_(there, self._having(values, length, there))
+        arrays = self._outputs(values, length, there)
+        columns = tuple(to_words(a, t, self.dictionary) for a, t in zip(arrays, self._types, strict=True))
         return _Rows(columns, there, beyond)
 
-    def _sums(self, measures: Columns) -> dict[Expression | None, dict[str, Columns]]:
-        """The limbs of each argument's sums."""
-        found: dict[Expression | None, dict[str, Columns]] = {}
-        at = 1
-        for slot in self.slots:
-            found.setdefault(slot.argument, {})[slot.kind] = measures[at : at + slot.limbs]
-            at += slot.limbs
-        return found
+    def _sums(self, name: Var, measures: Columns) -> dict[str, Columns]:
+        """The limbs of the sums that an aggregate is made of."""
+        return {kind: measures[first:last] for kind, first, last in self._places[name]}
 
 
 def _difference(old: _Rows, new: _Rows, update: pa.Array) -> WordRows:

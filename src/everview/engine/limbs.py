@@ -16,6 +16,8 @@ import pyarrow.compute as pc
 from everview.query.types import DataType, Kind
 
 BITS = 32
+FEW = 16
+"""Up to so many rows Python's own integers are faster than Arrow's calls."""
 COPIES = 2 ** (BITS - 1)
 """So many values can be added up whatever they are."""
 _LOW = pa.scalar(2**BITS - 1, pa.int64())
@@ -86,6 +88,34 @@ class Wide:
         return [*found, last if carry is None else pc.add(last, carry)]
 
 
+def split(values: pa.Array, count: int, *, squared: bool = False) -> list[pa.Array]:
+    """The limbs of integers or decimals, or of their squares; 0 for NULL."""
+    if len(values) > FEW:
+        wide = Wide.of(values)
+        return (wide.squared() if squared else wide).limbs(count)
+    numbers = _numbers(values)
+    found: list[list[int]] = []
+    for n in (n * n for n in numbers) if squared else numbers:
+        limbs = []
+        for _ in range(count - 1):
+            limb = (n + COPIES) % 2**BITS - COPIES
+            limbs.append(limb)
+            n = (n - limb) >> BITS
+        found.append([*limbs, n])
+    return [pa.array([row[i] for row in found], pa.int64()) for i in range(count)]
+
+
+def _numbers(values: pa.Array) -> list[int]:
+    """Integers, and decimals scaled to them; 0 for NULL."""
+    if not pa.types.is_decimal(values.type):
+        return [n or 0 for n in values.to_pylist()]
+    data = memoryview(values.buffers()[1])[16 * values.offset :] if len(values) else b""
+    numbers = [int.from_bytes(data[16 * i : 16 * i + 16], "little", signed=True) for i in range(len(values))]
+    if not values.null_count:
+        return numbers
+    return [n if there else 0 for n, there in zip(numbers, values.is_valid().to_pylist(), strict=True)]
+
+
 # --- limbs into values -----------------------------------------------------------------------------------------------
 
 
@@ -101,12 +131,19 @@ def word(limbs: Sequence[pa.Array]) -> tuple[pa.Array, pa.Array | None]:
     """Limbs as 64-bit integers, and where they do not fit (None: all do)."""
     if len(limbs) == 1:
         return limbs[0], None
+    if len(limbs[0]) <= FEW:
+        numbers = whole(limbs)
+        fits = [-(2**63) <= n < 2**63 for n in numbers]
+        kept = pa.array([n if fit else 0 for n, fit in zip(numbers, fits, strict=True)], pa.int64())
+        return kept, None if all(fits) else pa.array([not fit for fit in fits])
     (low,), carry = _words(limbs, 1)
     return low, _some(pc.not_equal(carry, _sign(low)))
 
 
 def decimals(limbs: Sequence[pa.Array], type_: pa.Decimal128Type) -> tuple[pa.Array, pa.Array | None]:
     """Limbs as decimals whose scale they have, and where those have too many digits (None: nowhere)."""
+    if len(limbs[0]) <= FEW:
+        return decimals_of(whole(limbs), type_)
     if len(limbs) == 1:
         low, high, beyond = limbs[0], _sign(limbs[0]), None
     else:
@@ -125,12 +162,14 @@ def decimals(limbs: Sequence[pa.Array], type_: pa.Decimal128Type) -> tuple[pa.Ar
 def decimals_of(numbers: Sequence[int | None], type_: pa.Decimal128Type) -> tuple[pa.Array, pa.Array | None]:
     """Scaled integers as decimals, None as NULL, and where they have too many digits (None: nowhere)."""
     bound = 10**type_.precision
-    beyond = pa.array([n is not None and abs(n) >= bound for n in numbers], pa.bool_())
-    there = pa.array([n is not None and abs(n) < bound for n in numbers], pa.bool_())
-    kept = (n if n is not None and abs(n) < bound else 0 for n in numbers)
-    data = pa.py_buffer(b"".join(n.to_bytes(16, "little", signed=True) for n in kept))
-    values = pa.Array.from_buffers(type_, len(numbers), [there.buffers()[1], data])
-    return values, _some(beyond)
+    kept = [n if n is not None and abs(n) < bound else None for n in numbers]
+    data = pa.py_buffer(b"".join((n or 0).to_bytes(16, "little", signed=True) for n in kept))
+    if None not in kept:
+        return pa.Array.from_buffers(type_, len(kept), [None, data]), None
+    there = pa.array([n is not None for n in kept], pa.bool_())
+    values = pa.Array.from_buffers(type_, len(kept), [there.buffers()[1], data])
+    beyond = [n is not None and k is None for n, k in zip(numbers, kept, strict=True)]
+    return values, pa.array(beyond, pa.bool_()) if any(beyond) else None
 
 
 def _words(limbs: Sequence[pa.Array], size: int) -> tuple[list[pa.Array], pa.Array]:

@@ -152,8 +152,8 @@ class Counted:
         """What changed: the copies after less the copies before."""
         for i, side in enumerate(self.sides):
             self._add(i, side.process(changes, journal), journal)
-        columns, old, new = self.counts.touched()
-        self.counts.settle()
+        columns, old, new = touched = self.counts.touched()
+        self.counts.settle(touched)
         change = pc.subtract(self.copies(new), self.copies(old))
         position = changes.rows.update[0].as_py() if len(changes) else 0
         update = pa.repeat(pa.scalar(position, pa.int64()), len(change))

@@ -10,7 +10,7 @@ from functools import cached_property
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from everview.engine.limbs import BITS, COPIES, Wide, decimals, decimals_of, largest, limbs_for, whole, word
+from everview.engine.limbs import BITS, COPIES, decimals, decimals_of, largest, limbs_for, split, whole, word
 from everview.engine.rows import ZERO
 from everview.engine.words import arrow_type
 from everview.plan.cores import covering_atom, is_summed
@@ -52,8 +52,7 @@ class Slot:
         """The limbs that each of the argument's values adds to the sum; 0 for NULL."""
         if self.kind == PRESENT:
             return [pc.is_valid(values).cast(pa.int64())]
-        wide = Wide.of(values)
-        return (wide if self.kind == VALUE else wide.squared()).limbs(self.limbs)
+        return split(values, self.limbs, squared=self.kind == SQUARE)
 
 
 def slots_of(block: Block) -> tuple[Slot, ...]:

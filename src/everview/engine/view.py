@@ -91,6 +91,8 @@ class View:
 
     def __getitem__(self, position: int) -> tuple[Any, ...]:
         """The row at a position of the engine's order."""
+        if not isinstance(position, int):
+            raise TypeError(f"a position is an integer, not a {type(position).__name__}: use page(offset=, limit=)")
         if position < 0:
             position += len(self)
         rows = self.page(offset=position, limit=1) if position >= 0 else []

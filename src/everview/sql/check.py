@@ -128,8 +128,9 @@ class Checker:
     @staticmethod
     def _exact(node: exp.Expr, type_: DataType, other: DataType) -> DataType:
         """An integer literal beside a decimal counts with its own digits only, as in Spark."""
-        if other.kind is Kind.DECIMAL and isinstance(node, exp.Literal) and node.name.isdigit():
-            return DataType(Kind.DECIMAL, len(node.name), 0)
+        literal = node.this if isinstance(node, exp.Neg) else node
+        if other.kind is Kind.DECIMAL and isinstance(literal, exp.Literal) and literal.name.isdigit():
+            return DataType(Kind.DECIMAL, len(str(int(literal.name))), 0)
         return type_
 
     @staticmethod

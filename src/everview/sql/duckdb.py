@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import sqlglot
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 
 from everview.query.terms import Expression, Var
+from everview.query.types import DataType
 from everview.sql.datatypes import integer_literal
+from everview.sql.meaning import MACROS, spelled_out
 
 _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Mod, exp.IntDiv, exp.Neg, exp.Paren)
 
@@ -25,7 +28,10 @@ class SparkWithFunctions(Spark):
 
 def read_expression(expression: Expression, names: dict[Var, str]) -> exp.Expr:
     """An expression as a tree, its variables called by ``names`` (plain identifiers)."""
-    text = "".join(names[p] if isinstance(p, Var) else str(p) for p in expression.parts)
+    return _read("".join(names[p] if isinstance(p, Var) else str(p) for p in expression.parts))
+
+
+def _read(text: str) -> exp.Expr:
     return _strict(sqlglot.parse_one(text, read=SparkWithFunctions))
 
 
@@ -41,9 +47,16 @@ def _strict(tree: exp.Expr) -> exp.Expr:
     return tree
 
 
-def duckdb_expression(expression: Expression, names: dict[Var, str]) -> str:
-    """An expression as DuckDB reads it, its variables called by ``names`` (plain identifiers)."""
-    return read_expression(expression, names).transform(_typed, copy=False).sql("duckdb")
+def duckdb_expression(expression: Expression, names: Mapping[Var, str], types: Mapping[Var, DataType]) -> str:
+    """An expression as DuckDB reads it once ``teach`` was run, its variables called by ``names``."""
+    return _read(spelled_out(expression, names, types)).transform(_typed, copy=False).sql("duckdb")
+
+
+def teach(connection: Any) -> None:
+    """Let a connection to DuckDB evaluate expressions as Spark does."""
+    connection.execute("SET disabled_optimizers = 'common_subexpressions'")  # it takes a month for 30 days
+    for signature, meaning in MACROS.items():
+        connection.execute(f"CREATE MACRO {signature} AS {meaning}")
 
 
 def duckdb_query(text: str) -> str:

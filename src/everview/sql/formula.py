@@ -1,12 +1,13 @@
 """From row expressions to formulas, where their meaning in Spark SQL is exactly what Arrow computes.
 
-Left out, and so left to DuckDB: floating point (NaN equals itself in Spark), division, decimals that may lose digits,
+Left out, and so left to DuckDB: floating point (NaN equals itself in Spark), division, products of very long decimals,
 functions, CASE, comparisons of booleans, whatever may be NULL only by its own making.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import Final
 
 from sqlglot import exp
@@ -14,7 +15,7 @@ from sqlglot.errors import SqlglotError
 
 from everview.query.formula import Formula, Leaf, Operation
 from everview.query.terms import Const, Expression, Var
-from everview.query.types import BOOLEAN, MOST_DIGITS, DataType, Kind, as_decimal, common_type
+from everview.query.types import BOOLEAN, MOST_DIGITS, DataType, Kind, as_decimal, common_type, decimal
 from everview.sql.datatypes import arithmetic
 from everview.sql.dialect import EverviewSpark
 from everview.sql.duckdb import read_expression
@@ -149,14 +150,25 @@ def _constant(node: exp.Expr) -> Leaf | None:
 
 
 def _exact(sign: str, left: Formula, right: Formula) -> Formula:
-    """Decimals added or multiplied, where the result has all its digits: Arrow and Spark then give it the same type."""
+    """Decimals added or multiplied: exactly, and then rounded to the type that Spark gives the result."""
     if sign == "%" or not all(s.type.is_integer or s.type.kind is Kind.DECIMAL for s in (left, right)):
         raise _NotSimple
-    type_ = arithmetic(sign, left.type, right.type)
+    sides = tuple(_as_decimal(side) for side in (left, right))
+    type_ = arithmetic(sign, *(s.type for s in sides))
     assert type_ is not None
-    if type_.precision == MOST_DIGITS:
-        raise _NotSimple
-    return Operation(sign, (_cast(left, as_decimal(left.type)), _cast(right, as_decimal(right.type))), type_)
+    whole, scale = max(s.type.precision - s.type.scale for s in sides), max(s.type.scale for s in sides)
+    most = sum(s.type.precision for s in sides) if sign == "*" else whole + scale
+    if most + 2 > 2 * MOST_DIGITS:
+        raise _NotSimple  # the exact result has more digits than Arrow's widest decimal
+    return Operation(sign, sides, type_)
+
+
+def _as_decimal(side: Formula) -> Formula:
+    """A number as a decimal; an integer literal has its own digits only."""
+    value = side.term.value if isinstance(side, Leaf) and isinstance(side.term, Const) else None
+    if side.type.is_integer and isinstance(value, int):
+        return Leaf(Const(Decimal(value)), decimal(len(str(abs(value))), 0))
+    return _cast(side, as_decimal(side.type))
 
 
 def _boolean(side: Formula) -> Formula:

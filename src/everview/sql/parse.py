@@ -177,7 +177,10 @@ def _check_beginnings(source: Source) -> None:
             )
         if word in _OTHERS:
             raise source.unsupported(
-                word, source.token(token), message=f"{word} is not a statement of Everview", hint="use the Python API"
+                word,
+                source.token(token),
+                message=f"{word} is not a statement of Everview",
+                hint="write CREATE TABLE, CREATE VIEW or SELECT",
             )
         if word == "CREATE":
             _check_create(source, index)

@@ -1,0 +1,219 @@
+"""Expressions mean in an embedded view what they mean in Spark SQL's ANSI mode, where DuckDB's own meaning differs."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from decimal import ROUND_HALF_UP, Decimal, localcontext
+from random import Random
+from typing import Any
+
+import pytest
+
+import everview as ev
+from everview.errors import DataError, UnsupportedError
+
+COLUMNS = "i INT, x DOUBLE, s STRING, ts TIMESTAMP, d DATE, p DECIMAL(10, 2), w DECIMAL(38, 10), z INT, early TIMESTAMP"
+ROW = (
+    3,
+    2.75,
+    "Hello",
+    datetime(2024, 1, 31, 12, 5, 7, 500_000),
+    date(2024, 1, 31),
+    Decimal("99999999.99"),
+    Decimal("1234567890123456789012345678.0123456785"),
+    0,
+    datetime(1969, 12, 31, 23, 59, 59, 500_000),
+)
+
+
+def _value(expression: str) -> Any:
+    db = ev.Database()
+    db.sql(f"CREATE TABLE r ({COLUMNS})")
+    db.sql(f"CREATE MATERIALIZED VIEW v AS SELECT {expression} AS y FROM r")
+    db.insert("r", [ROW])
+    return next(iter(db.view("v")))[0]
+
+
+@pytest.mark.parametrize(
+    ("expression", "wanted"),
+    [
+        ("p / (i * 2)", Decimal("16666666.6650000000000")),
+        ("p / 7", Decimal("14285714.284286")),
+        ("-p / 7", Decimal("-14285714.284286")),
+        ("round(p / i, 1)", Decimal("33333333.3")),
+        ("CASE WHEN z <> 0 THEN p / z ELSE p / i END", Decimal("33333333.3300000000000")),
+        ("w / 3", Decimal("411522630041152263004115226.0041152262")),
+        ("p div 7", 14285714),
+        ("w + w", Decimal("2469135780246913578024691356.024691357")),
+        ("w - 0.5", Decimal("1234567890123456789012345677.512345679")),
+        ("CAST(p AS INT)", 99999999),
+        ("CAST(-x AS BIGINT)", -2),
+        ("int(x)", 2),
+        ("bigint(p)", 99999999),
+        ("TRY_CAST(p * 1000 AS INT)", None),
+        ("CAST(ts AS STRING)", "2024-01-31 12:05:07.5"),
+        ("concat(s, ' ', ts)", "Hello 2024-01-31 12:05:07.5"),
+        ("CAST(ts AS BIGINT)", 1706702707),
+        ("CAST(early AS BIGINT)", -1),
+        ("unix_seconds(early)", -1),
+        ("unix_timestamp(ts)", 1706702707),
+        ("CAST(i AS TIMESTAMP)", datetime(1970, 1, 1, 0, 0, 3, tzinfo=UTC)),
+        ("dayofweek(d)", 4),
+        ("weekday(d)", 2),
+        ("extract(DOW FROM d)", 4),
+        ("extract(SECOND FROM ts)", Decimal("7.500000")),
+        ("second(ts)", 7),
+        ("dayname(d)", "Wed"),
+        ("monthname(d)", "Jan"),
+        ("trunc(d, 'MM')", date(2024, 1, 1)),
+        ("from_utc_timestamp(ts, 'Europe/Oslo')", datetime(2024, 1, 31, 13, 5, 7, 500_000, tzinfo=UTC)),
+        ("substring(s, 0, 3)", "Hel"),
+        ("substring(s, z, 2)", "He"),
+        ("replace(s, 'l')", "Heo"),
+        ("isnull(s)", False),
+        ("isnotnull(s)", True),
+        ("pmod(-7, i)", 2),
+        ("negative(i)", -3),
+        ("zeroifnull(i)", 3),
+    ],
+)
+def test_an_expression_means_what_spark_means(expression: str, wanted: object) -> None:
+    """Exact division, casts that cut, timestamps without their zone, and functions that count in another way."""
+    assert _value(expression) == wanted
+
+
+@pytest.mark.parametrize("expression", ["i / z", "x / z", "p / z", "i % z", "x % z", "p % z", "i div z", "p div z"])
+def test_division_by_zero_is_an_error(expression: str) -> None:
+    """As in ANSI mode: it is not NULL, and the error says it in few words."""
+    with pytest.raises(DataError, match="division by zero"):
+        _value(expression)
+
+
+def test_a_month_is_not_thirty_days() -> None:
+    """DuckDB takes the two for one expression, unless it is told not to look for such."""
+    db = ev.Database()
+    db.sql("CREATE TABLE r (d DATE)")
+    db.sql("CREATE MATERIALIZED VIEW v AS SELECT d + INTERVAL 1 MONTH AS m, d + INTERVAL 30 DAY AS n FROM r")
+    db.insert("r", [(date(2024, 3, 24),)])
+    assert list(db.view("v")) == [(date(2024, 4, 24), date(2024, 4, 23))]
+
+
+@pytest.mark.parametrize(("p", "s", "q", "t"), [(10, 2, 10, 0), (18, 6, 18, 6), (5, 5, 3, 1), (38, 10, 4, 2)])
+def test_decimals_are_divided_exactly(p: int, s: int, q: int, t: int) -> None:
+    """Rounded once, halves away from zero, whatever the digits."""
+    random = Random(p * s)
+    db = ev.Database()
+    db.sql(f"CREATE TABLE r (k INT, a DECIMAL({p}, {s}), b DECIMAL({q}, {t}))")
+    db.sql("CREATE MATERIALIZED VIEW v AS SELECT k, a / b AS y FROM r")
+    with localcontext(prec=100):
+        rows: list[tuple[Any, ...]] = []
+        for k in range(200):
+            most = 10 ** random.randint(1, min(p, 28))
+            a = Decimal(random.randrange(-most + 1, most)).scaleb(-s)
+            rows.append((k, a, Decimal(random.choice([-1, 1]) * random.randrange(1, 10**q)).scaleb(-t)))
+        rows.append((200, None, Decimal(1)))
+        db.insert("r", rows)
+        scale = db.view("v").to_arrow().schema.field("y").type.scale
+        unit = Decimal(1).scaleb(-scale)
+        wanted = {k: None if a is None else (a / b).quantize(unit, ROUND_HALF_UP) for k, a, b in rows}
+        assert dict(db.view("v")) == wanted
+
+
+@pytest.mark.parametrize("operator", ["+", "-", "*"])
+@pytest.mark.parametrize(
+    ("left", "right", "added", "multiplied"),
+    [
+        ((10, 2), (18, 6), (19, 6), (29, 8)),
+        ((38, 10), (38, 10), (38, 9), None),
+        ((37, 37), (38, 19), (38, 18), None),
+        ((38, 37), (1, 1), (38, 36), (38, 36)),
+        ((38, 0), (20, 5), (38, 5), (38, 5)),
+    ],
+)
+def test_decimals_have_all_digits_that_their_type_holds(
+    operator: str,
+    left: tuple[int, int],
+    right: tuple[int, int],
+    added: tuple[int, int],
+    multiplied: tuple[int, int] | None,
+) -> None:
+    """Computed exactly, rounded once to the type that Spark gives the result, and an error only beyond that."""
+    type_ = multiplied if operator == "*" else added
+    if type_ is None:
+        return  # with more digits than Arrow has room for
+    precision, scale = type_
+    random = Random(precision + left[0] * scale)
+    db = ev.Database()
+    db.sql(f"CREATE TABLE r (a DECIMAL({left[0]}, {left[1]}), b DECIMAL({right[0]}, {right[1]}))")
+    db.sql(f"CREATE MATERIALIZED VIEW v AS SELECT a {operator} b AS y FROM r")
+    found = db.view("v").to_arrow().schema.field("y").type
+    assert (found.precision, found.scale) == type_
+
+    def number(digits: int, places: int) -> Decimal:
+        most = 10**digits - 1
+        return Decimal(random.choice([most, -most, 0, 1, random.randint(-most, most)])).scaleb(-places)
+
+    with localcontext(prec=120):
+        for _ in range(40):
+            a, b = number(*left), number(*right)
+            exact = a + b if operator == "+" else a - b if operator == "-" else a * b
+            wanted = exact.quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP)
+            db.insert("r", [(a, b)])
+            if abs(wanted) < Decimal(10) ** (precision - scale):
+                assert list(db.view("v")) == [(wanted,)], (a, b)
+            else:
+                with pytest.raises(DataError):
+                    list(db.view("v"))
+            db.delete("r", [(a, b)])
+
+
+def test_an_integer_literal_has_its_own_digits() -> None:
+    """Of either sign, as in Spark: it is no INT beside a decimal."""
+    db = ev.Database()
+    db.sql("CREATE TABLE r (p DECIMAL(10, 2))")
+    db.sql("CREATE MATERIALIZED VIEW v AS SELECT p * 3 AS x, p * -3 AS y, p + 007 AS z FROM r")
+    types = [(f.type.precision, f.type.scale) for f in db.view("v").to_arrow().schema]
+    assert types == [(12, 2), (12, 2), (11, 2)]
+
+
+def test_a_condition_guards_those_after_it() -> None:
+    """WHERE, HAVING and the outputs of groups are computed for the rows that they are needed for."""
+    db = ev.Database()
+    db.sql("""
+        CREATE TABLE r (g STRING, n INT, x INT, p DECIMAL(10, 2));
+        CREATE TABLE t (n INT, m INT);
+        CREATE MATERIALIZED VIEW own AS SELECT g FROM r WHERE x <> 0 AND n / x > 1;
+        CREATE MATERIALIZED VIEW texts AS SELECT g FROM r WHERE g RLIKE '^[0-9]+$' AND CAST(g AS INT) > 3;
+        CREATE MATERIALIZED VIEW across AS
+            SELECT g FROM r JOIN t ON r.n = t.n WHERE x <> m AND r.n / (x - m) > 1;
+        CREATE MATERIALIZED VIEW sums AS
+            SELECT g, SUM(p / x) AS s, SUM(p) / COUNT(*) AS a FROM r WHERE x <> 0
+            GROUP BY g HAVING SUM(p) / COUNT(*) > 1;
+        CREATE MATERIALIZED VIEW ratios AS SELECT g, SUM(n) / SUM(x) AS y FROM r GROUP BY g HAVING SUM(x) <> 0;
+    """)
+    feed = db.view("sums").changes()
+    rows = [("a", 5, 0, Decimal(4)), ("7", 5, 2, Decimal(8)), ("a", 5, 1, Decimal(3)), (None, None, None, None)]
+    db.insert("t", [(5, 2), (5, 0)])
+    for row in rows:
+        db.insert("r", [row])
+    assert sorted(db.view("own")) == [("7",), ("a",)]
+    assert list(db.view("texts")) == [("7",)]
+    assert sorted(db.view("across")) == [("7",), ("a",)]
+    assert sorted(db.view("sums")) == [("7", 4, 8), ("a", 3, 3)]
+    assert sorted(db.view("ratios")) == [("7", 2.5), ("a", 10.0)]
+    for row in rows:
+        db.delete("r", [row])
+    assert not any(len(db.view(name)) for name in db.views)
+    assert sum(batch.num_rows for batch in feed.read()) == 4
+
+
+@pytest.mark.parametrize(
+    "expression", ["hash(s)", "bround(x, 1)", "format_number(x, 2)", "d + INTERVAL '1-2' YEAR TO MONTH", "soundex(s)"]
+)
+def test_what_cannot_be_computed_is_refused_when_it_is_defined(expression: str) -> None:
+    """Not when the first row comes, as if that were to blame."""
+    db = ev.Database()
+    db.sql(f"CREATE TABLE r ({COLUMNS})")
+    with pytest.raises(UnsupportedError, match="cannot be computed in an embedded view"):
+        db.sql(f"CREATE MATERIALIZED VIEW v AS SELECT {expression} AS y FROM r")
+    assert db.views == ()
