@@ -26,6 +26,49 @@ ROW = (
 )
 
 
+MEANINGS = [
+    ("p / (i * 2)", Decimal("16666666.6650000000000")),
+    ("p / 7", Decimal("14285714.284286")),
+    ("-p / 7", Decimal("-14285714.284286")),
+    ("round(p / i, 1)", Decimal("33333333.3")),
+    ("CASE WHEN z <> 0 THEN p / z ELSE p / i END", Decimal("33333333.3300000000000")),
+    ("w / 3", Decimal("411522630041152263004115226.0041152262")),
+    ("p div 7", 14285714),
+    ("w + w", Decimal("2469135780246913578024691356.024691357")),
+    ("w - 0.5", Decimal("1234567890123456789012345677.512345679")),
+    ("CAST(p AS INT)", 99999999),
+    ("CAST(-x AS BIGINT)", -2),
+    ("int(x)", 2),
+    ("bigint(p)", 99999999),
+    ("TRY_CAST(p * 1000 AS INT)", None),
+    ("CAST(ts AS STRING)", "2024-01-31 12:05:07.5"),
+    ("concat(s, ' ', ts)", "Hello 2024-01-31 12:05:07.5"),
+    ("CAST(ts AS BIGINT)", 1706702707),
+    ("CAST(early AS BIGINT)", -1),
+    ("unix_seconds(early)", -1),
+    ("unix_timestamp(ts)", 1706702707),
+    ("CAST(i AS TIMESTAMP)", datetime(1970, 1, 1, 0, 0, 3, tzinfo=UTC)),
+    ("dayofweek(d)", 4),
+    ("weekday(d)", 2),
+    ("extract(DOW FROM d)", 4),
+    ("extract(SECOND FROM ts)", Decimal("7.500000")),
+    ("second(ts)", 7),
+    ("dayname(d)", "Wed"),
+    ("monthname(d)", "Jan"),
+    ("trunc(d, 'MM')", date(2024, 1, 1)),
+    ("from_utc_timestamp(ts, 'Europe/Oslo')", datetime(2024, 1, 31, 13, 5, 7, 500_000, tzinfo=UTC)),
+    ("substring(s, 0, 3)", "Hel"),
+    ("substring(s, z, 2)", "He"),
+    ("replace(s, 'l')", "Heo"),
+    ("isnull(s)", False),
+    ("isnotnull(s)", True),
+    ("pmod(-7, i)", 2),
+    ("negative(i)", -3),
+    ("zeroifnull(i)", 3),
+]
+"""Expressions and their values; tests/spark/test_meaning.py has Spark compute them as well."""
+
+
 def _value(expression: str) -> Any:
     db = ev.Database()
     db.sql(f"CREATE TABLE r ({COLUMNS})")
@@ -34,49 +77,7 @@ def _value(expression: str) -> Any:
     return next(iter(db.view("v")))[0]
 
 
-@pytest.mark.parametrize(
-    ("expression", "wanted"),
-    [
-        ("p / (i * 2)", Decimal("16666666.6650000000000")),
-        ("p / 7", Decimal("14285714.284286")),
-        ("-p / 7", Decimal("-14285714.284286")),
-        ("round(p / i, 1)", Decimal("33333333.3")),
-        ("CASE WHEN z <> 0 THEN p / z ELSE p / i END", Decimal("33333333.3300000000000")),
-        ("w / 3", Decimal("411522630041152263004115226.0041152262")),
-        ("p div 7", 14285714),
-        ("w + w", Decimal("2469135780246913578024691356.024691357")),
-        ("w - 0.5", Decimal("1234567890123456789012345677.512345679")),
-        ("CAST(p AS INT)", 99999999),
-        ("CAST(-x AS BIGINT)", -2),
-        ("int(x)", 2),
-        ("bigint(p)", 99999999),
-        ("TRY_CAST(p * 1000 AS INT)", None),
-        ("CAST(ts AS STRING)", "2024-01-31 12:05:07.5"),
-        ("concat(s, ' ', ts)", "Hello 2024-01-31 12:05:07.5"),
-        ("CAST(ts AS BIGINT)", 1706702707),
-        ("CAST(early AS BIGINT)", -1),
-        ("unix_seconds(early)", -1),
-        ("unix_timestamp(ts)", 1706702707),
-        ("CAST(i AS TIMESTAMP)", datetime(1970, 1, 1, 0, 0, 3, tzinfo=UTC)),
-        ("dayofweek(d)", 4),
-        ("weekday(d)", 2),
-        ("extract(DOW FROM d)", 4),
-        ("extract(SECOND FROM ts)", Decimal("7.500000")),
-        ("second(ts)", 7),
-        ("dayname(d)", "Wed"),
-        ("monthname(d)", "Jan"),
-        ("trunc(d, 'MM')", date(2024, 1, 1)),
-        ("from_utc_timestamp(ts, 'Europe/Oslo')", datetime(2024, 1, 31, 13, 5, 7, 500_000, tzinfo=UTC)),
-        ("substring(s, 0, 3)", "Hel"),
-        ("substring(s, z, 2)", "He"),
-        ("replace(s, 'l')", "Heo"),
-        ("isnull(s)", False),
-        ("isnotnull(s)", True),
-        ("pmod(-7, i)", 2),
-        ("negative(i)", -3),
-        ("zeroifnull(i)", 3),
-    ],
-)
+@pytest.mark.parametrize(("expression", "wanted"), MEANINGS)
 def test_an_expression_means_what_spark_means(expression: str, wanted: object) -> None:
     """Exact division, casts that cut, timestamps without their zone, and functions that count in another way."""
     assert _value(expression) == wanted
@@ -119,28 +120,28 @@ def test_decimals_are_divided_exactly(p: int, s: int, q: int, t: int) -> None:
         assert dict(db.view("v")) == wanted
 
 
-@pytest.mark.parametrize("operator", ["+", "-", "*"])
 @pytest.mark.parametrize(
-    ("left", "right", "added", "multiplied"),
+    ("left", "operator", "right", "type_"),
     [
-        ((10, 2), (18, 6), (19, 6), (29, 8)),
-        ((38, 10), (38, 10), (38, 9), None),
-        ((37, 37), (38, 19), (38, 18), None),
-        ((38, 37), (1, 1), (38, 36), (38, 36)),
-        ((38, 0), (20, 5), (38, 5), (38, 5)),
+        ((10, 2), "+", (18, 6), (19, 6)),
+        ((10, 2), "-", (18, 6), (19, 6)),
+        ((10, 2), "*", (18, 6), (29, 8)),
+        ((38, 10), "+", (38, 10), (38, 9)),
+        ((38, 10), "-", (38, 10), (38, 9)),
+        ((37, 37), "+", (38, 19), (38, 18)),
+        ((37, 37), "-", (38, 19), (38, 18)),
+        ((38, 37), "+", (1, 1), (38, 36)),
+        ((38, 37), "-", (1, 1), (38, 36)),
+        ((38, 37), "*", (1, 1), (38, 36)),
+        ((38, 0), "+", (20, 5), (38, 5)),
+        ((38, 0), "-", (20, 5), (38, 5)),
+        ((38, 0), "*", (20, 5), (38, 5)),
     ],
 )
 def test_decimals_have_all_digits_that_their_type_holds(
-    operator: str,
-    left: tuple[int, int],
-    right: tuple[int, int],
-    added: tuple[int, int],
-    multiplied: tuple[int, int] | None,
+    left: tuple[int, int], operator: str, right: tuple[int, int], type_: tuple[int, int]
 ) -> None:
     """Computed exactly, rounded once to the type that Spark gives the result, and an error only beyond that."""
-    type_ = multiplied if operator == "*" else added
-    if type_ is None:
-        return  # with more digits than Arrow has room for
     precision, scale = type_
     random = Random(precision + left[0] * scale)
     db = ev.Database()
