@@ -36,7 +36,16 @@ def random_log(rows: int = 600) -> Log:
     return log_for(one_view(JOIN, SCHEMA), {"r": pa.table(r), "s": pa.table(s)})
 
 
-@pytest.mark.parametrize("query", [JOIN, SUMS, f"CREATE MATERIALIZED VIEW v AS SELECT DISTINCT c FROM ({JOIN}) j"])
+AS_SPARK = """
+    WITH q AS (SELECT a, CAST(x * 100 AS INT) AS i, p / 7 AS p, b FROM r WHERE a % 3 <> 1)
+    SELECT a, SUM(p) / COUNT(*) AS p, MAX(i) AS i FROM q WHERE EXISTS (SELECT 1 FROM s WHERE s.b = q.b AND s.b / 2 > 1.5)
+    GROUP BY a HAVING SUM(p) / 2 > 1 UNION ALL SELECT b, b / 4, dayofweek(DATE '2024-01-31') FROM s"""
+"""Divided, cut and counted otherwise by DuckDB, if it is not told."""
+
+
+@pytest.mark.parametrize(
+    "query", [JOIN, SUMS, f"CREATE MATERIALIZED VIEW v AS SELECT DISTINCT c FROM ({JOIN}) j", AS_SPARK]
+)
 def test_measured_and_right(query: str) -> None:
     db = one_view(query, SCHEMA)
     log = random_log()

@@ -64,6 +64,12 @@ class Checker:
 
     def check(self, node: exp.Expr) -> Typed:
         """The type of an expression; raises for whatever is wrong inside it."""
+        typed = self._checked(node)
+        if self.source.typed is not None:
+            self.source.typed.append((node, typed.type))
+        return typed
+
+    def _checked(self, node: exp.Expr) -> Typed:
         literal = literal_type(node)
         if literal is not None:
             return Typed(literal, literal is not NULL)

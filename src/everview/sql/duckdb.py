@@ -9,11 +9,17 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 
+from everview.query.schema import Schema
 from everview.query.terms import Expression, Var
 from everview.query.types import DataType
 from everview.sql.datatypes import integer_literal
-from everview.sql.meaning import MACROS, spelled_out
+from everview.sql.dialect import EverviewSpark
+from everview.sql.meaning import MACROS, spell_out, spelled_out
+from everview.sql.parse import parse_statements
 
+MISTAKEN = "common_subexpressions"
+"""The optimizer of DuckDB that takes a month for 30 days."""
+_NUMBER = "everview"
 _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Mod, exp.IntDiv, exp.Neg, exp.Paren)
 
 
@@ -54,16 +60,25 @@ def duckdb_expression(expression: Expression, names: Mapping[Var, str], types: M
 
 def teach(connection: Any) -> None:
     """Let a connection to DuckDB evaluate expressions as Spark does."""
-    connection.execute("SET disabled_optimizers = 'common_subexpressions'")  # it takes a month for 30 days
+    connection.execute(f"SET disabled_optimizers = '{MISTAKEN}'")
     for signature, meaning in MACROS.items():
         connection.execute(f"CREATE MACRO {signature} AS {meaning}")
 
 
-def duckdb_query(text: str) -> str:
-    """The last query of a script, which may be a view's, as DuckDB reads it."""
-    statement = [s for s in sqlglot.parse(text, read=SparkWithFunctions) if s is not None][-1]
+def duckdb_query(text: str, schema: Schema) -> str:
+    """The last query of a script over these tables, or its last view's, as DuckDB reads it once ``teach`` was run."""
+    from everview.sql.statements import read_script
+
+    source, parsed = parse_statements(text)
+    statement = [s for s in parsed if not (isinstance(s, exp.Create) and s.kind == "TABLE")][-1]
     query = statement.expression if isinstance(statement, exp.Create) else statement
-    return _strict(query).transform(_typed, copy=False).sql("duckdb")
+    nodes = list(query.walk())
+    for number, node in enumerate(nodes):
+        node.meta[_NUMBER] = number
+    source.typed = []
+    read_script(source, [query.copy()], schema)  # which may change the tree, and reads copies of parts of it
+    spell_out([(nodes[n.meta[_NUMBER]], type_) for n, type_ in source.typed if _NUMBER in n.meta])
+    return _read(query.sql(EverviewSpark, comments=False)).transform(_typed, copy=False).sql("duckdb")
 
 
 def _typed(node: exp.Expr) -> exp.Expr:

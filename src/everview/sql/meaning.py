@@ -6,7 +6,7 @@ decimals that lose digits, and functions that count, name or round in another wa
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import sqlglot
@@ -15,7 +15,7 @@ from sqlglot import exp
 from everview.errors import QueryError
 from everview.query.terms import Expression, Var
 from everview.query.types import MOST_DIGITS, DataType, Kind, as_decimal
-from everview.sql.check import Checker, Typed
+from everview.sql.check import Checker
 from everview.sql.datatypes import spark_name
 from everview.sql.dialect import EverviewSpark
 from everview.sql.names import Cell, Relation, Scope
@@ -70,39 +70,27 @@ def spelled_out(expression: Expression, names: Mapping[Var, str], types: Mapping
     """The expression's text, its variables called by ``names``, in words that mean in DuckDB what it means in Spark."""
     text = "".join(names[p] if isinstance(p, Var) else str(p) for p in expression.parts)
     tree = exp.paren(sqlglot.parse_one(text, read=EverviewSpark), copy=False)
-    scope = Scope(Source(text))
+    source = Source(text)
+    source.typed = []
+    scope = Scope(source)
     cells = [(names[v], Cell(Expression.of(v, types[v]))) for v in sorted(expression.variables)]
     scope.add(Relation("", cells), tree)
-    recorder = _Recorder(scope, "SELECT")
     try:
-        recorder.check(tree)
+        Checker(scope, "SELECT").check(tree)
     except QueryError:  # rules have columns of any type, and nothing to spell out
         return text
-    for node, type_ in recorder.found:
-        spelled = _spelled(node, type_, recorder.types)
-        if spelled is not node:
-            node.replace(spelled)
-            recorder.types[id(spelled)] = type_
+    spell_out(source.typed)
     return str(tree.this.sql(EverviewSpark, comments=False))
 
 
-class _Recorder(Checker):
-    """A type checker that remembers the type of each node, inner ones first."""
-
-    def __init__(self, scope: Scope, place: str) -> None:
-        super().__init__(scope, place)
-        self.found: list[tuple[exp.Expr, DataType]] = []
-        self.types: dict[int, DataType] = {}
-
-    def check(self, node: exp.Expr) -> Typed:
-        """The type of an expression."""
-        typed = super().check(node)
-        self.found.append((node, typed.type))
-        self.types[id(node)] = typed.type
-        return typed
-
-    def _named(self, place: str) -> Checker:
-        return self
+def spell_out(typed: Sequence[tuple[exp.Expr, DataType]]) -> None:
+    """Replace nodes of a tree, of which the types are given, inner ones first, by what means the same in DuckDB."""
+    known = {id(node): type_ for node, type_ in typed}
+    for node, type_ in {id(node): (node, type_) for node, type_ in typed}.values():
+        spelled = _spelled(node, type_, known)
+        if spelled is not node:
+            node.replace(spelled)
+            known[id(spelled)] = type_
 
 
 def _spelled(node: exp.Expr, type_: DataType, types: Mapping[int, DataType]) -> exp.Expr:

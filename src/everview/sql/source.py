@@ -20,6 +20,7 @@ from everview.errors import (
     UnknownNameError,
     UnsupportedError,
 )
+from everview.query.types import DataType
 
 
 def position_at(text: str, start: int, length: int = 1) -> Position:
@@ -42,6 +43,8 @@ class Source:
         self.text = text
         self.tokens = list(tokens)
         self._starts = [token.start for token in self.tokens]
+        self.typed: list[tuple[exp.Expr, DataType]] | None = None
+        """The type of each expression that was checked, inner ones first, if somebody wants to know."""
 
     def span(self, node: exp.Expr | None) -> tuple[int, int] | None:
         """First and last character of the leftmost part of a node that has a place, or that of its parents."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import count
 
@@ -45,7 +45,11 @@ def parse_view(text: str, schema: Schema, name: str = "view") -> View:
 
 def parse_script(text: str, schema: Schema = Schema()) -> tuple[Schema, tuple[View, ...]]:  # noqa: B008 - immutable
     """Read tables and views in order; later queries may read earlier views. Bare queries are query1, query2, …"""
-    source, statements = parse_statements(text)
+    return read_script(*parse_statements(text), schema)
+
+
+def read_script(source: Source, statements: Sequence[exp.Expr], schema: Schema) -> tuple[Schema, tuple[View, ...]]:
+    """The same of statements that were parsed already."""
 
     def work() -> tuple[Schema, tuple[View, ...]]:
         tables, names = schema, schema
