@@ -143,6 +143,8 @@ class Case:
     """The systems that ``--quick`` runs it on."""
     breakeven: bool = False
     """Whether the query's break-even is looked for on this data."""
+    profile: bool = False
+    """Whether a timed run says what its time was spent on."""
 
     @property
     def sql(self) -> str:

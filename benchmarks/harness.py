@@ -146,6 +146,7 @@ class Harness:
                 shards=system.shards,
                 per_update=case.per_update,
                 sizes=case.sizes,
+                profile=case.profile and not check,
             )
             job.write(folder / "job.json")
             command = [str(python), "-m", f"benchmarks.runners.{system.runner}", str(folder / "job.json")]

@@ -8,12 +8,14 @@ from benchmarks.experiments.enclosing import ENCLOSURENESS
 from benchmarks.experiments.latency import LATENCY
 from benchmarks.experiments.load import LOAD
 from benchmarks.experiments.memory import MEMORY
+from benchmarks.experiments.profile import PROFILE
 from benchmarks.experiments.runtime import RUNTIME
 from benchmarks.experiments.shards import SHARDS
 from benchmarks.experiments.start import START
 from benchmarks.experiments.sweeps import SCALE, SELECTIVITY
 
 EXPERIMENTS: dict[str, Experiment] = {
-    e.name: e for e in (RUNTIME, LATENCY, MEMORY, BREAKEVEN, ENCLOSURENESS, SELECTIVITY, SCALE, LOAD, SHARDS, START)
+    e.name: e
+    for e in (RUNTIME, LATENCY, MEMORY, BREAKEVEN, ENCLOSURENESS, SELECTIVITY, SCALE, LOAD, SHARDS, PROFILE, START)
 }
 """In the order in which they are run and shown."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from time import perf_counter
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pyarrow.compute as pc
 import everview as ev
 from benchmarks.data.log import Log
 from benchmarks.runners.protocol import Fingerprint, Job, Meter, job_and_log
+from benchmarks.runners.sampler import Sampler
 
 COMING = pa.array(["insert", "update_postimage"])
 Changes = dict[str, pa.Table]
@@ -29,10 +31,24 @@ def main() -> None:
     db.sql(f"CREATE MATERIALIZED VIEW v AS {job.sql}")
     print_of = Fingerprint(job.outputs) if job.check else None
     run = deltas if job.mode == "delta" else whole
-    peak = run(db, job, batches, meter, print_of)
+    sampler = Sampler(part_of) if job.profile else None
+    with sampler or nullcontext():
+        peak = run(db, job, batches, meter, print_of)
     found = None if print_of is None else print_of.to_dict()
     steps = sum(core.machine.steps for core in db._views["v"].cores)
-    meter.finish({"everview": ev.__version__}, found, state_bytes=peak, steps=steps)
+    told = {} if sampler is None else {"parts_s": sampler.seconds}
+    meter.finish({"everview": ev.__version__}, found, state_bytes=peak, steps=steps, **told)
+
+
+def part_of(file: str) -> str | None:
+    """What code in a file does; None if its caller is to say."""
+    if file.endswith("everview/kernel/machine.py"):
+        return "kernel"
+    if "/pyarrow/" in file:
+        return "Arrow"
+    if "/duckdb/" in file:
+        return "DuckDB"
+    return "Python" if "/everview/" in file or "/benchmarks/" in file else None
 
 
 def changes(job: Job, log: Log) -> list[tuple[int, Changes]]:

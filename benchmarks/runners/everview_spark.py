@@ -6,7 +6,9 @@ before the log are the first batch. Check runs write the feed to Parquet and cou
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib.metadata import version
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -18,6 +20,7 @@ from benchmarks.runners.rows import in_utc
 from benchmarks.runners.schema import declarations, tables_of
 from benchmarks.spark import Run, deltas_of, seconds_of, session
 from everview.spark import maintain
+from everview.spark.metrics import batch_metrics
 
 
 def main() -> None:
@@ -44,9 +47,28 @@ def main() -> None:
     for (updates, _), spent in zip(rest if loads else [first, *rest], seconds, strict=True):
         meter.step(updates, 0, spent)
     told = {"load_s": sum(seconds_of(loads)), "run_s": sum(seconds), "rows": deltas_of(steps), "updates": log.updates}
+    if job.profile:
+        told["parts_s"] = parts(progress, len(loads))
     found = fingerprint(job, run) if job.check else None
     meter.finish({"everview": version("everview"), "spark": spark.version}, found, **told)
     spark.stop()
+
+
+def parts(progress: Sequence[dict[str, Any]], loads: int) -> dict[str, float]:
+    """What the batches after the first ones spent their time on; of shards side by side the slowest counts."""
+    found = {"shards": 0.0, "Spark: the batch": 0.0, "Spark: around it": 0.0}
+    before: dict[int, float] = {}
+    for i, batch in enumerate(progress):
+        shards = {s["shard"]: s["seconds"] for s in batch_metrics(batch)["shards"]}
+        busy = max((seconds - before.get(s, 0.0) for s, seconds in shards.items()), default=0.0)
+        before |= shards
+        if i < loads:
+            continue
+        spent = batch["durationMs"]
+        found["shards"] += busy
+        found["Spark: the batch"] += spent["addBatch"] / 1000 - busy
+        found["Spark: around it"] += (spent["triggerExecution"] - spent["addBatch"]) / 1000
+    return found
 
 
 def batches(job: Job, log: Log, used: list[str]) -> list[tuple[int, Changes]]:

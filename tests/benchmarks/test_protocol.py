@@ -2,13 +2,17 @@ from __future__ import annotations
 
 from decimal import Decimal
 from pathlib import Path
+from time import perf_counter
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from benchmarks.data.graphs import fifo, power_law, write_log
 from benchmarks.data.log import Log
 from benchmarks.runners.protocol import Fingerprint, Job, latency, same
+from benchmarks.runners.sampler import Sampler
 
 OUTPUTS = [("i", "BIGINT"), ("s", "STRING"), ("d", "DATE"), ("m", "DECIMAL(20, 2)")]
 ROWS = pa.table(
@@ -81,6 +85,26 @@ def test_a_job_survives_its_file(tmp_path: Path) -> None:
     job.write(tmp_path / "job.json")
     assert Job.read(tmp_path / "job.json") == job
     assert job.tenths(25)[-1] == 25
+
+
+def test_time_is_counted_where_it_is_spent() -> None:
+    """A call that does not come back for long counts in full for whoever called it."""
+
+    def part_of(file: str) -> str | None:
+        return "tests" if file == __file__ else "arrow" if "/pyarrow/" in file else None
+
+    words = pa.array(np.random.default_rng(1).integers(0, 2**62, 1_000_000))
+    begun = perf_counter()
+    with Sampler(part_of) as sampler:
+        sorting = perf_counter()
+        while perf_counter() < sorting + 0.3:
+            pc.sort_indices(words)
+        counting = perf_counter()
+        while perf_counter() < counting + 0.3:
+            sum(range(100))
+    assert 0.8 * (perf_counter() - begun) < sum(sampler.seconds.values())
+    assert sampler.seconds["arrow"] > 0.2
+    assert sampler.seconds["tests"] > 0.2
 
 
 def test_percentiles_are_measured_values() -> None:

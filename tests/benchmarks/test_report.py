@@ -9,6 +9,7 @@ from benchmarks import bars, report, results
 from benchmarks.experiments import EXPERIMENTS
 from benchmarks.experiments.base import Experiment, at_least, at_most
 from benchmarks.experiments.breakeven import stages, wins
+from benchmarks.experiments.profile import shares
 
 CIRCUMSTANCES = {"date": "2026-11-16 04:00", "command": "python -m benchmarks", "machine": "some machine"}
 
@@ -41,6 +42,7 @@ def record(system: str, status: str = "ok", **told: object) -> results.Record:
         "load_s": 0.5,
         "runs_s": [1.0],
         "imported": [],
+        "parts_s": {"kernel": 0.75, "Python": 0.25},
     }
     return described | (measured if status == "ok" else {}) | CIRCUMSTANCES | told
 
@@ -87,6 +89,12 @@ def test_break_even_is_where_the_curves_cross() -> None:
     assert wins({1: 1.0, 10: 2.0, 100: 3.0}, flat) == [(None, None)]
     ((begin, end),) = wins({1: 20.0, 10: 5.0, 100: 40.0}, flat)
     assert 1 < (begin or 0) < 10 < (end or 0) < 100
+
+
+def test_parts_of_the_time_are_parts_of_a_whole() -> None:
+    told = {"kernel": 1.5, "Arrow": 0.25, "DuckDB": 0.0, "Python": 0.25}
+    assert shares(record("everview", parts_s=told)) == {"kernel": 0.75, "Arrow": 0.125, "Python": 0.125}
+    assert shares(record("everview", parts_s=None)) == {}
 
 
 def test_batches_grow_as_far_as_the_log_goes() -> None:
