@@ -11,6 +11,7 @@ from pathlib import Path
 from benchmarks.experiments.base import at_least, at_most, markdown, ordered
 from benchmarks.experiments.breakeven import RIVALS, curve, wins
 from benchmarks.results import RESULTS, Record, read
+from benchmarks.systems import SYSTEMS
 
 PATHS = ("3-hop", "4-hop")
 GRAPHS = ("epinions", "power-law")
@@ -165,5 +166,7 @@ def break_even(folder: Path = RESULTS) -> str:
             curves = [curve(found.get(s)) for s in ("everview", rival)]
             if all(curves):
                 won.append(bool(wins(*curves)))
-        counted.append(f"{rival}: {len(won)} queries, in {won.count(False)} of which recomputing wins at every size")
+        if won:
+            lost = won.count(False)
+            counted.append(f"{SYSTEMS[rival].title}: {len(won)} queries, in {lost} of which it wins at every size")
     return "Break-even against recomputing is published below, per query (" + "; ".join(counted) + ")."

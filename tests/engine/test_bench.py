@@ -38,7 +38,8 @@ def random_log(rows: int = 600) -> Log:
 
 AS_SPARK = """
     WITH q AS (SELECT a, CAST(x * 100 AS INT) AS i, p / 7 AS p, b FROM r WHERE a % 3 <> 1)
-    SELECT a, SUM(p) / COUNT(*) AS p, MAX(i) AS i FROM q WHERE EXISTS (SELECT 1 FROM s WHERE s.b = q.b AND s.b / 2 > 1.5)
+    SELECT a, SUM(p) / COUNT(*) AS p, MAX(i) AS i FROM q
+    WHERE EXISTS (SELECT 1 FROM s WHERE s.b = q.b AND s.b / 2 > 1.5)
     GROUP BY a HAVING SUM(p) / 2 > 1 UNION ALL SELECT b, b / 4, dayofweek(DATE '2024-01-31') FROM s"""
 """Divided, cut and counted otherwise by DuckDB, if it is not told."""
 
