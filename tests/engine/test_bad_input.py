@@ -215,4 +215,4 @@ def test_a_view_cannot_be_changed_and_a_slice_is_a_page() -> None:
     with pytest.raises(ev.errors.UnknownTableError, match=r"there is no table u\nhint: .*the tables are: t"):
         db.insert("u", [(1,)])
     with pytest.raises(TypeError, match="use page"):
-        db.view("v")[0:2]  # type: ignore[index]
+        db.view("v")[0:2]  # type: ignore[index]  # what it refuses

@@ -93,7 +93,7 @@ class ViewRuntime:
     def process(self, changes: Changes, journal: Journal) -> list[WordRows]:
         """Take in changes of one relation; gives the view's own, not netted, in pieces that are not empty."""
         self.updates += len(changes)
-        waiting = [changes if self.tells_updates else replace(changes, apart=False)]
+        waiting = [replace(changes, apart=False) if changes.apart and not self.tells_updates else changes]
         for name, source in self.stages[:-1]:
             rows = WordRows.concat(self._pieces(source, waiting, journal), source.width)
             if len(rows):
