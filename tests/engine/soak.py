@@ -30,7 +30,9 @@ def main() -> int:
         except Exception as error:
             if options.keep_going:
                 place = traceback.extract_tb(error.__traceback__)[-1]
-                kinds.setdefault(f"{type(error).__name__} {place.name}: {str(error)[:150]}", []).append(seed)
+                kind = f"{type(error).__name__} {place.name}: {str(error)[:150]}"
+                print(f"seed {seed} fails: {kind}", flush=True)
+                kinds.setdefault(kind, []).append(seed)
                 totals["failed"] += 1
                 continue
             print(f"\nseed {seed} fails; making it smaller ...", flush=True)

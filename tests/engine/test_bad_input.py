@@ -216,3 +216,32 @@ def test_a_view_cannot_be_changed_and_a_slice_is_a_page() -> None:
         db.insert("u", [(1,)])
     with pytest.raises(TypeError, match="use page"):
         db.view("v")[0:2]  # type: ignore[index]  # what it refuses
+
+
+@pytest.mark.parametrize("heard", [False, True], ids=["unheard", "with a feed"])
+@pytest.mark.parametrize(
+    "view",
+    [
+        "SELECT k, n * n AS square FROM t",
+        "SELECT t.k FROM t JOIN u ON t.k = u.k WHERE t.n * u.n > 3",
+        "SELECT k, SUM(n) * SUM(n) AS square FROM t GROUP BY k",
+        "SELECT k FROM t GROUP BY k HAVING SUM(n) * SUM(n) > 3",
+        "SELECT k, n * n AS square FROM t UNION ALL SELECT k, n FROM u",
+    ],
+)
+def test_a_batch_is_refused_that_a_view_has_no_value_for(view: str, heard: bool) -> None:
+    db = ev.Database()
+    db.sql("CREATE TABLE t (k BIGINT NOT NULL, n BIGINT NOT NULL)")
+    db.sql("CREATE TABLE u (k BIGINT NOT NULL, n BIGINT NOT NULL)")
+    db.sql(f"CREATE MATERIALIZED VIEW v AS {view}")
+    db.insert("t", [(1, 2), (2, 3)])
+    db.insert("u", [(1, 2), (7, 3)])
+    feed = db.view("v").changes() if heard else None
+    before = sorted(db.view("v"))
+    assert before
+    with pytest.raises(DataError, match="failed on the data"):
+        db.insert("t", [(1, 2**62), (7, 2**62)])
+    assert sorted(db.view("v")) == before
+    assert feed is None or not list(feed.read())
+    db.insert("t", [(1, 5)])
+    assert db.version == 3

@@ -110,7 +110,7 @@ class Database:
         with Progress(f"filling {view.name}") as progress:
             for name in sorted(runtime.reads):
                 for rows in self._rows_of(name):
-                    runtime.process(self._changes(name, rows), journal)
+                    runtime.process(self._changes(name, rows), journal, wanted=False)
                     journal.keep()
                     progress.add(len(rows))
         journal.conclude()
@@ -324,10 +324,12 @@ class Database:
         waiting = {changes.relation: changes}
         for name, runtime in self._views.items():
             delta: list[WordRows] = []
+            is_read = self._is_read(name)
+            wanted = is_read or bool(self._feeds[name])
             for relation in sorted(runtime.reads & waiting.keys()):
-                delta += runtime.process(waiting[relation], journal)
+                delta += runtime.process(waiting[relation], journal, wanted=wanted)
             deltas[name] += delta
-            if delta and self._is_read(name):
+            if delta and is_read:
                 # Told apart, a group's old and new rows come in any order within an update: a reader must not see that.
                 apart = changes.apart and runtime.tells_updates and not runtime.is_positional
                 rows = WordRows.concat(delta, len(runtime.types))

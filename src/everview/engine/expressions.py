@@ -12,7 +12,7 @@ from everview.engine.formulas import Compiled, compiled
 from everview.engine.words import NARROW_DIGITS, arrow_type, data_type
 from everview.errors import DataError
 from everview.query.terms import Expression, Var
-from everview.query.types import BOOLEAN, MOST_DIGITS
+from everview.query.types import BOOLEAN, MOST_DIGITS, DataType
 
 
 class Evaluator:
@@ -38,6 +38,12 @@ class Evaluator:
         numbers = pc.subtract(pc.cumulative_sum(among.cast(pa.int64())), 1)
         places = pc.if_else(among, numbers, pa.scalar(None, pa.int64()))
         return [found.take(places) for found in self._values(kept, pc.sum(among).as_py())]
+
+    def may_fail(self, types: Mapping[Var, DataType]) -> bool:
+        """Whether there may be rows, of variables of these types, that an expression has no value for."""
+        from everview.sql.fallible import may_fail
+
+        return any(may_fail(e, types) for e in self._expressions)
 
     def try_out(self, columns: Mapping[Var, pa.Array]) -> None:
         """Raise whatever is wrong with the expressions themselves, given columns without rows."""
@@ -167,6 +173,7 @@ class Condition:
         self._evaluator = Evaluator(self._conditions)
         self._each = [Evaluator([e]) for e in self._conditions]
         self.variables = self._evaluator.variables
+        self.may_fail = self._evaluator.may_fail
 
     def __call__(self, columns: Mapping[Var, pa.Array], length: int, among: pa.Array | None = None) -> pa.Array:
         """True for the rows that all conditions hold for; only those ``among`` which it is asked must not fail."""

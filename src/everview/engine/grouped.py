@@ -61,6 +61,8 @@ class GroupedBlock:
             for a, p in zip(listed, plans[1:], strict=True)
         ]
         self.finish = _Finish(block, self.slots, dictionary)
+        self.needs_deltas = self.core.plan.folds_rows or self.finish.may_fail
+        """True unless the core's own rows are the groups, with all that is asked of them, and always have values."""
         self.fold = Fold([o.type for o in block.outputs], 1, dictionary) if block.distinct else None
         self.evaluator = Evaluator(self.posted) if self.posted else None
         self.beyond = Beyond()
@@ -73,11 +75,6 @@ class GroupedBlock:
     def tells_updates(self) -> bool:
         """True if sums are all there is: what lists values knows only a batch's first and last."""
         return not self.listed
-
-    @property
-    def needs_deltas(self) -> bool:
-        """True unless the core's own rows are the groups, with all that is asked of them."""
-        return self.core.plan.folds_rows
 
     def listen(self, loud: bool) -> None:
         """Give what changes from now on, or stop; a changed group's old values must be known for that."""
@@ -372,6 +369,14 @@ class _Finish:
         kept = list(zip(self.slots, ends, ends[1:], strict=False))
         for v, aggregate in zip(grouping.aggregate_names, grouping.aggregates, strict=True):
             self._places[v] = [(s.kind, first, last) for s, first, last in kept if s.argument == aggregate.argument]
+
+    @property
+    def may_fail(self) -> bool:
+        """True if there may be groups that HAVING or an output has no value for."""
+        types = {v: k.type for v, k in zip(self.grouping.key_names, self.grouping.keys, strict=True)}
+        for v, aggregate in zip(self.grouping.aggregate_names, self.grouping.aggregates, strict=True):
+            types[v] = aggregate.type
+        return self._outputs.may_fail(types) or (self._having is not None and self._having.may_fail(types))
 
     def __call__(self, words: Columns, measures: Columns, listed: Sequence[pa.Array]) -> _Rows:
         length = len(measures[0])

@@ -33,6 +33,8 @@ class PlainBlock:
         types = [o.type for o in block.outputs]
         self.fold = Fold(types, 1, dictionary) if folds else None
         self.width = len(block.outputs)
+        self.needs_deltas = self.fold is not None or self.projection.may_fail
+        """True if state outside the core depends on its deltas, or a batch may be refused because of them."""
 
     @property
     def cores(self) -> tuple[CoreRuntime, ...]:
@@ -43,11 +45,6 @@ class PlainBlock:
     def folds(self) -> tuple[Fold, ...]:
         """The fold that makes rows distinct, where the core cannot."""
         return (self.fold,) if self.fold else ()
-
-    @property
-    def needs_deltas(self) -> bool:
-        """True if state outside the core depends on its deltas."""
-        return self.fold is not None
 
     @property
     def is_positional(self) -> bool:
@@ -137,6 +134,12 @@ class Projection:
     def computes(self) -> bool:
         """True if some column is computed, so that different rows may become one."""
         return self.evaluator is not None
+
+    @property
+    def may_fail(self) -> bool:
+        """True if there may be rows that a condition or a computed column has no value for."""
+        used = (u for u in (self.residual, self.evaluator) if u is not None)
+        return any(u.may_fail(self.core.types) for u in used)
 
     @property
     def shown(self) -> frozenset[Var]:

@@ -32,7 +32,7 @@ class Source(Protocol):
 
     @property
     def needs_deltas(self) -> bool:
-        """True if state outside the cores depends on their deltas."""
+        """True if state outside the cores depends on their deltas, or a batch may be refused because of them."""
 
     @property
     def is_positional(self) -> bool:
