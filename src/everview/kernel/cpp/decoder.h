@@ -356,13 +356,17 @@ class Decoder {
   static bool finish(Nest& nest) {
     const std::size_t depth = nest.loops.size();
     for (Output& output : nest.outputs) {
-      output.constant = depth != 0;
+      output.constant = output.of_values = depth != 0;
       while (depth != 0 && output.leading < output.factors.size() &&
              !output.factors[output.leading].reads(nest.loops.back().reg)) {
         ++output.leading;
       }
       for (const Operand& operand : output.factors) {
-        for (const Loop& loop : nest.loops) output.constant = output.constant && !operand.reads(loop.reg);
+        for (const Loop& loop : nest.loops) {
+          const bool reads = operand.reads(loop.reg);
+          output.constant = output.constant && !reads;
+          output.of_values = output.of_values && (!reads || operand.source == Operand::Source::kField);
+        }
         const bool is_word = operand.source == Operand::Source::kRegister;
         if (depth == 0 || is_word || !operand.reads(nest.loops.back().reg)) continue;
         if (operand.table != nest.loops.back().table) return false;
@@ -390,9 +394,6 @@ class Decoder {
         safe = safe && operand.source == Operand::Source::kField && operand.table == outer.table;
       }
       nest.loops[inner].looks_ahead = reads && safe && !nest.loops[inner].own_group;
-    }
-    for (std::size_t i = 0; i < nest.outputs.size(); ++i) {
-      if (!nest.outputs[i].constant) nest.varying.push_back(static_cast<std::uint32_t>(i));
     }
     nest.product = plain && depth >= 2 && !nest.loops[depth - 2].ordered && !nest.loops[depth - 1].ordered &&
                    (nest.loops[depth - 2].outdates >> (depth - 1) & 1) == 0;

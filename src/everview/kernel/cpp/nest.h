@@ -85,6 +85,8 @@ inline std::span<const Row> rows_of(const Loop& loop, const Frame& frame, const 
 }
 
 // One column of what the innermost loop gives: that word of each row.
+using Groups = std::span<const std::span<const Row>>;
+
 template <std::size_t kStride>
 inline void gather_plain(const Row* __restrict rows, std::size_t count, RowsView view, std::size_t column,
                          Word* __restrict out) noexcept {
@@ -93,22 +95,32 @@ inline void gather_plain(const Row* __restrict rows, std::size_t count, RowsView
   for (std::size_t i = 0; i < count; ++i) out[i] = cells[rows[i] * stride];
 }
 
-inline void gather(const Row* rows, std::size_t count, RowsView view, std::size_t column, Word* out) noexcept {
+template <std::size_t kStride>
+inline void gather_each(Groups groups, RowsView view, std::size_t column, Word* out) noexcept {
+  for (const std::span<const Row>& rows : groups) {
+    gather_plain<kStride>(rows.data(), rows.size(), view, column, out);
+    out += rows.size();
+  }
+}
+
+inline void gather(Groups groups, RowsView view, std::size_t column, Word* out) noexcept {
   if (!view.plain) {
-    for (std::size_t i = 0; i < count; ++i) out[i] = view[rows[i]][column];
+    for (const std::span<const Row>& rows : groups) {
+      for (const Row row : rows) *out++ = view[row][column];
+    }
     return;
   }
   switch (view.stride) {
     case 1:
-      return gather_plain<1>(rows, count, view, column, out);
+      return gather_each<1>(groups, view, column, out);
     case 2:
-      return gather_plain<2>(rows, count, view, column, out);
+      return gather_each<2>(groups, view, column, out);
     case 3:
-      return gather_plain<3>(rows, count, view, column, out);
+      return gather_each<3>(groups, view, column, out);
     case 4:
-      return gather_plain<4>(rows, count, view, column, out);
+      return gather_each<4>(groups, view, column, out);
     default:
-      return gather_plain<0>(rows, count, view, column, out);
+      return gather_each<0>(groups, view, column, out);
   }
 }
 
@@ -126,6 +138,11 @@ class Walk {
     done_ = false;
     if (levels_.size() < nest.loops.size()) levels_.resize(nest.loops.size());
     for (std::size_t i = 0; i < nest.loops.size(); ++i) levels_[i].ahead_begin = levels_[i].ahead_end = 0;
+    constant_.clear();
+    varying_.clear();
+    for (std::uint32_t i = 0; i < nest.outputs.size(); ++i) {
+      (is_constant(nest.outputs[i]) ? constant_ : varying_).push_back(i);
+    }
     if (!nest.loops.empty()) open(0);
   }
 
@@ -137,9 +154,8 @@ class Walk {
     if (done_ || limit == 0) return 0;
     const std::size_t given = run_loops(out, limit);
     if (out != nullptr && given != 0) {
-      for (std::size_t i = 0; i < nest_->outputs.size(); ++i) {
-        const Output& output = nest_->outputs[i];
-        if (output.constant) std::fill_n(out->end(i) - given, given, read(output, *frame_));
+      for (const std::uint32_t column : constant_) {
+        std::fill_n(out->end(column) - given, given, read(nest_->outputs[column], *frame_));
       }
     }
     return given;
@@ -157,6 +173,15 @@ class Walk {
     Row next = kNoRow;
     std::vector<Row> piece;
   };
+
+  // Whether all rows will have the same word: a product of weights all of which are 1 is one.
+  static bool is_constant(const Output& output) noexcept {
+    if (output.constant || !output.of_values) return output.constant;
+    for (const Operand& operand : output.factors) {
+      if (operand.source == Operand::Source::kField && !operand.table->all_one(operand.column)) return false;
+    }
+    return true;
+  }
 
   std::size_t run_loops(Channel* out, std::size_t limit) {
     if (nest_->loops.empty()) {
@@ -187,6 +212,8 @@ class Walk {
           const std::size_t pairs = run_product(out, limit - given);
           given += pairs;
           if (pairs != 0) continue;
+        } else if (depth_ + 1 == innermost && loops[innermost].looks_ahead && run_ahead(out, limit, given)) {
+          continue;
         }
         frame_->registers[loops[depth_].reg] = level.rows[level.at++];
         fresh_ &= ~loops[depth_].outdates;
@@ -204,6 +231,59 @@ class Walk {
     }
   }
 
+  // What the two innermost loops give for those rows of the outer one whose groups are found together, column by column:
+  // most groups are small, and taking each by itself costs more than its rows. False if there are more rows than `limit`.
+  bool run_ahead(Channel* out, std::size_t limit, std::size_t& given) {
+    Level& outer = levels_[depth_];
+    Level& inner = levels_[depth_ + 1];
+    if (outer.at >= inner.ahead_end) look_ahead(depth_ + 1, outer.at);
+    const Groups groups(inner.ahead + (outer.at - inner.ahead_begin),
+                                                       inner.ahead + (inner.ahead_end - inner.ahead_begin));
+    const Row* const outers = outer.rows.data() + outer.at;
+    std::size_t rows = 0;
+    const std::span<const Row>* last = nullptr;
+    for (const std::span<const Row>& group : groups) {
+      rows += group.size();
+      if (!group.empty()) last = &group;
+    }
+    if (rows > limit - given) return false;
+    const Loop& loop = nest_->loops[depth_];
+    if (out != nullptr && rows != 0) {
+      out->make_room(rows);
+      for (const std::uint32_t column : varying_) {
+        write_groups(nest_->outputs[column], loop.reg, outers, groups, out->end(column));
+      }
+      out->add_rows(rows);
+    }
+    outer.at += groups.size();
+    given += rows;
+    steps_ += 3 * groups.size() + 2 * rows;
+    frame_->registers[loop.reg] = outers[groups.size() - 1];
+    if (last != nullptr) frame_->registers[nest_->loops[depth_ + 1].reg] = last->back();
+    return true;
+  }
+
+  // One column of several groups, each that of an outer row.
+  void write_groups(const Output& output, std::uint32_t reg, const Row* outers,
+                    Groups groups, Word* words) const {
+    const bool single = output.factors.size() == 1;
+    const Operand& first = output.factors[0];
+    if (single && output.leading == 1 && first.source == Operand::Source::kField && first.reg == reg) {
+      const RowsView rows = first.table->view();
+      for (std::size_t i = 0; i < groups.size(); words += groups[i++].size()) {
+        const Word word = rows[outers[i]][first.column];
+        for (std::size_t j = 0; j < groups[i].size(); ++j) words[j] = word;
+      }
+    } else if (single && output.leading == 0 && first.source == Operand::Source::kField) {
+      gather(groups, first.table->view(), first.column, words);
+    } else {
+      for (std::size_t i = 0; i < groups.size(); words += groups[i++].size()) {
+        frame_->registers[reg] = outers[i];
+        if (!groups[i].empty()) write_column(output, leading_factor(output), groups[i].data(), groups[i].size(), words);
+      }
+    }
+  }
+
   // All pairs of the two innermost loops' rows that are left, column by column, in the order in which the loops would
   // give them; or none, if there are more than `limit` or too few to gain by it.
   std::size_t run_product(Channel* out, std::size_t limit) {
@@ -217,7 +297,7 @@ class Walk {
     const std::uint32_t reg = nest_->loops[depth_].reg;
     if (out != nullptr) {
       out->make_room(rows * each);
-      for (const std::uint32_t column : nest_->varying) {
+      for (const std::uint32_t column : varying_) {
         write_pairs(nest_->outputs[column], reg, outer.rows.subspan(outer.at), inner.rows, out->end(column));
       }
       out->add_rows(rows * each);
@@ -341,7 +421,7 @@ class Walk {
     if (nest_->loops.empty()) {
       for (std::size_t i = 0; i < nest_->outputs.size(); ++i) *out.end(i) = read(nest_->outputs[i], *frame_);
     } else {
-      for (const std::uint32_t column : nest_->varying) {
+      for (const std::uint32_t column : varying_) {
         const Output& output = nest_->outputs[column];
         write_column(output, leading_factor(output), rows, count, out.end(column));
       }
@@ -380,7 +460,8 @@ class Walk {
       std::copy_n(rows, count, words);
       return;
     }
-    gather(rows, count, operand.table->view(), operand.column, words);
+    const std::span<const Row> group(rows, count);
+    gather({&group, 1}, operand.table->view(), operand.column, words);
   }
 
   static void scale_small(Word* words, std::size_t count, Word factor) noexcept {
@@ -413,6 +494,7 @@ class Walk {
   }
 
   const Nest* nest_ = nullptr;
+  std::vector<std::uint32_t> constant_, varying_;  // Its outputs that are the same in all rows, and the others.
   const Frame* frame_ = nullptr;
   const UndoLog* log_ = nullptr;
   std::vector<Level> levels_;

@@ -26,7 +26,8 @@ struct Operand {
 // The checked product of its factors; a single operand is one of one factor.
 struct Output {
   std::vector<Operand> factors;
-  bool constant = false;    // In a nest: the same whatever the rows.
+  bool constant = false;    // In a nest: the same whatever the rows,
+  bool of_values = false;   // or would be if what it takes from the rows were 1 throughout.
   std::size_t leading = 0;  // In a nest: how many factors come before the first that the innermost loop changes.
 };
 
@@ -61,7 +62,6 @@ inline bool is_own_group(const Table& table, std::uint32_t index, const std::vec
 struct Nest {
   std::vector<Loop> loops;
   std::vector<Output> outputs;
-  std::vector<std::uint32_t> varying{};  // The outputs that are not constant.
   bool product = false;  // The two innermost loops do not depend on each other: together they give all pairs.
 };
 

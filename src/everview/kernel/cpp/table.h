@@ -19,7 +19,7 @@ class Table {
 
   Table(std::uint32_t number, std::size_t key_width, std::size_t value_width,
         const std::vector<std::vector<std::uint32_t>>& indexes, const std::vector<OrderedIndex::Shape>& orders = {})
-      : number_(number), key_width_(key_width), rows_(key_width + value_width) {
+      : number_(number), key_width_(key_width), rows_(key_width + value_width), others_(value_width) {
     for (const auto& columns : indexes) {
       Declared& declared = declared_.emplace_back(Declared{columns, {}, kNotStored});
       if (columns.size() == key_width) {
@@ -42,6 +42,8 @@ class Table {
   std::size_t width() const noexcept { return rows_.width(); }
   RowRef words(Row row) const noexcept { return rows_[row]; }  // The key first.
   RowsView view() const noexcept { return rows_.view(); }
+  // Whether that word, of the values, is 1 in every row. Weights mostly are: then nothing need be multiplied.
+  bool all_one(std::size_t column) const noexcept { return column >= key_width_ && others_[column - key_width_] == 0; }
   std::uint8_t level(Row row) const noexcept { return has_levels_ ? levels_[row] : 0; }
   std::size_t index_count() const noexcept { return declared_.size(); }
   const std::vector<std::uint32_t>& columns(std::size_t index) const noexcept { return declared_[index].columns; }
@@ -134,6 +136,7 @@ class Table {
     for (GroupIndex& index : indexes_) index.append();
     resize(size() + 1);
     for (std::size_t i = 0; i < width(); ++i) rows_.write(row, i, i < key_width_ ? key[i] : 0);
+    count_others(row, 1);
     set_level_byte(row, 0);
     for (OrderedIndex& order : orders_) order.append(view());
     log.push({UndoLog::Kind::kInsert, number_});
@@ -147,8 +150,7 @@ class Table {
     log.push(rows_[row][key_width_ + column]);
     log.push(static_cast<Word>(column << 32 | row));
     log.push({UndoLog::Kind::kStore, number_});
-    for (OrderedIndex& order : orders_) order.stored(row, key_width_ + column, rows_[row][key_width_ + column], word);
-    rows_.write(row, key_width_ + column, word);
+    write_value(row, key_width_ + column, word);
   }
 
   void set_level(Row row, std::uint8_t level, UndoLog& log) {
@@ -181,6 +183,7 @@ class Table {
     for (GroupIndex& index : indexes_) index.take_out(row, logged_key);
     for (OrderedIndex& order : orders_) order.take_out(row, view());
     slots_.erase(find_slot(words(row)));
+    count_others(row, -1);
     const Row last = static_cast<Row>(size() - 1);
     if (row != last) move_row(last, row);
     drop_last();
@@ -194,9 +197,7 @@ class Table {
         const auto at = static_cast<std::uint64_t>(log.pop());
         const auto row = static_cast<Row>(at);
         const std::size_t column = key_width_ + (at >> 32);
-        const Word before = log.pop();
-        for (OrderedIndex& order : orders_) order.stored(row, column, rows_[row][column], before);
-        rows_.write(row, column, before);
+        write_value(row, column, log.pop());
         break;
       }
       case UndoLog::Kind::kInsert: {
@@ -204,6 +205,7 @@ class Table {
         for (GroupIndex& index : indexes_) index.take_out(row, 0);
         for (OrderedIndex& order : orders_) order.take_out(row, view());
         slots_.erase(find_slot(words(row)));
+        count_others(row, -1);
         drop_last();
         break;
       }
@@ -273,6 +275,7 @@ class Table {
       const Word* const words = all_words + i * width();
       if (levels[i] >= (has_levels_ ? kLevels : 1)) return false;
       rows_.write(row, words);
+      count_others(row, 1);
       set_level_byte(row, levels[i]);
       const Tag tag = tag_of(words);
       if (find_slot(tag, words) != SlotTable::kNone) return false;
@@ -340,6 +343,20 @@ class Table {
     log.push({kind, number_});
   }
 
+  void write_value(Row row, std::size_t column, Word word) noexcept {
+    const Word before = rows_[row][column];
+    for (OrderedIndex& order : orders_) order.stored(row, column, before, word);
+    rows_.write(row, column, word);
+    others_[column - key_width_] += (word != 1) - (before != 1);
+  }
+
+  // A row has come, or goes.
+  void count_others(Row row, std::ptrdiff_t change) noexcept {
+    for (std::size_t i = 0; i < others_.size(); ++i) {
+      if (rows_[row][key_width_ + i] != 1) others_[i] += change;
+    }
+  }
+
   // Gives a row another number.
   void move_row(Row from, Row to) noexcept {
     slots_[slots_.find(tag_of(words(from)), [&](Row row) { return row == from; })] = to;
@@ -373,6 +390,7 @@ class Table {
     for (OrderedIndex& order : orders_) order.add_last();
     if (row != last) move_row(row, last);
     rows_.write(row, record);
+    count_others(row, 1);
     set_level_byte(row, 0);
     slots_.insert(tag_of(record), row);
     for (std::size_t i = 0; i < indexes_.size(); ++i) {
@@ -385,6 +403,7 @@ class Table {
   std::uint32_t number_;
   std::size_t key_width_;
   RowStore rows_;
+  std::vector<std::ptrdiff_t> others_;  // Of each value column: the rows where it is not 1.
   bool has_levels_ = false;
   Array<std::uint8_t> levels_;
   SlotTable slots_;
