@@ -121,9 +121,13 @@ def test_what_duckdb_refuses_is_told() -> None:
 def test_ctrl_c_in_duckdb_is_ctrl_c() -> None:
     fresh = Recomputation(JOIN, random_log(), 100)
     fresh._query = "SELECT range FROM range(3000000000) WHERE hash(range) = 1"
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background it would be ignored
     threading.Timer(0.3, os.kill, [os.getpid(), signal.SIGINT]).start()
-    with pytest.raises(KeyboardInterrupt):
-        fresh.count_difference(1)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            fresh.count_difference(1)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_a_log_has_the_tables_of_the_view() -> None:

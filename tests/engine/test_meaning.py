@@ -159,13 +159,13 @@ def test_decimals_have_all_digits_that_their_type_holds(
             a, b = number(*left), number(*right)
             exact = a + b if operator == "+" else a - b if operator == "-" else a * b
             wanted = exact.quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP)
-            db.insert("r", [(a, b)])
             if abs(wanted) < Decimal(10) ** (precision - scale):
+                db.insert("r", [(a, b)])
                 assert list(db.view("v")) == [(wanted,)], (a, b)
+                db.delete("r", [(a, b)])
             else:
                 with pytest.raises(DataError):
-                    list(db.view("v"))
-            db.delete("r", [(a, b)])
+                    db.insert("r", [(a, b)])
 
 
 def test_an_integer_literal_has_its_own_digits() -> None:

@@ -15,6 +15,7 @@ from everview.engine.dictionary import Dictionary
 from everview.engine.feed import Callback, ChangeFeed, feed_batches, feed_schema
 from everview.engine.ingest import read_changes, read_rows
 from everview.engine.known import check_expressions
+from everview.engine.netting import net_changes
 from everview.engine.progress import Progress
 from everview.engine.rows import Changes, Journal, WordRows, counted, ones, repeated
 from everview.engine.runtime import ViewRuntime
@@ -228,10 +229,17 @@ class Database:
         progress = Progress("updating views", sum(len(weight) for _, _, weight in operations), "changes")
         try:
             position = 0
+            batch: list[Changes] = []
+            sets = self._sets(operations)
             for name, data, weight in operations:
-                changes = self._encoded(name, data, weight, position)
-                position += len(changes)
-                flips.append(self._tables[name].apply(changes, journal))
+                batch.append(self._encoded(name, data, weight, position))
+                position += len(weight)
+                flipped = self._tables[name].apply(batch[-1], journal)
+                flips += [flipped] if len(weight) else []
+            once = _each_once(flips, disjoint)
+            if not once and sets and sets == self._sets(operations) and self._gains_by_netting():
+                batch, once = net_changes(batch), True
+            for changes in batch:
                 for part in self._sliced(changes):
                     self._propagate(part, deltas, journal)
                     if bounded:
@@ -250,9 +258,21 @@ class Database:
                 machine.memory_limit = None
         self.version += 1
         try:
-            self._tell(deltas, once=_each_once(flips, disjoint))
+            self._tell(deltas, once=once)
         finally:
             self._dictionary.collect()
+
+    def _sets(self, operations: list[Operation]) -> set[str] | None:
+        """The tables that operations change; None if one of them has a row twice."""
+        names = {name for name, _, _ in operations}
+        return names if all(self._tables[name].is_set for name in names) else None
+
+    def _gains_by_netting(self) -> bool:
+        """True if updates need not be told apart, and there is a feed that must be told once of each row."""
+        told = [name for name, feeds in self._feeds.items() if feeds]
+        return not self._told_apart() and any(
+            self._is_positional(name) and self._views[name].is_injective(self._implied) for name in told
+        )
 
     def _recover(self) -> None:
         """Make all views anew from the tables, which can always be taken back.

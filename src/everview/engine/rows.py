@@ -82,6 +82,8 @@ class Changes:
     """A base table keeps its wide values in the dictionary; rows of a stage or view must be kept by who stores them."""
     first: int = 0
     """Where these updates begin among those that the user has given."""
+    places: pa.Array | None = None
+    """Where each of them is there, if they are not one after the other."""
     start: int | None = None
     """The first update's number, if they are numbered one after the other."""
     no_nulls: frozenset[int] = frozenset()
@@ -107,14 +109,16 @@ class Changes:
 
     def place(self, update: int) -> tuple[str | None, int | None]:
         """The table and the row that the user gave for one of these updates; nothing if they are not the user's own."""
-        return (self.relation, self.first + update) if self.is_base else (None, None)
+        if not self.is_base:
+            return None, None
+        return self.relation, self.first + update if self.places is None else int(self.places[update].as_py())
 
     def slice(self, first: int, length: int = 1) -> Changes:
         """Some updates alone."""
         part = self.rows.slice(first, length)
         start = None if self.start is None else self.start + first
-        first += self.first
-        return replace(self, rows=part, first=first, start=start, _values={})
+        places = None if self.places is None else self.places.slice(first, length)
+        return replace(self, rows=part, first=self.first + first, start=start, places=places, _values={})
 
 
 class Journal:

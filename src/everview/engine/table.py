@@ -27,6 +27,8 @@ class BaseTable:
         self.key = schema.positions(schema.primary_key)
         self.machine = Machine(compile_base(schema.arity, self.key))
         self.updates = 0
+        self.copies = 0
+        """How many rows there are, equal ones as often as they are there."""
 
     def apply(self, changes: Changes, journal: Journal) -> int:
         """Take in updates in their order; a row too many or too few refuses all of them.
@@ -47,12 +49,22 @@ class BaseTable:
             signed = [len(columns) - 1]
             journal.add(lambda: take_back(self.machine, "change", columns, signed, done))
         self._check(changes)
+        self._count(int(pc.sum(changes.rows.weight).as_py() or 0), journal)
         for i, type_ in enumerate(self.types):
             if is_wide(type_):
                 count_uses(self.dictionary, changes.words(i), changes.rows.weight, journal)
         self.updates += len(changes)
         flipped = self.distinct - before
         return 0 if abs(flipped) < len(changes) else 1 if flipped > 0 else -1
+
+    def _count(self, copies: int, journal: Journal) -> None:
+        self.copies += copies
+        journal.add(lambda: self._count(-copies, Journal()))
+
+    @property
+    def is_set(self) -> bool:
+        """True if no row is there twice."""
+        return self.copies == self.distinct
 
     @property
     def distinct(self) -> int:
@@ -63,6 +75,7 @@ class BaseTable:
         """Take in rows that were saved, whose wide values the dictionary counts already."""
         self.machine.apply("change", [*changes.rows.columns, changes.rows.weight])
         self._check(changes)
+        self._count(int(pc.sum(changes.rows.weight).as_py() or 0), Journal())
 
     def retain_values(self) -> None:
         """Count the uses of wide values anew."""
