@@ -25,7 +25,7 @@ from everview.errors import PipelineError
 from everview.spark.blobs import pieces
 
 SUFFIX: Final = ".parcel"
-LEAST_BYTES: Final = 256 << 10
+LEAST_BYTES = 256 << 10
 """Changes below this size travel in Spark's rows: a file would not be faster."""
 _MARK: Final = b"everview.parcel"
 
@@ -58,7 +58,7 @@ class Parcel:
             raise self._lost(f"it has {file.size()} bytes instead of {self.size}")
         try:
             reader = pa.ipc.open_stream(file)
-        except pa.ArrowInvalid as error:
+        except (pa.ArrowException, OSError) as error:
             raise self._lost(str(error)) from error
         if (reader.schema.metadata or {}).get(_MARK) != self.mark.encode():
             raise self._lost("it is another one")
@@ -71,7 +71,7 @@ class Parcel:
             for batch in reader:
                 found += batch.num_rows
                 yield batch
-        except (pa.ArrowInvalid, OSError) as error:
+        except (pa.ArrowException, OSError) as error:
             raise self._lost(str(error)) from error
         if found != self.rows:
             raise self._lost(f"it has {found} rows instead of {self.rows}")
