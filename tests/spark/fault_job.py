@@ -28,7 +28,7 @@ VIEWS = {
     "totals": "SELECT s.c, COUNT(*) AS n, SUM(t.d) AS total FROM s JOIN t ON s.c = t.c GROUP BY s.c",
     "overall": "SELECT COUNT(*) AS n, SUM(r.a) AS total FROM r JOIN s ON r.b = s.b",
 }
-COMPACT, MATERIALIZE = "everview.compact", "everview.materialize"
+COMPACT, MATERIALIZE, PARCELS = "everview.compact", "everview.materialize", "everview.parcels"
 
 
 def keep(table: pa.Table, target: Path, batch: int) -> None:
@@ -58,6 +58,7 @@ def main(folder: Path, master: str, shards: int, settings: dict[str, str]) -> No
     from everview.spark import maintain, materialize, processor, stats
 
     processor.COMPACT_BYTES = int(settings.pop(COMPACT, processor.COMPACT_BYTES))
+    processor.LEAST_BYTES = int(settings.pop(PARCELS, processor.LEAST_BYTES))
     materialized = settings.pop(MATERIALIZE, None) is not None
     builder = SparkSession.builder.master(master).appName("everview faults")
     for name, value in settings.items():

@@ -21,6 +21,7 @@ from everview.spark.blobs import WEIGHT, read_blob, write_blob
 from everview.spark.client import ShardClient
 from everview.spark.host import started
 from everview.spark.messages import Apply, Done
+from everview.spark.parcels import Parcel
 from everview.spark.shard import ShardSpec
 from everview.sql import parse_script
 
@@ -118,7 +119,8 @@ def changes(reply: Done) -> Counter[tuple[Any, ...]]:
     found: Counter[tuple[Any, ...]] = Counter()
     for (view, _), parts in reply.changes.items():
         for blob, size in parts:
-            rows = read_blob(blob).to_pylist()
+            table = pa.Table.from_batches(blob.opened()) if isinstance(blob, Parcel) else read_blob(blob)
+            rows = table.to_pylist()
             assert len(rows) == size
             for row in rows:
                 sign = 1 if row["_change_type"] in {"insert", "update_postimage"} else -1

@@ -16,7 +16,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from tests.spark.fault_job import COMPACT, MATERIALIZE
+from tests.spark.fault_job import COMPACT, MATERIALIZE, PARCELS
 from tests.spark.faults import CLUSTER, FAST, KINDS, LOCAL, Job, Stream, run_with_kills, tear, uncommit
 from tests.spark.shards import until
 
@@ -29,6 +29,7 @@ def play(seed: int, kills: int) -> Counter[str]:
     master = rng.choice([LOCAL, CLUSTER])
     kinds = [k for k in KINDS if k != "executor" or master == CLUSTER]
     settings = rng.choice([{}, FAST]) | rng.choice([{}, {COMPACT: "2000"}]) | rng.choice([{}, {MATERIALIZE: "yes"}])
+    settings |= rng.choice([{}, {PARCELS: "1"}])
     job = Job(folder, master, rng.randint(1, 3), settings)
     try:
         killed = run_with_kills(job, stream, kinds, rng, pause=(0.2, 4.0), most=kills)

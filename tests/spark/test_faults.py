@@ -13,7 +13,7 @@ import pytest
 
 from everview.spark.maintain import plan_over
 from everview.sql import parse_schema
-from tests.spark.fault_job import COMPACT, MATERIALIZE, TABLES, VIEWS
+from tests.spark.fault_job import COMPACT, MATERIALIZE, PARCELS, TABLES, VIEWS
 from tests.spark.faults import CLUSTER, FAST, LOCAL, Job, Stream, committed, run_with_kills, tear, uncommit
 from tests.spark.shards import until
 
@@ -38,7 +38,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
 def test_worker_shard_and_driver_killed_and_files_half_written(tmp_path: Path, start: Start) -> None:
     rng = random.Random(1)
     stream = Stream(tmp_path, 5, 1)
-    job = start(LOCAL, 2, **{COMPACT: "2000"})
+    job = start(LOCAL, 2, **{COMPACT: "2000", PARCELS: "1"})
     job.start()
     for told, kind in enumerate(("worker", "shard", "driver"), 1):
         job.wait_for(lambda told=told: stream.told() >= told)  # type: ignore[misc]
@@ -65,7 +65,7 @@ def test_the_views_have_a_second_level() -> None:
 @pytest.mark.soak
 def test_targets_are_exact_whatever_is_killed(tmp_path: Path, start: Start) -> None:
     stream = Stream(tmp_path, 6, 4)
-    job = start(LOCAL, 2, **FAST, **{COMPACT: "2000", MATERIALIZE: "yes"})
+    job = start(LOCAL, 2, **FAST, **{COMPACT: "2000", MATERIALIZE: "yes", PARCELS: "1"})
     kinds = ["driver", "worker", "shard", "daemon"]
     killed = run_with_kills(job, stream, kinds, random.Random(4), pause=(0.2, 3.0), most=4)
     assert killed.total() >= 1

@@ -1,4 +1,4 @@
-"""Unpack: from blobs of changes to the change feed's rows."""
+"""Unpack: from blobs and parcels of changes to the change feed's rows."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 from everview.engine.words import arrow_type
 from everview.query.view import View
 from everview.spark.blobs import read_blob
+from everview.spark.parcels import Parcel
 from everview.spark.processor import BAD, CHANGES
 from everview.spark.types import CHANGE_TYPE, COUNT, VERSION, spark_type
 
@@ -55,13 +56,13 @@ class Unpacker:
     quarantine: bool
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The rows of every blob."""
+        """The rows of every blob and parcel."""
         for batch in batches:
             for kind, name, version, blob, info in zip(
                 *(batch.column(c).to_pylist() for c in ("kind", "name", "version", "blob", "info")), strict=True
             ):
                 if kind == CHANGES:
-                    for part in read_blob(blob).to_batches():
+                    for part in Parcel.of(info).opened() if blob is None else read_blob(blob).to_batches():
                         yield self._changes(part, name, version)
                 else:
                     yield self._quarantined(info, version)

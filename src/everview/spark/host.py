@@ -29,6 +29,7 @@ import pyarrow.compute as pc
 from everview.errors import EverviewError
 from everview.spark.blobs import WEIGHT, read_blob, write_blob
 from everview.spark.messages import Apply, Done, Dump, Failed, Need, Rebuild
+from everview.spark.parcels import Post
 from everview.spark.sending import sent
 from everview.spark.shard import Outcome, Shard, ShardSpec
 from everview.spark.sockets import clear, hold, locked
@@ -41,7 +42,8 @@ MOST_UNDO = 16 << 20
 class Host:
     """One shard, its version, and the requests that change them."""
 
-    def __init__(self) -> None:
+    def __init__(self, post: Post | None = None) -> None:
+        self.post = post
         self.shard: Shard | None = None
         self.digest = ""
         self.token: str | None = None
@@ -75,6 +77,8 @@ class Host:
 
     def apply(self, request: Apply) -> object:
         """Take a batch in, if the shard is at the version that it follows."""
+        if self.post is not None and request.leave is not None:
+            self.post.clear(request.leave.batch)
         if self.shard is None or self.digest != request.digest or not self._is_at(request.before):
             return Need()
         shard = self.shard
@@ -96,7 +100,7 @@ class Host:
         if rows and sum(len(blob) for _, blob in taken) <= MOST_UNDO:
             self.last = request.before, taken
         stats |= {"rebuilds": self.rebuilds, "undone": self.undone, "pid": os.getpid()}
-        return Done(sent(changes, request.targets), outcome.bad, stats, accepted)
+        return Done(sent(changes, request.targets, self.post, request.leave), outcome.bad, stats, accepted)
 
     def _is_at(self, token: str | None) -> bool:
         """True if the shard is at a version, or could go back to it."""
@@ -145,7 +149,7 @@ def serve(path: Path, parent: int, idle: float) -> None:
     born = started(parent)
     if born is None:
         return
-    host = Host()
+    host = Host(Post(path))
     with suppress(OSError):  # Started by hand, it has no log of its own.
         hold(sys.stderr.fileno())
     listener = Listener(str(path), "AF_UNIX")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
+from everview.spark.parcels import Parcel
+
 FEED: Final = -1
 """Where changes go that are the result's own."""
 
@@ -30,6 +32,16 @@ class Apply:
     everything: bool
     targets: Targets | None
     stats: bool = True
+    leave: Leave | None = None
+    """None: all changes have to travel in the reply."""
+
+
+@dataclass(frozen=True)
+class Leave:
+    """Changes for the feed of so many bytes are to be left as a parcel, for a batch of Spark's."""
+
+    batch: int
+    least: int
 
 
 @dataclass(frozen=True)
@@ -54,9 +66,10 @@ class Need:
 
 @dataclass(frozen=True)
 class Done:
-    """The changes as blobs with their numbers of rows, by view and where they go on to; rows put aside; figures."""
+    """The changes as blobs or parcels with their numbers of rows, by view and where they go on to; rows put aside;
+    figures."""
 
-    changes: dict[tuple[str, int], list[tuple[bytes, int]]]
+    changes: dict[tuple[str, int], list[tuple[bytes | Parcel, int]]]
     bad: list[str]
     stats: dict[str, Any]
     accepted: list[tuple[str, bytes]] | None = None

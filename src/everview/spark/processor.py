@@ -15,7 +15,8 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from everview.errors import StateMismatchError
 from everview.spark.client import ShardClient
 from everview.spark.identity import Identity
-from everview.spark.messages import FEED, Apply, Done, Targets
+from everview.spark.messages import FEED, Apply, Done, Leave, Targets
+from everview.spark.parcels import LEAST_BYTES, Parcel
 
 PACKED: Final = "shard INT, kind STRING, name STRING, version BIGINT, rows BIGINT, blob BINARY, info STRING"
 """The columns of everything that travels packed."""
@@ -84,6 +85,7 @@ class ShardProcessor(StatefulProcessor):
         self.onward = onward
         """The keys of the next level's shards, if there is one: everything goes on to them."""
         self.compact_bytes = COMPACT_BYTES
+        self.parcel_bytes = LEAST_BYTES
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Called by Spark at the start of each task."""
@@ -132,7 +134,15 @@ class ShardProcessor(StatefulProcessor):
     def _applied(self, shard: int, meta: _Meta, given: _Input) -> Iterator[pd.DataFrame]:
         before, after = meta.token, uuid4().hex
         with ShardClient(self.query, f"{self.level}/{shard}", self.specs[shard]) as client:
-            request = Apply(client.digest, before, after, given.rows, not meta.told, self.targets)
+            request = Apply(
+                client.digest,
+                before,
+                after,
+                given.rows,
+                not meta.told,
+                self.targets,
+                leave=Leave(self.version, self.parcel_bytes) if self.onward is None else None,
+            )
             reply, cause = client.apply(request, self._stored)
             self._store(meta, given.rows if reply.accepted is None else reply.accepted)
             if given.rows:
@@ -146,7 +156,9 @@ class ShardProcessor(StatefulProcessor):
         here = self._home(shard)
         for (view, target), blobs in reply.changes.items():
             for blob, count in blobs:
-                if target == FEED or self.onward is None:
+                if isinstance(blob, Parcel):
+                    yield _frame([(here, CHANGES, view, self.version, count, None, blob.text())])
+                elif target == FEED or self.onward is None:
                     yield _frame([(here, CHANGES, view, self.version, count, blob, None)])
                 else:
                     yield _frame([(self.onward[target], ROWS, view, self.version, count, blob, None)])

@@ -1,4 +1,4 @@
-"""A shard's changes as blobs: to the feed, or on to the shards of a second step."""
+"""A shard's changes as blobs or parcels: to the feed, or on to the shards of a second step."""
 
 from __future__ import annotations
 
@@ -9,25 +9,42 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from everview.spark.blobs import WEIGHT, pieces, write_blob
-from everview.spark.messages import FEED, Targets
+from everview.spark.messages import FEED, Leave, Targets
+from everview.spark.parcels import Parcel, Post
+
+Sent = dict[tuple[str, int], list[tuple[bytes | Parcel, int]]]
 
 
 def sent(
-    changes: Mapping[str, Sequence[pa.RecordBatch]], targets: Targets | None
-) -> dict[tuple[str, int], list[tuple[bytes, int]]]:
-    """Blobs by view and where they go."""
-    found: dict[tuple[str, int], list[tuple[bytes, int]]] = {}
+    changes: Mapping[str, Sequence[pa.RecordBatch]],
+    targets: Targets | None,
+    post: Post | None = None,
+    leave: Leave | None = None,
+) -> Sent:
+    """Blobs by view and where they go; of large changes that go to the feed, if it is wanted, a parcel."""
+    found: Sent = {}
     for name, batches in changes.items():
-        for batch in batches:
-            if targets is None or name not in targets.columns:
-                parts = [(FEED, batch)]
-            else:
-                parts = _spread(_weighted(batch), targets.columns[name], targets.shards)
-            for shard, part in parts:
-                for piece in pieces(part):
-                    blob = write_blob(piece, stored=shard != FEED)
-                    found.setdefault((name, shard), []).append((blob, piece.num_rows))
+        if targets is not None and name in targets.columns:
+            parts = [p for b in batches for p in _spread(_weighted(b), targets.columns[name], targets.shards)]
+        else:
+            own = [_unversioned(b) for b in batches]
+            parcel = None
+            if own and post is not None and leave is not None and sum(b.nbytes for b in own) >= leave.least:
+                parcel = post.leave(own, leave.batch)
+            if parcel is not None:
+                found[name, FEED] = [(parcel, parcel.rows)]
+                continue
+            parts = [(FEED, b) for b in own]
+        for shard, part in parts:
+            for piece in pieces(part):
+                blob = write_blob(piece, stored=shard != FEED)
+                found.setdefault((name, shard), []).append((blob, piece.num_rows))
     return found
+
+
+def _unversioned(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Without the shard's own count of versions: the feed has Spark's."""
+    return batch.drop_columns(["_commit_version"])
 
 
 def _weighted(batch: pa.RecordBatch) -> pa.RecordBatch:

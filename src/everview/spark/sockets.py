@@ -1,7 +1,7 @@
 """Where shards' sockets lie on a machine: a private folder, a lock while one is made, and no leftovers.
 
 A shard has up to three files there: ``.sock``, ``.log`` (its process's errors; locked by the process while it lives),
-and ``.lock`` (while somebody starts the process or cleans up after it).
+and ``.lock`` (while somebody starts the process or cleans up after it); and, while a batch runs, its parcels.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from everview.errors import PipelineError
+from everview.spark.parcels import SUFFIX
 
 MOST_BYTES: Final = 104
 """A socket's path may not be longer on all systems."""
@@ -85,6 +86,8 @@ def clear(socket: Path) -> None:
     """Remove the files of a process that has ended, or is about to; the caller has the lock."""
     socket.unlink(missing_ok=True)
     socket.with_suffix(".log").unlink(missing_ok=True)
+    for parcel in socket.parent.glob(f"{socket.stem}.*{SUFFIX}"):
+        parcel.unlink(missing_ok=True)
 
 
 def dismiss(query: str) -> None:
@@ -100,7 +103,7 @@ def dismiss(query: str) -> None:
 def sweep() -> None:
     """Remove what processes that were killed have left behind."""
     place = folder()
-    for socket in {path.with_suffix(".sock") for path in place.iterdir()}:
+    for socket in {path.with_name(path.name.partition(".")[0] + ".sock") for path in place.iterdir()}:
         with suppress(BlockingIOError), locked(socket, wait=False):
             try:
                 with socket.with_suffix(".log").open("rb") as log:

@@ -1,0 +1,252 @@
+"""Parcels: large changes that a shard's process leaves in files. Without Spark."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from everview.errors import PipelineError
+from everview.spark import feed as unpacking
+from everview.spark import parcels
+from everview.spark.feed import Unpacker
+from everview.spark.host import Host
+from everview.spark.messages import FEED, Apply, Done, Leave, Rebuild, Targets
+from everview.spark.parcels import Parcel, Post
+from everview.spark.processor import CHANGES
+from everview.spark.sending import sent
+from everview.spark.shard import ShardSpec
+from everview.spark.sockets import clear
+from tests.spark.shards import FIRST, SECOND, Rows, blobs, changes, spec, together
+
+SCHEMA = pa.schema({"x": pa.int64(), "y": pa.string()})
+BATCHES = [
+    pa.record_batch({"x": list(range(n)), "y": [f"row {i}" for i in range(n)]}, schema=SCHEMA) for n in (3, 0, 5)
+]
+
+
+@pytest.fixture
+def post(tmp_path: Path) -> Post:
+    return Post(tmp_path / "query-shard.sock")
+
+
+def left(post: Post, batch: int = 1) -> Parcel:
+    parcel = post.leave(BATCHES, batch)
+    assert parcel is not None
+    return parcel
+
+
+def lying(place: Path) -> list[str]:
+    return sorted(p.name for p in place.iterdir())
+
+
+# --- one parcel ------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_left_is_found_by_the_reference_that_has_travelled(post: Post, tmp_path: Path) -> None:
+    parcel = left(post)
+    assert parcel.rows == 8
+    assert Path(parcel.path).stat().st_size == parcel.size
+    found = pa.Table.from_batches(Parcel.of(parcel.text()).opened())
+    assert found.to_pylist() == pa.Table.from_batches(BATCHES).to_pylist()
+    assert not lying(tmp_path)
+
+
+def test_its_name_is_gone_before_the_first_row(post: Post, tmp_path: Path) -> None:
+    rows = left(post).opened()
+    assert not lying(tmp_path)
+    assert sum(batch.num_rows for batch in rows) == 8
+
+
+def test_two_parcels_never_share_a_name(post: Post, tmp_path: Path) -> None:
+    assert len({left(post).path for _ in range(10)}) == 10
+    assert len(lying(tmp_path)) == 10
+
+
+def test_large_batches_are_cut(post: Post) -> None:
+    parcel = post.leave([pa.record_batch({"x": pa.array(range(3_000_000))})], 1)
+    assert parcel is not None
+    sizes = [batch.nbytes for batch in parcel.opened()]
+    assert len(sizes) == 3
+    assert max(sizes) <= 8 << 20
+
+
+def test_one_that_is_missing_fails(post: Post) -> None:
+    parcel = left(post)
+    Path(parcel.path).unlink()
+    with pytest.raises(PipelineError, match=r"cannot be read: .*No such file.*\n.*the task has to run again"):
+        parcel.opened()
+
+
+def test_one_that_was_read_already_fails(post: Post) -> None:
+    parcel = left(post)
+    list(parcel.opened())
+    with pytest.raises(PipelineError, match="cannot be read"):
+        parcel.opened()
+
+
+@pytest.mark.parametrize("by", [-1, -100, 1])
+def test_one_of_another_length_fails(post: Post, by: int) -> None:
+    parcel = left(post)
+    content = Path(parcel.path).read_bytes()
+    Path(parcel.path).write_bytes(content[:by] if by < 0 else content + b"\0" * by)
+    with pytest.raises(PipelineError, match=f"{parcel.size + by} bytes instead of {parcel.size}"):
+        parcel.opened()
+
+
+def test_another_one_in_its_place_fails(post: Post) -> None:
+    parcel, other = left(post), left(post)
+    Path(other.path).rename(parcel.path)
+    with pytest.raises(PipelineError, match="it is another one"):
+        parcel.opened()
+
+
+def test_garbage_in_its_place_fails(post: Post) -> None:
+    parcel = left(post)
+    Path(parcel.path).write_bytes(b"\xff" * parcel.size)
+    with pytest.raises(PipelineError, match="cannot be read"):
+        parcel.opened()
+
+
+def test_one_that_ends_early_fails_after_its_rows(post: Post) -> None:
+    parcel = left(post)
+    content = bytearray(Path(parcel.path).read_bytes())
+    with pa.memory_map(parcel.path) as file, pa.ipc.open_stream(file) as reader:
+        reader.read_next_batch()
+        end = file.tell()
+    content[end : end + 8] = b"\xff\xff\xff\xff\0\0\0\0"  # how Arrow ends a stream
+    Path(parcel.path).write_bytes(content)
+    with pytest.raises(PipelineError, match="3 rows instead of 8"):
+        list(parcel.opened())
+
+
+# --- those that nobody reads -----------------------------------------------------------------------------------------
+
+
+def test_other_batches_leave_nothing_and_this_one_keeps_its_own(post: Post, tmp_path: Path) -> None:
+    left(post, 1), left(post, 1)
+    now = left(post, 2)
+    post.clear(2)
+    assert lying(tmp_path) == [Path(now.path).name]
+    post.clear(3)
+    post.clear(3)
+    assert not lying(tmp_path)
+
+
+def test_a_shards_files_are_cleared_and_those_of_others_are_not(post: Post, tmp_path: Path) -> None:
+    other = Post(tmp_path / "query-shard2.sock")
+    left(post)
+    kept = left(other)
+    clear(tmp_path / "query-shard.sock")
+    assert lying(tmp_path) == [Path(kept.path).name]
+
+
+def test_without_room_changes_travel_in_the_reply(tmp_path: Path) -> None:
+    nowhere = Post(tmp_path / "not there" / "query-shard.sock")
+    assert nowhere.leave(BATCHES, 1) is None
+    ((key, parts),) = sent({"v": changed(4)}, None, nowhere, Leave(1, 0)).items()
+    assert key == ("v", FEED)
+    assert [(type(blob), rows) for blob, rows in parts] == [(bytes, 4)]
+
+
+# --- which changes become one ----------------------------------------------------------------------------------------
+
+
+def changed(rows: int) -> list[pa.RecordBatch]:
+    columns: dict[str, Any] = {"x": list(range(rows)), "_change_type": ["insert"] * rows}
+    return [pa.record_batch({**columns, "_commit_version": [7] * rows, "_count": [1] * rows})]
+
+
+def test_small_changes_travel_in_the_reply(post: Post, tmp_path: Path) -> None:
+    found = sent({"v": changed(10)}, None, post, Leave(1, parcels.LEAST_BYTES))
+    assert isinstance(found["v", FEED][0][0], bytes)
+    assert not lying(tmp_path)
+    found = sent({"v": changed(20_000)}, None, post, Leave(1, parcels.LEAST_BYTES))
+    ((parcel, rows),) = found["v", FEED]
+    assert isinstance(parcel, Parcel)
+    assert rows == parcel.rows == 20_000
+
+
+def test_no_changes_are_no_parcel(post: Post, tmp_path: Path) -> None:
+    assert not sent({"v": []}, None, post, Leave(1, 0))
+    assert not lying(tmp_path)
+
+
+def test_what_goes_on_to_other_machines_is_never_one(post: Post, tmp_path: Path) -> None:
+    found = sent({"v": changed(20_000)}, Targets({"v": (0,)}, 2), post, Leave(1, 0))
+    assert set(found) == {("v", 0), ("v", 1)}
+    assert isinstance(sent({"v": changed(20_000)}, None, post, None)["v", FEED][0][0], bytes)
+    assert not lying(tmp_path)
+
+
+# --- a shard that leaves them ----------------------------------------------------------------------------------------
+
+
+def ask(host: Host, of: ShardSpec, rows: Rows, batch: int, before: str = "v1", after: str = "v2") -> Done:
+    reply = host.answer(Apply("digest", before, after, blobs(rows, of), False, None, leave=Leave(batch, 0)))
+    assert isinstance(reply, Done)
+    return reply
+
+
+def started(post: Post) -> tuple[Host, ShardSpec]:
+    of, host = spec(), Host(post)
+    host.rebuild(Rebuild(pickle.dumps(of), "digest", "v1", [(1, n, b) for n, b in blobs(FIRST, of)]))
+    return host, of
+
+
+def test_a_retried_batch_leaves_new_ones_with_the_same_rows(post: Post, tmp_path: Path) -> None:
+    host, of = started(post)
+    once = ask(host, of, SECOND, 1, after="first attempt")
+    many = len(lying(tmp_path))
+    assert many
+    again = ask(host, of, SECOND, 1, after="second attempt")
+    assert len(lying(tmp_path)) == 2 * many
+    assert changes(again) == changes(once)
+    assert not lying(tmp_path)
+
+
+def test_what_a_dead_attempt_left_goes_with_the_next_batch(post: Post, tmp_path: Path) -> None:
+    host, of = started(post)
+    ask(host, of, SECOND, 1, after="dead attempt")
+    dead = lying(tmp_path)
+    changes(ask(host, of, SECOND, 1, after="v2"))
+    assert lying(tmp_path) == dead
+    changes(ask(host, of, together({}, {"r": [(9, 2, 1)]}), 2, before="v2", after="v3"))
+    assert not lying(tmp_path)
+
+
+def test_a_parcel_and_a_blob_are_unpacked_alike(post: Post) -> None:
+    of = spec()
+    view = of.views[0]
+    host, _ = started(post)
+    reply = ask(host, of, SECOND, 1)
+    ((parcel, rows),) = reply.changes[view.name, FEED]
+    assert isinstance(parcel, Parcel)
+    plain = Host()
+    plain.rebuild(Rebuild(pickle.dumps(of), "digest", "v1", [(1, n, b) for n, b in blobs(FIRST, of)]))
+    inline = plain.answer(Apply("digest", "v1", "v2", blobs(SECOND, of), False, None))
+    assert isinstance(inline, Done)
+    ((blob, _),) = inline.changes[view.name, FEED]
+    unpack = Unpacker((view,), True, False)
+    found = [
+        pa.Table.from_batches(unpack(iter([packed(view.name, rows, blob, info)]))).to_pylist()
+        for blob, info in ((None, parcel.text()), (blob, None))
+    ]
+    assert found[0] == found[1]
+    assert {row[unpacking.VERSION] for row in found[0]} == {5}
+
+
+def packed(name: str, rows: int, blob: Any, info: str | None) -> pa.RecordBatch:
+    return pa.record_batch(
+        {
+            "kind": [CHANGES],
+            "name": [name],
+            "version": [5],
+            "rows": [rows],
+            "blob": pa.array([blob], pa.binary()),
+            "info": pa.array([info], pa.string()),
+        }
+    )
