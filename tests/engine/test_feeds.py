@@ -71,7 +71,8 @@ def test_a_batch_that_fails_after_some_slices_changes_nothing(per_update: bool) 
 
 def test_names_and_counts_of_weights() -> None:
     """The kernel writes both; counts only where they are not all 1."""
-    for weights in ([], [1], [-1, 1, 1, -1], [2, -3, 1, -(2**62)]):
+    runs = [*[1] * 40, *[-1] * 77, *[1] * 33]
+    for weights in ([], [1], [-1, 1, 1, -1], [2, -3, 1, -(2**62)], runs, [*runs, *[2] * 64], [*runs, *[-1] * 31, 1]):
         names, counts = change_columns(pa.array(weights, pa.int64()))
         text = bytes(memoryview(names).cast("B"))[: 6 * len(weights)]
         assert text == b"".join(b"insert" if w > 0 else b"delete" for w in weights)

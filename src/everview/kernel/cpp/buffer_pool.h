@@ -72,7 +72,7 @@ class BufferPool {
  private:
   static constexpr std::size_t kMost = 64;
   static constexpr std::size_t kSmallest = 4096;                   // Bytes: smaller ones are quickly had.
-  static constexpr std::size_t kLimit = std::size_t{64} << 20;
+  static constexpr std::size_t kLimit = std::size_t{256} << 20;
 
   Buffer take_at(std::size_t at) noexcept {
     if (at == kMost) return {};
