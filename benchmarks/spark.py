@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from math import inf
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -184,7 +185,7 @@ def warm(spark: Any, folder: Path, small: bool) -> Iterator[Record]:
 
 
 def speedup(spark: Any, folder: Path, data: Path | None, small: bool) -> Iterator[Record]:
-    """Two shards against one, on two cores."""
+    """Two shards against one, on two cores; the better of two runs each, in turns, as the JVM is still getting warm."""
     from everview.spark import maintain
 
     if data is not None and not small:
@@ -194,13 +195,13 @@ def speedup(spark: Any, folder: Path, data: Path | None, small: bool) -> Iterato
     for query, part in (("3-hop", 1.0), ("4-hop", 0.5)):  # so that both have tens of millions of changes
         batches = tables(fifo("fifo", edges[: int(len(edges) * part)]), 100_000 if not small else 4_000)
         _, rows = embedded(query, batches)
-        times = {}
-        for shards in (1, 2):
+        times = {1: inf, 2: inf}
+        for shards in (1, 2, 1, 2):
             run = Run(spark, folder)
             run.files("g", batches)
             progress = run.go(maintain(spark, view_sql(query), {"g": run.source("g")}, shards=shards))
             _same(query, deltas_of(progress), rows)
-            times[shards] = sum(seconds_of(progress)[1:])
+            times[shards] = min(times[shards], sum(seconds_of(progress)[1:]))
             run.close()
         yield {
             "bench": "2 shards against 1",
@@ -216,20 +217,25 @@ def speedup(spark: Any, folder: Path, data: Path | None, small: bool) -> Iterato
 
 
 def throughput(spark: Any, folder: Path, small: bool) -> Iterator[Record]:
-    """A million updates in batches of 100,000 after a first one, files in and out, against the embedded engine."""
+    """A million updates in batches of 100,000 after a first one, files in and out, against the embedded engine.
+
+    Of both the better of two runs: in the first one the JVM is not warm.
+    """
     from everview.spark import maintain
 
     updates = fifo("fifo", power_law(60_000 if small else 611_200))
     batches = tables(updates, 100_000)[: 11 if not small else 2]
-    alone, rows = embedded("3-hop", batches, skipped=1)
-    run = Run(spark, folder)
-    run.files("g", batches)
-    progress = run.go(maintain(spark, view_sql("3-hop"), {"g": run.source("g")}, shards=2), "parquet")
-    _same("3-hop", deltas_of(progress), rows)
-    written = pq.ParquetDataset(run.folder / "sink").read(columns=["_count"]).num_rows
-    _same("3-hop, written", written, rows)
-    seconds = sum(seconds_of(progress)[1:])
-    run.close()
+    alone = seconds = inf
+    for _ in range(2):
+        once, rows = embedded("3-hop", batches, skipped=1)
+        run = Run(spark, folder)
+        run.files("g", batches)
+        progress = run.go(maintain(spark, view_sql("3-hop"), {"g": run.source("g")}, shards=2), "parquet")
+        _same("3-hop", deltas_of(progress), rows)
+        written = pq.ParquetDataset(run.folder / "sink").read(columns=["_count"]).num_rows
+        _same("3-hop, written", written, rows)
+        alone, seconds = min(alone, once), min(seconds, sum(seconds_of(progress)[1:]))
+        run.close()
     yield {
         "bench": "speed against embedded",
         "query": "3-hop",
