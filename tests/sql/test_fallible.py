@@ -26,6 +26,8 @@ A, B = Var("a"), Var("b")
         (("CAST(", A, " AS INT) = 1"), (BIGINT,), True),
         ((A, " IN (1, 2) AND NOT ", B, " IS NULL"), (BIGINT, BIGINT), False),
         ((A, " + ", B), (DOUBLE, DOUBLE), False),
+        ((A, " * 2.5 - 1"), (DOUBLE,), False),
+        ((A, " < '1'"), (DOUBLE,), True),
         ((A, " / ", B), (DOUBLE, DOUBLE), True),
         (("upper(", A, ") || 'x'"), (STRING,), False),
         (("CASE WHEN ", A, " LIKE 'a%' THEN ", A, " ELSE ", B, " END"), (STRING, STRING), False),

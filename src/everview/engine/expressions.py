@@ -173,7 +173,6 @@ class Condition:
         self._evaluator = Evaluator(self._conditions)
         self._each = [Evaluator([e]) for e in self._conditions]
         self.variables = self._evaluator.variables
-        self.may_fail = self._evaluator.may_fail
 
     def __call__(self, columns: Mapping[Var, pa.Array], length: int, among: pa.Array | None = None) -> pa.Array:
         """True for the rows that all conditions hold for; only those ``among`` which it is asked must not fail."""
@@ -187,6 +186,10 @@ class Condition:
             result = known if result is None else pc.and_(result, known)
         assert result is not None
         return result
+
+    def may_fail(self, types: Mapping[Var, DataType]) -> bool:
+        """Whether there may be rows that a condition is neither true nor false nor NULL for."""
+        return self._evaluator.may_fail(types)
 
     def _one_by_one(self, columns: Mapping[Var, pa.Array], length: int, among: pa.Array | None) -> pa.Array:
         """Each condition on the rows that those before it hold for: ``x <> 0 AND 1 / x > 2`` is no error."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from everview.engine.rows import ZERO, Changes, WordRows, counted, zeros
+from everview.engine.rows import ZERO, Changes, WordRows, counted
 
 
 def net_changes(batch: Sequence[Changes]) -> list[Changes]:
@@ -26,7 +26,7 @@ def net_changes(batch: Sequence[Changes]) -> list[Changes]:
 
 
 def _netted(batch: Sequence[Changes]) -> Changes:
-    """One table's changes, equal rows as one; each is where its first change was."""
+    """One table's changes, equal rows as one; each is numbered by where its first change was."""
     width = len(batch[0].types)
     numbered = (WordRows(c.rows.columns, c.rows.weight, counted(0, len(c))) for c in batch)
     rows = WordRows.concat(numbered, width)
@@ -36,15 +36,13 @@ def _netted(batch: Sequence[Changes]) -> Changes:
     grouped = grouped.filter(pc.not_equal(grouped.column("weight_sum"), ZERO))
     *columns, weight, places = (_whole(grouped.column(n)) for n in (*names, "weight_sum", "place_min"))
     no_nulls = frozenset.intersection(*(c.no_nulls for c in batch))
-    netted = WordRows(tuple(columns), weight, zeros(len(weight)))
-    return replace(batch[0], rows=netted, start=None, places=places, no_nulls=no_nulls, _values={})
+    return replace(batch[0], rows=WordRows(tuple(columns), weight, places), no_nulls=no_nulls, _values={})
 
 
 def _chosen(changes: Changes, mask: pa.Array) -> Changes:
-    assert changes.places is not None
     rows = changes.rows.filter(mask)
     numbered = WordRows(rows.columns, rows.weight, counted(0, len(rows)))
-    return replace(changes, rows=numbered, start=0, places=changes.places.filter(mask), _values={})
+    return replace(changes, rows=numbered, start=0, places=rows.update, _values={})
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:

@@ -20,6 +20,7 @@ _TOTAL: Final = frozenset({"=", "<>", "<", "<=", ">", ">=", "in", "and", "or", "
 _ALWAYS: Final[tuple[type[exp.Expr], ...]] = (
     exp.Column,
     exp.Identifier,
+    exp.Literal,
     exp.Paren,
     exp.Null,
     exp.And,
@@ -39,7 +40,6 @@ _ALWAYS: Final[tuple[type[exp.Expr], ...]] = (
 )
 _OF_TEXT: Final[tuple[type[exp.Expr], ...]] = (
     *_ALWAYS,
-    exp.Literal,
     exp.Upper,
     exp.Lower,
     exp.Trim,

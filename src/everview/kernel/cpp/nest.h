@@ -1,6 +1,7 @@
 // Runs loops within loops: where deltas and cursors spend their time.
 #pragma once
 
+#include "gather.h"
 #include "program.h"
 
 namespace everview {
@@ -82,46 +83,6 @@ inline std::span<const Row> rows_of(const Loop& loop, const Frame& frame, const 
   }
   const KeyWords key(loop.key, frame);
   return loop.table->group(loop.index, key.data(), loop.level, log);
-}
-
-// One column of what the innermost loop gives: that word of each row.
-using Groups = std::span<const std::span<const Row>>;
-
-template <std::size_t kStride>
-inline void gather_plain(const Row* __restrict rows, std::size_t count, RowsView view, std::size_t column,
-                         Word* __restrict out) noexcept {
-  const std::size_t stride = kStride == 0 ? view.stride : kStride;
-  const Cell* const cells = view.cells + column;
-  for (std::size_t i = 0; i < count; ++i) out[i] = cells[rows[i] * stride];
-}
-
-template <std::size_t kStride>
-inline void gather_each(Groups groups, RowsView view, std::size_t column, Word* out) noexcept {
-  for (const std::span<const Row>& rows : groups) {
-    gather_plain<kStride>(rows.data(), rows.size(), view, column, out);
-    out += rows.size();
-  }
-}
-
-inline void gather(Groups groups, RowsView view, std::size_t column, Word* out) noexcept {
-  if (!view.plain) {
-    for (const std::span<const Row>& rows : groups) {
-      for (const Row row : rows) *out++ = view[row][column];
-    }
-    return;
-  }
-  switch (view.stride) {
-    case 1:
-      return gather_each<1>(groups, view, column, out);
-    case 2:
-      return gather_each<2>(groups, view, column, out);
-    case 3:
-      return gather_each<3>(groups, view, column, out);
-    case 4:
-      return gather_each<4>(groups, view, column, out);
-    default:
-      return gather_each<0>(groups, view, column, out);
-  }
 }
 
 // A nest on its way: each loop's rows and how far it has come. It can stop after any row and go on later, as long as
@@ -237,8 +198,7 @@ class Walk {
     Level& outer = levels_[depth_];
     Level& inner = levels_[depth_ + 1];
     if (outer.at >= inner.ahead_end) look_ahead(depth_ + 1, outer.at);
-    const Groups groups(inner.ahead + (outer.at - inner.ahead_begin),
-                                                       inner.ahead + (inner.ahead_end - inner.ahead_begin));
+    const Groups groups(inner.ahead + (outer.at - inner.ahead_begin), inner.ahead + (inner.ahead_end - inner.ahead_begin));
     const Row* const outers = outer.rows.data() + outer.at;
     std::size_t rows = 0;
     const std::span<const Row>* last = nullptr;
@@ -264,8 +224,7 @@ class Walk {
   }
 
   // One column of several groups, each that of an outer row.
-  void write_groups(const Output& output, std::uint32_t reg, const Row* outers,
-                    Groups groups, Word* words) const {
+  void write_groups(const Output& output, std::uint32_t reg, const Row* outers, Groups groups, Word* words) const {
     const bool single = output.factors.size() == 1;
     const Operand& first = output.factors[0];
     if (single && output.leading == 1 && first.source == Operand::Source::kField && first.reg == reg) {
