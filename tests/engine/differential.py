@@ -42,6 +42,8 @@ _ARROW = {
 }
 
 
+MOST_BATCHES = 1
+"""Record batches that a feed has of one commit, as small as the cases are."""
 LARGE = 20_000
 """Rows of a view beyond which a case ends: a product of its tables says no more, and takes minutes to list."""
 
@@ -398,7 +400,7 @@ class Run:
         netted = not follower.per_update or not self.db._is_positional(name)
         by_update: dict[int, Bag] = {}
         batches = follower.take()
-        expect(len(batches) <= 1, f"{name}: {len(batches)} batches in the feed after one commit")
+        expect(len(batches) <= MOST_BATCHES, f"{name}: {len(batches)} batches in the feed after one commit")
         for batch in batches:
             expect(batch.num_rows > 0, f"{name}: an empty batch in the feed")
             self._check_pairs(name, batch)

@@ -6,6 +6,8 @@ import os
 
 import pytest
 
+from everview.engine import core, feed
+from tests.engine import differential
 from tests.engine.differential import fail_with, run_case
 from tests.engine.generator import make_case
 
@@ -15,7 +17,20 @@ PARTS = 8
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_random_cases(part: int) -> None:
-    for seed in range(part * 100_000, part * 100_000 + 12 * SCALE):
+    _run(range(part * 100_000, part * 100_000 + 12 * SCALE))
+
+
+@pytest.mark.parametrize("slice_", [1, 4, 13])
+def test_random_cases_whose_deltas_come_in_tiny_pieces(slice_: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What large deltas go through: several pieces, joined or not."""
+    for module in (core, feed):
+        monkeypatch.setattr(module, "SLICE", slice_)
+    monkeypatch.setattr(differential, "MOST_BATCHES", 1 << 30)
+    _run(range(900_000 + slice_ * 1_000, 900_000 + slice_ * 1_000 + 12 * SCALE))
+
+
+def _run(seeds: range) -> None:
+    for seed in seeds:
         case = make_case(seed)
         try:
             run_case(case)

@@ -12,14 +12,15 @@ import pyarrow.compute as pc
 import pytest
 
 import everview as ev
+from everview.engine import core, database, feed
 from everview.engine.core import _EntryRuntime
 from everview.engine.feed import MOST_IN_BATCH
-from everview.engine.rows import SLICE, Changes
+from everview.engine.rows import SLICE, Changes, WordRows
 from everview.engine.runtime import ViewRuntime
 from everview.errors import DataError
-from everview.kernel.machine import change_columns
+from everview.kernel.machine import change_columns, pair_rows
 
-SIDE = 600
+SIDE = 800
 ROWS = SIDE * SIDE
 
 
@@ -176,8 +177,8 @@ def test_single_updates_of_groups_and_of_distinct_rows_are_told_apart_in_one_run
         for first in range(0, len(changes), size):
             columns = list(zip(*changes[first : first + size], strict=True))
             db.apply("r", pa.table([list(c) for c in columns], names=["k", "a", "_change_type"]))
-            for name, feed in feeds.items():
-                for row in (r for batch in feed.read() for r in batch.to_pylist()):
+            for name, opened in feeds.items():
+                for row in (r for batch in opened.read() for r in batch.to_pylist()):
                     row.update({"_commit_version": 0, "_update": row["_update"] + first, "": name})
                     found.append(sorted(row.items(), key=repr))
         told.append(sorted(found, key=repr))
@@ -295,3 +296,86 @@ def test_changes_are_added_up_only_where_a_row_can_come_twice(
         total[row] += change["_count"] if change["_change_type"] == "insert" else -change["_count"]
     assert +total == Counter(view)
     assert bool(calls) == nets
+
+
+@pytest.mark.parametrize("slice_", [1, 8, 1_000])
+def test_pieces_told_as_they_come_say_the_same_as_updates_one_by_one(
+    slice_: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A piece that is large enough is written for the feed at once, smaller ones wait; copies come and go with both."""
+    for module in (core, feed):
+        monkeypatch.setattr(module, "SLICE", slice_)
+    made: list[bool] = []
+    as_told = feed.as_told
+
+    def watched(rows: WordRows) -> WordRows | feed.ToldRows:
+        told = as_told(rows)
+        made.append(isinstance(told, feed.ToldRows))
+        return told
+
+    monkeypatch.setattr(database, "as_told", watched)
+    r = random.Random(slice_)
+    together, apart = _joined(), _joined()
+    with together.view("v").changes(per_update=True) as all_at_once, apart.view("v").changes() as one_by_one:
+        there: dict[str, list[tuple[int, int]]] = {"r": [], "s": []}
+        for _ in range(25):
+            wanted = []
+            with together.batch() as batch:
+                for update in range(r.randint(1, 40)):
+                    table = r.choice("rs")
+                    row = (
+                        r.choice(there[table])
+                        if there[table] and r.random() < 0.4
+                        else (r.randint(0, 3), r.randint(0, 9))
+                    )
+                    gone = row in there[table] and r.random() < 0.7
+                    (there[table].remove if gone else there[table].append)(row)
+                    for db in (batch, apart):
+                        (db.delete if gone else db.insert)(table, [row])
+                    wanted += [(update, *told) for told in _told(one_by_one.read())]
+            found = all_at_once.read()
+            updates = [u for b in found for u in b.column("_update").to_pylist()]
+            assert updates == sorted(updates)
+            told = [(u, *t) for u, t in zip(updates, _told(found), strict=True)]
+            assert Counter(told) == Counter(wanted)
+    assert set(made) == ({True} if slice_ == 1 else {True, False} if slice_ == 8 else {False})
+
+
+def _joined() -> ev.Database:
+    db = ev.Database()
+    db.sql("CREATE TABLE r (k BIGINT, a BIGINT); CREATE TABLE s (k BIGINT, b BIGINT)")
+    db.sql("CREATE MATERIALIZED VIEW v AS SELECT r.k, a, b FROM r JOIN s ON r.k = s.k")
+    return db
+
+
+def _told(batches: list[pa.RecordBatch]) -> list[tuple[Any, ...]]:
+    """The rows of a feed, with what happened and how often."""
+    names = ("k", "a", "b", "_change_type", "_count")
+    return [row for b in batches for row in zip(*(b.column(n).to_pylist() for n in names), strict=True)]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_old_and_new_rows_of_a_group_are_put_side_by_side(seed: int) -> None:
+    """Each pair where its first row was, everything else in its order; a plain loop says what is right."""
+    r = random.Random(seed)
+    groups = r.sample([(u, k) for u in range(12) for k in (-3, 0, 2**40)], r.randint(0, 30))
+    rows = [(g, w) for g in groups for w in r.choice([(-1,), (2,), (-1, 1), (3, -2)])]
+    r.shuffle(rows)
+    order, happened = [], []
+    for i, (group, weight) in enumerate(rows):
+        others = [j for j, (g, _) in enumerate(rows) if g == group and j != i]
+        if not others:
+            order.append(i)
+            happened.append(0 if weight > 0 else 1)
+        elif i < others[0]:
+            order += [others[0], i] if weight > 0 else [i, others[0]]
+            happened += [2, 3]
+    columns = [pa.array([g[i] for g, _ in rows], pa.int64()) for i in (0, 1)]
+    found = pair_rows(columns, pa.array([w for _, w in rows], pa.int64()))
+    assert [pa.array(c).to_pylist() for c in found] == [order, happened]
+
+
+def test_rows_that_are_to_be_paired_have_columns_of_one_length() -> None:
+    """The kernel would read beyond the shorter one."""
+    with pytest.raises(ValueError, match="lengths differ"):
+        pair_rows([pa.array([1, 2])], pa.array([1]))

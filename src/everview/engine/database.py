@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from everview.engine.dictionary import Dictionary
-from everview.engine.feed import Callback, ChangeFeed, feed_batches, feed_schema
+from everview.engine.feed import Callback, ChangeFeed, ToldRows, as_told, feed_batches, feed_schema
 from everview.engine.ingest import read_changes, read_rows
 from everview.engine.known import check_expressions
 from everview.engine.netting import net_changes
@@ -30,6 +30,9 @@ from everview.query.view import View as ViewDefinition
 
 MOST_AT_ONCE = 262_144
 """So many updates of a batch go through the views together: enough to be quick, and progress can be told."""
+
+Deltas = dict[str, list[WordRows | ToldRows]]
+"""What a batch has changed in each view that has a feed."""
 
 Operation = tuple[str, pa.Table, pa.Array]
 """Rows of one table and the change of copies of each."""
@@ -111,7 +114,8 @@ class Database:
         with Progress(f"filling {view.name}") as progress:
             for name in sorted(runtime.reads):
                 for rows in self._rows_of(name):
-                    runtime.process(self._changes(name, rows), journal, wanted=False)
+                    for _ in runtime.process(self._changes(name, rows), journal):
+                        pass
                     journal.keep()
                     progress.add(len(rows))
         journal.conclude()
@@ -222,7 +226,7 @@ class Database:
         """Run a batch: all of it or nothing, and then tell the feeds; ``disjoint``: no row is in two operations."""
         journal = Journal()
         flips: list[int] = []
-        deltas: dict[str, list[WordRows]] = {name: [] for name in self._views}
+        deltas: Deltas = {name: [] for name in self._views}
         bounded = self.memory_limit is not None and any(pc.any(pc.greater(w, 0)).as_py() for _, _, w in operations)
         before = self.nbytes() if bounded else 0
         limits = self._limit() if bounded else []  # deletions are always let in: they make room
@@ -241,7 +245,7 @@ class Database:
                 batch, once = net_changes(batch), True
             for changes in batch:
                 for part in self._sliced(changes):
-                    self._propagate(part, deltas, journal)
+                    self._propagate(part, deltas, journal, once=once)
                     if bounded:
                         self._check_memory(before)
                     progress.add(len(part))
@@ -340,16 +344,19 @@ class Database:
         """True if the view reads another one, behind which updates are told apart no more."""
         return not self._views[name].reads <= self._tables.keys()
 
-    def _propagate(self, changes: Changes, deltas: dict[str, list[WordRows]], journal: Journal) -> None:
+    def _propagate(self, changes: Changes, deltas: Deltas, journal: Journal, *, once: bool = False) -> None:
         waiting = {changes.relation: changes}
         for name, runtime in self._views.items():
             delta: list[WordRows] = []
-            is_read = self._is_read(name)
-            wanted = is_read or bool(self._feeds[name])
+            is_read, feeds = self._is_read(name), self._feeds[name]
+            at_once = not is_read and all(self._is_told_as_is(feed, once) for feed in feeds)
             for relation in sorted(runtime.reads & waiting.keys()):
-                delta += runtime.process(waiting[relation], journal, wanted=wanted)
-            deltas[name] += delta
-            if delta and is_read:
+                for piece in runtime.process(waiting[relation], journal):
+                    if feeds:
+                        deltas[name].append(as_told(piece) if at_once else piece)
+                    if is_read:
+                        delta.append(piece)
+            if delta:
                 # Told apart, a group's old and new rows come in any order within an update: a reader must not see that.
                 apart = changes.apart and runtime.tells_updates and not runtime.is_positional
                 rows = WordRows.concat(delta, len(runtime.types))
@@ -361,23 +368,28 @@ class Database:
         """True if another view reads it."""
         return any(name in v.reads for v in self._views.values())
 
-    def _news(self, deltas: dict[str, list[WordRows]], once: bool) -> Iterator[tuple[ChangeFeed, pa.RecordBatch]]:
-        """What each feed is to be told of a batch; ``once``: no join of tables has changed twice in it."""
+    def _is_told_as_is(self, feed: ChangeFeed, once: bool) -> bool:
+        """True if nothing is to be added up for a feed; ``once``: no join of tables has changed twice in the batch."""
+        may_repeat = not feed.per_update and not (once and self._views[feed.view].is_injective(self._implied))
+        return self._is_positional(feed.view) and not may_repeat
+
+    def _news(self, deltas: Deltas, once: bool) -> Iterator[tuple[ChangeFeed, pa.RecordBatch]]:
+        """What each feed is to be told of a batch."""
         for name, feeds in self._feeds.items():
             parts = deltas[name]
             if not feeds or not parts:
                 continue
             runtime = self._views[name]
             for per_update in {feed.per_update for feed in feeds}:
-                told = parts
-                if not self._is_positional(name) or not (per_update or (once and runtime.is_injective(self._implied))):
-                    told = [runtime.netted(parts, per_update=per_update)]
                 mine = [feed for feed in feeds if feed.per_update is per_update]
+                told = parts
+                if not self._is_told_as_is(mine[0], once):
+                    told = [runtime.netted([p for p in parts if isinstance(p, WordRows)], per_update=per_update)]
                 keys, outputs = runtime.group_columns, runtime.view.columns
                 for batch in feed_batches(told, outputs, keys, self.version, mine[0].schema, self._dictionary):
                     yield from ((feed, batch) for feed in mine)
 
-    def _tell(self, deltas: dict[str, list[WordRows]], *, once: bool) -> None:
+    def _tell(self, deltas: Deltas, *, once: bool) -> None:
         """Hand every feed its part; a subscriber that fails keeps nothing from the others, and is heard at the end.
 
         A subscriber may change tables and open and close feeds: the news of its own batch come after those of this one.

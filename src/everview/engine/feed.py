@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from types import TracebackType
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from everview.engine.dictionary import Dictionary
-from everview.engine.rows import SLICE, Shared, WordRows, ones, repeated
+from everview.engine.rows import SLICE, Shared, WordRows, ones, repeated, words_array
 from everview.engine.words import arrow_type, from_words
 from everview.errors import ClosedError, FeedError
-from everview.kernel.machine import change_columns
+from everview.kernel.machine import change_columns, pair_rows
 from everview.query.view import Output
 
 MOST_ROWS = 50_000_000
@@ -20,10 +21,12 @@ MOST_ROWS = 50_000_000
 
 INSERT, DELETE, BEFORE, AFTER = "insert", "delete", "update_preimage", "update_postimage"
 Callback = Callable[[pa.RecordBatch], None]
-MOST_IN_BATCH = 1 << 19
+MOST_IN_BATCH = 1 << 20
 """No record batch has more rows; most have far fewer."""
 TOLD = {"_change_type": pa.string(), "_commit_version": pa.int64(), "_count": pa.int64()}
 """What every feed says of a row."""
+_HAPPENED = pa.array([INSERT, DELETE, BEFORE, AFTER])
+"""By what the kernel calls them when it pairs rows."""
 _NAME_LENGTH = pa.scalar(len(INSERT), pa.int32())
 
 
@@ -100,8 +103,31 @@ def feed_schema(outputs: Sequence[Output], per_update: bool) -> pa.Schema:
     return pa.schema(fields)
 
 
+@dataclass(frozen=True)
+class ToldRows:
+    """Rows of a delta as a feed tells them: what happened to each instead of its weight."""
+
+    columns: tuple[pa.Array, ...]
+    update: pa.Array
+    kinds: pa.Array
+    counts: pa.Array
+
+    def __len__(self) -> int:
+        return len(self.kinds)
+
+
+def as_told(rows: WordRows) -> WordRows | ToldRows:
+    """The same, with the kinds of changes written at once if they are many.
+
+    The weights have just been computed: they are still near, and their memory is free for the next ones.
+    """
+    if not SLICE // 4 <= len(rows) <= MOST_IN_BATCH:
+        return rows
+    return ToldRows(rows.columns, rows.update, *_kinds_and_counts(rows.weight))
+
+
 def feed_batches(
-    parts: Sequence[WordRows],
+    parts: Sequence[WordRows | ToldRows],
     outputs: Sequence[Output],
     keys: Sequence[int] | None,
     version: int,
@@ -111,29 +137,40 @@ def feed_batches(
     """Changed rows as batches of a feed; ``keys`` are a grouped view's columns by which old and new rows are paired."""
     per_update = len(schema) > len(outputs) + len(TOLD)
     for rows in _in_batches(parts, len(outputs)):
-        kinds, counts = _kinds_and_counts(rows.weight)
-        ordered = rows
-        if keys is not None and len(rows) > 1:
-            ordered, kinds, counts = _paired(rows, kinds, counts, keys)
-        columns = zip(ordered.columns, outputs, strict=True)
+        told = rows if isinstance(rows, ToldRows) else _told(rows, keys)
+        columns = zip(told.columns, outputs, strict=True)
         arrays = [from_words(c, o.type, dictionary, nullable=o.nullable) for c, o in columns]
-        arrays += [kinds, _versions(version, len(rows)), counts]
+        arrays += [told.kinds, _versions(version, len(rows)), told.counts]
         if per_update:
-            arrays.append(ordered.update)
+            arrays.append(told.update)
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _in_batches(parts: Sequence[WordRows], width: int) -> Iterator[WordRows]:
-    """Small parts together, very large ones cut."""
+def _told(rows: WordRows, keys: Sequence[int] | None) -> ToldRows:
+    kinds, counts = _kinds_and_counts(rows.weight)
+    if keys is not None and len(rows) > 1:
+        rows, kinds, counts = _paired(rows, counts, keys)
+    return ToldRows(rows.columns, rows.update, kinds, counts)
+
+
+def _in_batches(parts: Sequence[WordRows | ToldRows], width: int) -> Iterator[WordRows | ToldRows]:
+    """Small parts together, very large ones cut, in their order."""
     waiting: list[WordRows] = []
-    for i, part in enumerate(parts):
-        waiting.append(part)
-        if sum(map(len, waiting)) < SLICE and i + 1 < len(parts):
-            continue
-        joined = WordRows.concat(waiting, width)
+    for part in parts:
+        if isinstance(part, WordRows):
+            waiting.append(part)
+            if sum(map(len, waiting)) < SLICE:
+                continue
+        yield from _cut(WordRows.concat(waiting, width))
         waiting = []
-        for first in range(0, len(joined), MOST_IN_BATCH):
-            yield joined if len(joined) <= MOST_IN_BATCH else joined.slice(first, MOST_IN_BATCH)
+        if isinstance(part, ToldRows):
+            yield part
+    yield from _cut(WordRows.concat(waiting, width))
+
+
+def _cut(rows: WordRows) -> Iterator[WordRows]:
+    for first in range(0, len(rows), MOST_IN_BATCH):
+        yield rows if len(rows) <= MOST_IN_BATCH else rows.slice(first, MOST_IN_BATCH)
 
 
 def _kinds_and_counts(weight: pa.Array) -> tuple[pa.Array, pa.Array]:
@@ -167,23 +204,9 @@ class _Versions:
 _versions = _Versions()
 
 
-def _paired(
-    rows: WordRows, kinds: pa.Array, counts: pa.Array, keys: Sequence[int]
-) -> tuple[WordRows, pa.Array, pa.Array]:
+def _paired(rows: WordRows, counts: pa.Array, keys: Sequence[int]) -> tuple[WordRows, pa.Array, pa.Array]:
     """A group that was there before and is there after comes as two rows next to each other, old and new."""
-    groups = list(zip(rows.update.to_pylist(), *(rows.columns[k].to_pylist() for k in keys), strict=True))
-    names = kinds.to_pylist()
-    gone = {g: i for i, g in enumerate(groups) if names[i] == DELETE}
-    come = {g: i for i, g in enumerate(groups) if names[i] == INSERT}
-    order: list[int] = []
-    for i, group in enumerate(groups):
-        if group not in gone or group not in come:
-            order.append(i)
-        elif i == min(gone[group], come[group]):
-            old, new = gone[group], come[group]
-            names[old], names[new] = BEFORE, AFTER
-            order += [old, new]
-    positions = pa.array(order, pa.int64())
-    columns = tuple(c.take(positions) for c in rows.columns)
-    moved = WordRows(columns, rows.weight.take(positions), rows.update.take(positions))
-    return moved, pa.array([names[i] for i in order], pa.string()), counts.take(positions)
+    order, happened = map(words_array, pair_rows([rows.update, *(rows.columns[k] for k in keys)], rows.weight))
+    columns = tuple(c.take(order) for c in rows.columns)
+    moved = WordRows(columns, rows.weight.take(order), rows.update.take(order))
+    return moved, _HAPPENED.take(happened), counts.take(order)

@@ -90,20 +90,17 @@ class ViewRuntime:
         if not self.result.needs_deltas:
             self.result.listen(loud)
 
-    def process(self, changes: Changes, journal: Journal, *, wanted: bool = True) -> list[WordRows]:
-        """Take in changes of one relation; gives the view's own if ``wanted``: pieces, none empty, not netted."""
+    def process(self, changes: Changes, journal: Journal) -> Iterator[WordRows]:
+        """Take in changes of one relation, piece by piece as the view's own, none empty, not netted, are asked for."""
         self.updates += len(changes)
         waiting = [replace(changes, apart=False) if changes.apart and not self.tells_updates else changes]
         for name, source in self.stages[:-1]:
             rows = WordRows.concat(self._pieces(source, waiting, journal), source.width)
             if len(rows):
                 waiting.append(self._of_stage(name, rows))
-        delta: list[WordRows] = []
         for piece in self._pieces(self.result, waiting, journal):
             self.deltas += len(piece)
-            if wanted:
-                delta.append(piece)
-        return delta
+            yield piece
 
     @staticmethod
     def _pieces(source: Source, waiting: list[Changes], journal: Journal) -> Iterator[WordRows]:

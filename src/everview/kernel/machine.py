@@ -147,6 +147,15 @@ def change_columns(weights: InputColumn) -> tuple[Column, Column | None]:
     return _kernel.change_columns(weights)
 
 
+def pair_rows(keys: Sequence[InputColumn], weights: InputColumn) -> tuple[Column, Column]:
+    """A delta's rows with the one that goes and the one that comes of each group side by side, where the first was.
+
+    Gives the rows' numbers in that order, and of each what happened: 0 it comes, 1 it goes, 2 it is the old one of a
+    pair, 3 the new one. ``keys`` are the columns that rows of one group agree in.
+    """
+    return _kernel.pair_rows(keys, weights)
+
+
 def constant_column(word: int, rows: int) -> Column:
     """One word again and again."""
     return _kernel.constant_column(word, rows)

@@ -22,25 +22,26 @@ class BufferPool {
     return *pool;
   }
 
-  // The largest buffer that is kept if it holds `least` words; else none.
-  Buffer take_largest(std::size_t least) noexcept {
+  // The buffer given last, whose words may still be near, of those that hold `wanted` words and not many more; else the
+  // largest, if it holds `least`; else none.
+  Buffer take(std::size_t least, std::size_t wanted) noexcept {
     const std::lock_guard lock(mutex_);
     std::size_t best = kMost;
-    for (std::size_t i = 0; i < count_; ++i) {
-      if (kept_[i].capacity >= std::max(least, best == kMost ? 0 : kept_[best].capacity + 1)) best = i;
+    for (std::size_t i = count_; i-- > 0;) {
+      const std::size_t capacity = kept_[i].capacity;
+      if (capacity >= wanted && capacity <= 2 * wanted) return take_at(i);
+      if (capacity >= least && (best == kMost || capacity > kept_[best].capacity)) best = i;
     }
     return take_at(best);
   }
 
-  // The smallest that holds `least` words and not many more; else none.
+  // The one given last of those that hold `least` words and not many more; else none.
   Buffer take_fitting(std::size_t least) noexcept {
     const std::lock_guard lock(mutex_);
-    std::size_t best = kMost;
-    for (std::size_t i = 0; i < count_; ++i) {
-      const std::size_t capacity = kept_[i].capacity;
-      if (capacity >= least && capacity <= 2 * least && (best == kMost || capacity < kept_[best].capacity)) best = i;
+    for (std::size_t i = count_; i-- > 0;) {
+      if (kept_[i].capacity >= least && kept_[i].capacity <= 2 * least) return take_at(i);
     }
-    return take_at(best);
+    return {};
   }
 
   void give(Buffer buffer) noexcept {
@@ -70,14 +71,14 @@ class BufferPool {
   }
 
  private:
-  static constexpr std::size_t kMost = 64;
+  static constexpr std::size_t kMost = 256;
   static constexpr std::size_t kSmallest = 4096;                   // Bytes: smaller ones are quickly had.
   static constexpr std::size_t kLimit = std::size_t{256} << 20;
 
   Buffer take_at(std::size_t at) noexcept {
     if (at == kMost) return {};
     const Buffer taken = kept_[at];
-    kept_[at] = kept_[--count_];
+    std::move(kept_ + at + 1, kept_ + count_--, kept_ + at);
     bytes_ -= taken.capacity * sizeof(Word);
     return taken;
   }

@@ -96,9 +96,12 @@ class Channel {
   void grow(std::size_t needed) {
     std::size_t least = std::numeric_limits<std::size_t>::max();
     for (Buffer& column : columns_) {
-      if (column.words == nullptr) column = BufferPool::shared().take_largest(needed);
+      std::size_t usual = 0;
+      if (column.words == nullptr) {
+        usual = taken_ + taken_ / 8;
+        column = BufferPool::shared().take(needed, std::max(needed, usual));
+      }
       if (column.capacity < needed) {
-        const std::size_t usual = column.words == nullptr ? taken_ + taken_ / 8 : 0;
         const std::size_t capacity = std::max({needed, 2 * capacity_, usual, kMinCapacity});
         void* const moved = reallocate(column.words, capacity * sizeof(Word));
         if (moved == nullptr) throw std::bad_alloc();  // Columns that have grown already merely have more room.

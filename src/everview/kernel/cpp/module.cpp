@@ -15,6 +15,7 @@
 
 #include "arrow.h"
 #include "feed_columns.h"
+#include "pairs.h"
 #include "snapshot.h"
 
 namespace nb = nanobind;
@@ -208,6 +209,22 @@ std::optional<std::pair<std::vector<Word>, unsigned>> find(SharedMachine& machin
   });
 }
 
+// The rows of a delta with the old and the new one of each group side by side: their order, and what happened to each.
+std::pair<Column, Column> pair_rows_of(nb::sequence keys, nb::handle weights) {
+  std::vector<InputColumn> columns;
+  std::vector<const Word*> words;
+  const InputColumn weight(weights, "the weights");
+  if (weight.size() >= kMaxRows) raise(PyExc_ValueError, "there are too many rows to pair");
+  for (const nb::handle key : keys) columns.emplace_back(key, "key " + std::to_string(columns.size()));
+  for (const InputColumn& column : columns) {
+    if (column.size() != weight.size()) raise(PyExc_ValueError, "the columns' lengths differ");
+    words.push_back(column.words());
+  }
+  const nb::gil_scoped_release released;
+  PairedRows made = pair_rows(words, weight.words(), weight.size());
+  return {std::move(made.order), std::move(made.happened)};
+}
+
 // What a feed says of rows with these weights: names of changes, and counts unless all are 1.
 std::pair<Column, std::optional<Column>> change_columns_of(nb::handle weights) {
   const InputColumn column(weights, "the weights");
@@ -305,6 +322,9 @@ NB_MODULE(_kernel, module) {
 
   module.def("change_columns", &change_columns_of, "weights"_a,
              "The bytes of 'insert' or 'delete' for each weight, and the counts; None if all are 1.");
+
+  module.def("pair_rows", &pair_rows_of, "keys"_a, "weights"_a,
+             "Row numbers, old and new rows of a group side by side, and what happened: 0 comes, 1 goes, 2 old, 3 new.");
 
   module.def("constant_column", &constant_column, "word"_a, "rows"_a, "One word again and again.");
 
