@@ -305,6 +305,7 @@ def test_pieces_told_as_they_come_say_the_same_as_updates_one_by_one(
     """A piece that is large enough is written for the feed at once, smaller ones wait; copies come and go with both."""
     for module in (core, feed):
         monkeypatch.setattr(module, "SLICE", slice_)
+    monkeypatch.setattr(feed, "MOST_IN_BATCH", 12)
     made: list[bool] = []
     as_told = feed.as_told
 
@@ -338,7 +339,22 @@ def test_pieces_told_as_they_come_say_the_same_as_updates_one_by_one(
             assert updates == sorted(updates)
             told = [(u, *t) for u, t in zip(updates, _told(found), strict=True)]
             assert Counter(told) == Counter(wanted)
+            assert all(b.num_rows <= 12 for b in found)
     assert set(made) == ({True} if slice_ == 1 else {True, False} if slice_ == 8 else {False})
+
+
+def test_a_feed_of_the_net_changes_beside_one_of_single_updates_is_told_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one feed could be told as it comes must still be added up for the other."""
+    for module in (core, feed):
+        monkeypatch.setattr(module, "SLICE", 1)
+    db = _joined()
+    with db.view("v").changes() as net, db.view("v").changes(per_update=True) as single:
+        with db.batch() as batch:
+            batch.insert("r", [(1, 1), (1, 2)])
+            batch.insert("s", [(1, 5)])
+            batch.delete("r", [(1, 2)])
+        assert _told(net.read()) == [(1, 1, 5, "insert", 1)]
+        assert [t[1::2] for t in _told(single.read())] == [(1, "insert"), (2, "insert"), (2, "delete")]
 
 
 def _joined() -> ev.Database:

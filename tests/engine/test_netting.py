@@ -118,6 +118,12 @@ def test_rows_are_counted_through_failures_and_files(tmp_path: Path) -> None:
     with pytest.raises(OverDeleteError):
         db.apply("e", pa.table({"a": [9, 8], "b": [9, 8], "_change_type": ["insert", "delete"]}))
     table = db._tables["e"]
+    collected = db.batch()
+    batch = collected.__enter__()
+    batch.insert("e", [(1, 1), (9, 9)])
+    batch.delete("f", [(9, "none")])
+    with pytest.raises(OverDeleteError):
+        collected.__exit__(None, None, None)
     assert (table.copies, len(table), table.is_set) == (3, 3, True)
     db.insert("e", [(1, 1)])
     assert (table.copies, table.is_set) == (4, False)
@@ -126,7 +132,11 @@ def test_rows_are_counted_through_failures_and_files(tmp_path: Path) -> None:
     assert (loaded.copies, loaded.is_set) == (4, False)
 
 
-def test_an_error_names_the_row_that_was_given(netted: list[int]) -> None:
+@pytest.mark.parametrize("at_once", [1, 2, 1_000])
+def test_an_error_names_the_row_that_was_given(
+    at_once: int, netted: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "MOST_AT_ONCE", at_once)
     db = paths()
     db.sql("CREATE MATERIALIZED VIEW total AS SELECT b, SUM(a) AS n FROM e GROUP BY b")
     db.view("v").changes()

@@ -335,12 +335,14 @@ def test_what_killed_processes_left_is_swept_away(place: Path) -> None:
     (dead,) = processes(place)
     end(dead)
     (folder() / "worker-died.lock").touch()
-    assert files(place) == [".lock", ".log", ".sock"]
+    (folder() / "host-died.7.parcel").touch()
+    assert files(place) == [".lock", ".log", ".parcel", ".sock"]
     other.run(FIRST)
     assert files(place) == [".log", ".sock"]
     assert other.client().path.exists()
+    other.client().path.with_suffix(".9.parcel").touch()
     sweep()
-    assert files(place) == [".log", ".sock"]
+    assert files(place) == [".log", ".parcel", ".sock"]
     other.run(SECOND)
     assert other.cause is None
 
