@@ -196,12 +196,12 @@ class Scope:
                 forms = [f"-{column}", f"COALESCE({column}, {other})"]
             case "t":
                 return r.choice([(f"date_add({column}, 1)", "t"), (f"year({column})", "n"), (f"month({column})", "n")])
-            case "z":
-                return column, kind
-            case _:
+            case "b":
                 return r.choice(
                     [(f"NOT {column}", "b"), (f"{column} AND {other}", "b"), (f"CAST({column} AS INT)", "n")]
                 )
+            case _:  # Averages and the like: DuckDB rounds where Spark cuts.
+                return column, kind
         return r.choice(forms), kind
 
     def literal(self, kind: str) -> str:

@@ -349,7 +349,7 @@ class Database:
         for name, runtime in self._views.items():
             delta: list[WordRows] = []
             is_read, feeds = self._is_read(name), self._feeds[name]
-            at_once = not is_read and all(self._is_told_as_is(feed, once) for feed in feeds)
+            at_once = all(self._is_told_as_is(feed, once) for feed in feeds)
             for relation in sorted(runtime.reads & waiting.keys()):
                 for piece in runtime.process(waiting[relation], journal):
                     if feeds:
