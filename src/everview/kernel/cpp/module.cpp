@@ -16,6 +16,7 @@
 #include "arrow.h"
 #include "feed_columns.h"
 #include "snapshot.h"
+#include "value_bindings.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -307,6 +308,8 @@ NB_MODULE(_kernel, module) {
              "The bytes of 'insert' or 'delete' for each weight, and the counts; None if all are 1.");
 
   module.def("constant_column", &constant_column, "word"_a, "rows"_a, "One word again and again.");
+
+  bind_value_table(module);
 
   nb::class_<PythonCursor>(module, "Cursor", "Lists a result, a piece at a time, for as long as the state stays the same.")
       .def("fetch", &PythonCursor::fetch, "limit"_a)
