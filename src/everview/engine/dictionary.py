@@ -139,7 +139,7 @@ class Dictionary:
             try:
                 made._table.load(kind, values if kind != _DECIMAL else _to_bytes(values), ids, counts)
             except ValueError as error:
-                raise ValueError(f"the dictionary of {name} values is wrong: {error}") from error
+                raise ValueError(f"the dictionary of {name} values is not well formed: {error}") from error
         return made
 
     def become(self, other: Dictionary) -> None:

@@ -190,7 +190,7 @@ class ValueTable {
   void load(ValueKind kind, const ValueColumn& values, const Word* ids, const Word* uses) {
     Word most = -1;
     for (std::size_t i = 0; i < values.size; ++i) {
-      if (ids[i] < 0 || ids[i] >= static_cast<Word>(kMaxRows)) throw std::invalid_argument("an id is out of range");
+      if (ids[i] < 0 || ids[i] >= static_cast<Word>(kMaxRows)) throw std::invalid_argument("its ids are wrong");
       most = std::max(most, ids[i]);
     }
     const auto needed = static_cast<std::size_t>(most + 1);
@@ -411,12 +411,13 @@ class ValueTable {
   }
 
   void load_one(ValueKind kind, const ValueColumn& values, std::size_t i, Id id, Word uses) {
-    if (values.is_null(i)) throw std::invalid_argument("a value is null");
-    if (uses < 0) throw std::invalid_argument("a value has fewer than no uses");
+    if (values.is_null(i)) throw std::invalid_argument("one of its values is null");
+    if (uses < 0) throw std::invalid_argument("it counts fewer than no uses");
     const Shape shape = shape_of(kind, values[i]);
     const Tag tag = tag_of(shape, values[i].data());
-    if (!entries_[id].is_free() || find(tag, shape, values[i].data()) != SlotTable::kNone) {
-      throw std::invalid_argument("an id or a value is there twice");
+    if (!entries_[id].is_free()) throw std::invalid_argument("two of its ids are the same");
+    if (find(tag, shape, values[i].data()) != SlotTable::kNone) {
+      throw std::invalid_argument("two of its values are the same");
     }
     slots_.reserve_one();
     Value* const value = make(tag, shape, values[i].data());
