@@ -12,7 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+import everview as ev
 from everview.engine.dictionary import NULL, UNKNOWN, Dictionary
+from everview.errors import DataError
 
 TYPES = {
     "string": [pa.string(), pa.large_string()],
@@ -175,6 +177,24 @@ def test_ids_that_nothing_has(wrong: int) -> None:
         dictionary.decode(ids[:1], pa.binary())
     assert not dictionary.has_all(ids, pa.string())
     assert dictionary.to_state() == before
+
+
+def test_more_uses_than_can_be_counted() -> None:
+    db = ev.Database()
+    db.sql("CREATE TABLE t (a INT, s STRING)")
+
+    def change(kind: str, a: int) -> None:
+        rows = {"a": pa.array([a], pa.int32()), "s": ["x"], "_change_type": [kind], "_count": [2**62]}
+        with db.batch() as batch:
+            batch.apply("t", pa.table(rows))
+
+    change("insert", 1)
+    before = db._dictionary.to_state()
+    with pytest.raises(DataError, match="nothing has changed"):
+        change("insert", 2)
+    assert db._dictionary.to_state() == before
+    change("delete", 1)
+    assert len(db._dictionary) == 0
 
 
 def saved(ids: list[Any], values: list[Any], counts: list[Any]) -> dict[str, pa.Table]:

@@ -182,8 +182,20 @@ void fuzz_values(unsigned seed) {
         expect(false, "more is released than there is");
       } catch (const std::invalid_argument&) {
       }
-      check(*table, model);
       losses[0] -= 1'000'000;
+      const Word many = std::numeric_limits<Word>::max(), often[] = {gone[0], ValueTable::kNull, gone[0], gone[0]};
+      const Word too_many[] = {1, 1, many, many};
+      try {
+        table->retain(often, too_many, 4);
+        expect(false, "a count leaves 64 bits");
+      } catch (const std::overflow_error&) {
+      }
+      try {
+        table->release(often, too_many, 4);
+        expect(false, "far more is released than there is");
+      } catch (const std::invalid_argument&) {
+      }
+      check(*table, model);
     }
     allocations_left = 0;  // Releasing and collecting need no memory.
     table->release(gone.data(), losses.data(), gone.size());

@@ -46,9 +46,9 @@ struct ValueArray {
   std::size_t nulls = 0;
 };
 
-// A value keeps its id until `collect` finds it unused; the id is then given to another value. Ids that are idle or free
-// form lists through the values and entries themselves, so nothing but new values and results takes memory; where there
-// is none, a call changes nothing.
+// A value keeps its id until `collect` finds it unused; the id is then given to another value. Ids that are idle or
+// free form lists through the values and entries themselves, so nothing but new values and results takes memory; where
+// there is none, a call changes nothing.
 class ValueTable {
  public:
   static constexpr Word kNull = std::numeric_limits<Word>::min();
@@ -129,23 +129,27 @@ class ValueTable {
     return made;
   }
 
-  // Counts further uses: one for each id, or as many as `counts` says. kNull is skipped here and in `release`.
+  // Counts further uses: one for each id, or as many as `counts` says. kNull is skipped here and in `release`. Throws
+  // std::overflow_error, and changes nothing, if a value would have more uses than a word can count.
   void retain(const Word* ids, const Word* counts, std::size_t count) {
     check(ids, count);
-    add_uses(ids, counts, count);
+    const std::size_t done = count_uses<true>(ids, counts, count);
+    if (done == count) return;
+    uncount_uses<true>(ids, counts, done);
+    throw std::overflow_error("a value occurs more often than 64 bits can count");
   }
 
   // Takes uses back. Throws std::invalid_argument, and changes nothing, if an id has fewer than the call takes in all.
   void release(const Word* ids, const Word* counts, std::size_t count) {
     check(ids, count);
-    for (std::size_t i = 0; i < count; ++i) {
-      if (ids[i] != kNull) (*this)[static_cast<Id>(ids[i])].uses -= counts == nullptr ? 1 : counts[i];
+    const std::size_t done = count_uses<false>(ids, counts, count);
+    Word lacking = done == count ? kNull : ids[done];
+    for (std::size_t i = 0; i < done && lacking == kNull; ++i) {
+      if (ids[i] != kNull && (*this)[static_cast<Id>(ids[i])].uses < 0) lacking = ids[i];
     }
-    for (std::size_t i = 0; i < count; ++i) {
-      if (ids[i] != kNull && (*this)[static_cast<Id>(ids[i])].uses < 0) {
-        add_uses(ids, counts, count);
-        refuse(ids, counts, count, ids[i]);
-      }
+    if (lacking != kNull) {
+      uncount_uses<false>(ids, counts, done);
+      refuse(ids, counts, count, lacking);
     }
     for (std::size_t i = 0; i < count; ++i) {
       if (ids[i] != kNull) list_if_unused(static_cast<Id>(ids[i]));
@@ -231,8 +235,9 @@ class ValueTable {
     bool is(Shape other, const char* data) const noexcept {
       return shape == other && (size() == 0 || std::memcmp(bytes(), data, size()) == 0);
     }
-    // With what malloc adds.
-    std::size_t nbytes() const noexcept { return (sizeof *this + size() + sizeof(std::size_t) + 15) & ~std::size_t{15}; }
+    std::size_t nbytes() const noexcept {  // With what malloc adds.
+      return (sizeof *this + size() + sizeof(std::size_t) + 15) & ~std::size_t{15};
+    }
   };
 
   // What an id stands for: a value, or if it is free the next free id.
@@ -381,7 +386,8 @@ class ValueTable {
   }
 
   bool is_stored(Word id) const noexcept {
-    return id >= 0 && static_cast<std::size_t>(id) < entries_.size() && !entries_[static_cast<std::size_t>(id)].is_free();
+    const auto at = static_cast<std::size_t>(id);
+    return id >= 0 && at < entries_.size() && !entries_[at].is_free();
   }
 
   const Value& checked(Word id) const {
@@ -395,16 +401,36 @@ class ValueTable {
     }
   }
 
-  void add_uses(const Word* ids, const Word* counts, std::size_t count) noexcept {
+  // Adds the counts to the uses, or subtracts them. Stops where that leaves 64 bits, and tells how far it came.
+  template <bool kMore>
+  std::size_t count_uses(const Word* ids, const Word* counts, std::size_t count) noexcept {
     for (std::size_t i = 0; i < count; ++i) {
-      if (ids[i] != kNull) (*this)[static_cast<Id>(ids[i])].uses += counts == nullptr ? 1 : counts[i];
+      if (ids[i] == kNull) continue;
+      Word& uses = (*this)[static_cast<Id>(ids[i])].uses;
+      const Word by = counts == nullptr ? 1 : counts[i];
+      Word now = 0;
+      if (kMore ? __builtin_add_overflow(uses, by, &now) : __builtin_sub_overflow(uses, by, &now)) return i;
+      uses = now;
+    }
+    return count;
+  }
+
+  // Takes that back, the last first: every count passes through what it was, and none leaves 64 bits.
+  template <bool kMore>
+  void uncount_uses(const Word* ids, const Word* counts, std::size_t count) noexcept {
+    for (std::size_t i = count; i-- != 0;) {
+      if (ids[i] == kNull) continue;
+      Word& uses = (*this)[static_cast<Id>(ids[i])].uses;
+      const Word by = counts == nullptr ? 1 : counts[i];
+      uses = kMore ? uses - by : uses + by;
     }
   }
 
   [[noreturn]] void refuse(const Word* ids, const Word* counts, std::size_t count, Word id) const {
     Word total = 0;
     for (std::size_t i = 0; i < count; ++i) {
-      if (ids[i] == id) total += counts == nullptr ? 1 : counts[i];
+      const Word by = counts == nullptr ? 1 : counts[i];
+      if (ids[i] == id && __builtin_add_overflow(total, by, &total)) total = std::numeric_limits<Word>::max();
     }
     throw std::invalid_argument(std::to_string(total) + " uses of id " + std::to_string(id) +
                                 " are released, and it has " + std::to_string(checked(id).uses));
