@@ -164,6 +164,18 @@ def test_going_back_does_not_free_ids_twice() -> None:
     assert len(set(dictionary.encode(pa.array(list("vwxyz"))).to_pylist())) == 5
 
 
+def test_a_refused_view_leaves_every_string_its_own_id() -> None:
+    db = ev.Database()
+    db.sql("CREATE TABLE t (a INT, s STRING)")
+    db.insert("t", [(i, f"a{i}") for i in range(100)])
+    db.delete("t", [(0, "a0"), (1, "a1")])
+    with pytest.raises(DataError):
+        db.sql("CREATE MATERIALIZED VIEW v AS SELECT a, CAST(s AS INT) AS n FROM t")
+    db.insert("t", [(i, letter) for i, letter in enumerate("wxyz")])
+    assert len(db._dictionary) == 102
+    assert len(set(db._dictionary.lookup(pa.array(list("wxyz"))).to_pylist())) == 4
+
+
 @pytest.mark.parametrize("wrong", [-1, 3, 2**40])
 def test_ids_that_nothing_has(wrong: int) -> None:
     dictionary = Dictionary()
