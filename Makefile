@@ -47,8 +47,9 @@ soak-faults: $(INSTALLED) ## kill 100 processes of Spark jobs at random; ARGS="-
 	@$(BIN)/python -m tests.spark.soak_faults $(ARGS)
 
 .PHONY: test-asan
-test-asan: build/table_fuzz ## run the kernel's random tests under the address and undefined-behaviour sanitizers
+test-asan: build/table_fuzz build/value_fuzz ## run the kernel's random tests under the sanitizers
 	@build/table_fuzz
+	@build/value_fuzz
 
 .PHONY: fuzz
 fuzz: $(INSTALLED) ## send garbage, damage files, save and load at random; SCALE=20 times as much as the tests do
@@ -125,7 +126,7 @@ $(INSTALLED): $(PACKAGES) pyproject.toml $(KERNEL) $(FOLDERS)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
 	@touch $@
 
-build/table_fuzz: tests/kernel/table_fuzz.cpp $(KERNEL)
+build/%_fuzz: tests/kernel/%_fuzz.cpp $(KERNEL)
 	@echo "Building $@ ..."
 	@mkdir -p $(@D)
 	@$(CXX) -std=c++20 -g -O1 -Wall -Wextra -Wconversion -Wshadow -Wno-mismatched-new-delete -D_GLIBCXX_ASSERTIONS \

@@ -2,289 +2,155 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from decimal import Context, Decimal
-from sys import getsizeof
-from typing import Final, TypeAlias
+from collections.abc import Mapping, Sequence
+from decimal import Context
+from typing import Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
+
+from everview.kernel import ValueTable
 
 NULL: Final = -(2**63)
 """The word that stands for NULL, in every type; no value is ever given it."""
 
-MOST_IDS: Final = 2**32
-"""No saved dictionary has an id as high as this, which would take more memory than there is."""
-
 UNKNOWN: Final = -1
 """What ``lookup`` answers for a value that nobody has stored; never an id."""
 
-Wide: TypeAlias = str | bytes | Decimal
-
-# How each kind lies in Arrow: 64-bit offsets, since all values together may exceed 2 GB, and a decimal that holds every
-# precision and scale up to 38 exactly. The names are those of the saved state.
-_KINDS: Final[dict[str, tuple[type, pa.DataType]]] = {
-    "string": (str, pa.large_string()),
-    "binary": (bytes, pa.large_binary()),
-    "decimal": (Decimal, pa.decimal256(76, 38)),
+# How each kind lies in Arrow when saved: 64-bit offsets, since all values together may exceed 2 GB, and a decimal that
+# holds every precision and scale up to 38 exactly. The names are those of the saved state, the places the kernel's.
+_KINDS: Final = {"string": pa.large_string(), "binary": pa.large_binary(), "decimal": pa.decimal256(76, 38)}
+_STRING, _BINARY, _DECIMAL = range(3)
+_NUMBERS: Final[dict[int, int]] = {
+    pa.lib.Type_STRING: _STRING,
+    pa.lib.Type_LARGE_STRING: _STRING,
+    pa.lib.Type_BINARY: _BINARY,
+    pa.lib.Type_LARGE_BINARY: _BINARY,
+    pa.lib.Type_DECIMAL32: _DECIMAL,
+    pa.lib.Type_DECIMAL64: _DECIMAL,
+    pa.lib.Type_DECIMAL128: _DECIMAL,
+    pa.lib.Type_DECIMAL256: _DECIMAL,
 }
+_LONG: Final = {pa.lib.Type_LARGE_STRING, pa.lib.Type_LARGE_BINARY}
 _EXACT = Context(prec=80)
-_FEW = 1_000  # Below this, a plain loop is quicker than asking Arrow for the distinct values first.
 
 
-def _kind(arrow: pa.DataType) -> str:
-    if pa.types.is_decimal(arrow):
-        return "decimal"
-    if pa.types.is_string(arrow) or pa.types.is_large_string(arrow):
-        return "string"
-    if pa.types.is_binary(arrow) or pa.types.is_large_binary(arrow):
-        return "binary"
-    raise TypeError(f"a dictionary holds strings, binary and decimals, not {arrow}")
+def _kind(arrow: pa.DataType) -> int:
+    kind = _NUMBERS.get(arrow.id)
+    if kind is None:
+        raise TypeError(f"a dictionary holds strings, binary and decimals, not {arrow}")
+    return kind
 
 
 class Dictionary:
     """The wide values of a whole database, each with an id (0, 1, 2, …) and the number of its uses.
 
     A value keeps its id while its count is above 0; ``collect`` frees the others, and their ids are given to new
-    values. Values of different kinds never share an id, and decimals are one value whatever their scale.
+    values. Values of different kinds never share an id, and decimals are one value whatever their scale. The kernel
+    keeps them; here they are Arrow arrays.
     """
 
     def __init__(self) -> None:
-        self._ids: dict[str, dict[Wide, int]] = {kind: {} for kind in _KINDS}
-        self._values: list[Wide | None] = []  # by id; None: free
-        self._counts: list[int] = []  # by id
-        self._free: list[int] = []
-        self._idle: set[int] = set()  # ids that may have count 0: what collect looks at
-        self._freed = 0  # ids freed since the arrays were last compacted
-        self._value_bytes = 0
-        self._arrays: dict[str, pa.Array] = {}  # the values by id, null where of another kind; emptied by any change
+        self._table = ValueTable()
 
     def __len__(self) -> int:
-        return len(self._values) - len(self._free)
+        return len(self._table)
 
     def nbytes(self) -> int:
         """About how much memory it takes; constant time, so that it can be asked after every batch."""
-        parts = (*self._ids.values(), self._values, self._counts, self._free, self._idle)
-        arrays: int = sum(a.nbytes for a in self._arrays.values())
-        return self._value_bytes + sum(map(getsizeof, parts)) + arrays
+        return self._table.nbytes()
 
     # --- values to ids -----------------------------------------------------------------------------------------------
 
     def encode(self, array: pa.Array) -> pa.Array:
         """The ids of values, as words; NULL for nulls. Values not seen before get an id with count 0."""
-        ids = self._ids[_kind(array.type)]
-
-        def id_of(value: Wide) -> int:
-            found = ids.get(value)
-            return self._add(ids, value) if found is None else found
-
-        return _translate(array, id_of)
+        kind = _kind(array.type)
+        return pa.array(self._table.encode(kind, array if kind != _DECIMAL else _to_bytes(array)))
 
     def lookup(self, array: pa.Array) -> pa.Array:
         """The ids of values, as words; NULL for nulls and UNKNOWN for values that are not stored. Adds nothing."""
-        ids = self._ids[_kind(array.type)]
-        return _translate(array, lambda value: ids.get(value, UNKNOWN))
-
-    def _add(self, ids: dict[Wide, int], value: Wide) -> int:
-        value = _shortest(value)
-        if self._free:
-            new = self._free.pop()
-            self._values[new] = value
-        else:
-            new = len(self._values)
-            self._values.append(value)
-            self._counts.append(0)
-        ids[value] = new
-        self._idle.add(new)
-        self._value_bytes += getsizeof(value)
-        self._arrays.clear()
-        return new
+        kind = _kind(array.type)
+        return pa.array(self._table.lookup(kind, array if kind != _DECIMAL else _to_bytes(array)))
 
     # --- ids to values -----------------------------------------------------------------------------------------------
 
     def decode(self, ids: pa.Array, arrow: pa.DataType) -> pa.Array:
         """The values of ids, as an array of the given Arrow type; nulls for NULL.
 
-        Takes time for the ids asked, not for the dictionary: only who asks for much of it pays for an array of all
-        values, which then serves until the dictionary changes.
+        IndexError if an id has no value of that type's kind, ValueError if they are too long for one array.
         """
         kind = _kind(arrow)
-        if len(ids) <= _FEW:
-            values = [None if i == NULL else self._values[i] for i in ids.to_pylist()]
-            return pa.array(values, arrow)
-        if kind == "decimal":
-            return self._decimals(ids, arrow)
-        known = pc.if_else(pc.equal(ids, NULL), pa.scalar(None, pa.int64()), ids)
-        if kind not in self._arrays:
-            encoded = known.dictionary_encode()
-            wanted = encoded.dictionary.to_pylist()
-            if 4 * len(wanted) < len(self._values):
-                few = pa.array([self._values[i] for i in wanted], _KINDS[kind][1])
-                return few.take(encoded.indices).cast(arrow)
-            self._arrays[kind] = self._array(kind)
-        return self._arrays[kind].take(known).cast(arrow)
+        if kind != _DECIMAL:
+            return pa.array(self._table.decode(kind, ids, text=kind == _STRING, is_long=arrow.id in _LONG))
+        # From Python's decimals: Arrow (26.0) cannot bring some decimals of 256 bits to a smaller scale. Without zeros
+        # at its end, a decimal fits every type that can hold it without being divided.
+        values = (None if v is None else _EXACT.normalize(v) for v in self._saved(_DECIMAL, ids).to_pylist())
+        return pa.array(values, arrow)
 
-    def _decimals(self, ids: pa.Array, arrow: pa.DataType) -> pa.Array:
-        """Made in their type at once: Arrow (26.0) cannot bring some decimals of 256 bits to a smaller scale."""
-        encoded = pc.if_else(pc.equal(ids, NULL), pa.scalar(None, pa.int64()), ids).dictionary_encode()
-        values = pa.array([self._values[i] for i in encoded.dictionary.to_pylist()], arrow)
-        return values.take(encoded.indices)
-
-    def _array(self, kind: str) -> pa.Array:
-        python, arrow = _KINDS[kind]
-        return pa.array([v if isinstance(v, python) else None for v in self._values], arrow)
+    def _saved(self, kind: int, ids: pa.Array) -> pa.Array:
+        """The values of ids in the type in which this kind is saved."""
+        values = pa.array(self._table.decode(kind, ids, text=kind == _STRING, is_long=True))
+        return values if kind != _DECIMAL else values.cast(pa.binary(32)).view(_KINDS["decimal"])
 
     # --- uses --------------------------------------------------------------------------------------------------------
 
     def retain(self, ids: pa.Array, counts: pa.Array | None = None) -> None:
         """Count further uses of ids: one for each time they occur, or as many as ``counts`` says. NULL is skipped."""
-        for id_, count in _totals(ids, counts).items():
-            self._counts[id_] += count
+        self._table.retain(ids, counts)
 
     def release(self, ids: pa.Array, counts: pa.Array | None = None) -> None:
         """Take back uses that were retained; ids with none left go with the next ``collect``.
 
         Releasing more than was retained is a mistake of the caller: it raises ValueError and changes nothing.
         """
-        totals = _totals(ids, counts)
-        for id_, count in totals.items():
-            if self._counts[id_] < count:
-                raise ValueError(f"{count} uses of id {id_} are released, and it has {self._counts[id_]}")
-        for id_, count in totals.items():
-            self._counts[id_] -= count
-            if self._counts[id_] == 0:
-                self._idle.add(id_)
+        self._table.release(ids, counts)
 
     def collect(self) -> int:
         """Free the values whose count is 0, and return how many; takes time for those that became unused, not all."""
-        freed = [i for i in self._idle if self._counts[i] == 0]
-        self._idle.clear()
-        for id_ in freed:
-            value = self._values[id_]
-            if value is not None:
-                del self._ids[_kind_of(value)][value]
-                self._value_bytes -= getsizeof(value)
-                self._values[id_] = None
-        if freed:
-            self._free += freed
-            self._freed += len(freed)
-            self._arrays.clear()
-            if not len(self) or 2 * self._freed > len(self._values):
-                self._compact()
-        return len(freed)
+        return self._table.collect()
 
-    def _compact(self) -> None:
-        """Give memory back: cut the free ids at the end, and rebuild the hash tables, which never shrink themselves."""
-        while self._values and self._values[-1] is None:
-            self._values.pop()
-        size = len(self._values)
-        self._values = self._values[:]
-        self._counts = self._counts[:size]
-        self._free = [i for i in range(size - 1, -1, -1) if self._values[i] is None]
-        self._idle = set()
-        self._ids = {kind: dict(ids.items()) for kind, ids in self._ids.items()}
-        self._freed = 0
-
-    def uses(self) -> list[int]:
+    def uses(self) -> pa.Array:
         """How often each id is used, to go back to."""
-        return self._counts[:]
+        return pa.array(self._table.uses())
 
-    def reset_uses(self, uses: list[int]) -> None:
+    def reset_uses(self, uses: pa.Array | Sequence[int]) -> None:
         """Go back to what ``uses`` gave, if nothing was collected since; values that are new since have none."""
-        self._idle |= {i for i in range(len(self._counts)) if i >= len(uses) or uses[i] == 0}
-        self._counts = uses + [0] * (len(self._counts) - len(uses))
+        self._table.set_uses(pa.array(uses, pa.int64()))
 
     # --- saving ------------------------------------------------------------------------------------------------------
 
     def to_state(self) -> dict[str, pa.Table]:
         """All of it as Arrow tables with columns id, value and count, by kind of value."""
-        state = {}
-        for kind, (_, arrow) in _KINDS.items():
-            ids = list(self._ids[kind].values())
-            values = pa.array(list(self._ids[kind]), arrow)
-            counts = pa.array([self._counts[i] for i in ids], pa.int64())
-            state[kind] = pa.table({"id": pa.array(ids, pa.int64()), "value": values, "count": counts})
+        state, uses = {}, self.uses()
+        for kind, name in enumerate(_KINDS):
+            ids = pa.array(self._table.ids_of(kind))
+            state[name] = pa.table({"id": ids, "value": self._saved(kind, ids), "count": uses.take(ids)})
         return state
 
     @classmethod
     def from_state(cls, state: Mapping[str, pa.Table]) -> Dictionary:
         """The dictionary that ``to_state`` described, every value with its old id; ValueError if it cannot be one."""
         made = cls()
-        _check(state)
-        size = 1 + max((max(t["id"].to_pylist(), default=-1) for t in state.values()), default=-1)
-        made._values = [None] * size
-        made._counts = [0] * size
-        for kind, table in state.items():
-            for id_, value, count in zip(*(table[c].to_pylist() for c in ("id", "value", "count")), strict=True):
-                value = _shortest(value)
-                made._ids[kind][value] = id_
-                made._values[id_] = value
-                made._counts[id_] = count
-                made._value_bytes += getsizeof(value)
-                if count == 0:
-                    made._idle.add(id_)
-        made._free = [i for i in range(size - 1, -1, -1) if made._values[i] is None]
+        for name, table in state.items():
+            kind = _kind(_KINDS[name])
+            schema = pa.schema([("id", pa.int64()), ("value", _KINDS[name]), ("count", pa.int64())])
+            if table.schema != schema or any(c.null_count for c in table.columns):
+                raise ValueError(f"the dictionary of {name} values is not well formed")
+            ids, values, counts = (column.combine_chunks() for column in table.columns)
+            try:
+                made._table.load(kind, values if kind != _DECIMAL else _to_bytes(values), ids, counts)
+            except ValueError as error:
+                raise ValueError(f"the dictionary of {name} values is not well formed: {error}") from error
         return made
 
     def become(self, other: Dictionary) -> None:
         """Take over all that another dictionary holds, which is not to be used any more."""
-        self.__dict__.update(other.__dict__)
+        self._table = other._table
 
     def has_all(self, ids: pa.Array, arrow: pa.DataType) -> bool:
         """True if each of the ids is NULL or stands for a value that a column of the given Arrow type can have."""
-        python, size = _KINDS[_kind(arrow)][0], len(self._values)
-        return all(
-            i == NULL or (0 <= i < size and isinstance(self._values[i], python)) for i in pc.unique(ids).to_pylist()
-        )
+        return self._table.has_all(_kind(arrow), ids)
 
 
-def _check(state: Mapping[str, pa.Table]) -> None:
-    """Refuse what ``to_state`` cannot have given: ids are used once and none is far beyond the others."""
-    ids: list[int] = []
-    for kind, table in state.items():
-        schema = pa.schema([("id", pa.int64()), ("value", _KINDS[kind][1]), ("count", pa.int64())])
-        if table.schema != schema or len(table["value"].unique()) < len(table):
-            raise ValueError(f"the dictionary of {kind} values is not well formed")
-        if any(count < 0 for count in table["count"].to_pylist()):
-            raise ValueError("a dictionary counts fewer than no uses")
-        ids += table["id"].to_pylist()
-    if len(set(ids)) < len(ids) or min(ids, default=0) < 0 or max(ids, default=0) >= MOST_IDS:
-        raise ValueError("the ids of a dictionary are wrong")
-
-
-def _shortest(value: Wide) -> Wide:
-    """A decimal without zeros at its end: it then fits every type that can hold it without being divided."""
-    return _EXACT.normalize(value) if isinstance(value, Decimal) else value
-
-
-def _kind_of(value: Wide) -> str:
-    return "string" if isinstance(value, str) else "binary" if isinstance(value, bytes) else "decimal"
-
-
-def _translate(array: pa.Array, id_of: Callable[[Wide], int]) -> pa.Array:
-    """Apply a function to every distinct value once; the answers as words, NULL for nulls."""
-    if len(array) <= _FEW:
-        return pa.array([NULL if v is None else id_of(v) for v in array.to_pylist()], pa.int64())
-    encoded = array.dictionary_encode()
-    ids = pa.array([id_of(v) for v in encoded.dictionary.to_pylist()], pa.int64())
-    return pc.fill_null(ids.take(encoded.indices), NULL)
-
-
-def _totals(ids: pa.Array, counts: pa.Array | None) -> dict[int, int]:
-    """How often each id occurs, or the sum of its counts; without NULL."""
-    totals: Counter[int] = Counter()
-    for id_, count in _weighted(ids, counts):
-        totals[id_] += count
-    totals.pop(NULL, None)
-    return totals
-
-
-def _weighted(ids: pa.Array, counts: pa.Array | None) -> Iterable[tuple[int, int]]:
-    if counts is None:
-        pairs = pc.value_counts(ids)
-        return zip(pairs.field("values").to_pylist(), pairs.field("counts").to_pylist(), strict=True)
-    if len(ids) > _FEW:
-        sums = pa.table({"id": ids, "count": counts}).group_by("id").aggregate([("count", "sum")])
-        return zip(sums["id"].to_pylist(), sums["count_sum"].to_pylist(), strict=True)
-    return zip(ids.to_pylist(), counts.to_pylist(), strict=True)
+def _to_bytes(decimals: pa.Array) -> pa.Array:
+    """Decimals as the 32 bytes of their largest type: the same for equal numbers, whatever their scale."""
+    return decimals.cast(_KINDS["decimal"]).view(pa.binary(32)).cast(pa.large_binary())

@@ -4,10 +4,11 @@ It knows no queries and no SQL. It runs programs (docs/programs.md):
 
 - `program` defines them, `verifier` checks them, `printer` shows them;
 - `Machine` runs them in C++ (`cpp/`, compiled to `everview.kernel._kernel`);
+- `ValueTable` keeps what is no word itself, such as strings, and gives it ids that are;
 - `reference.Reference` runs them in plain Python, and says what they mean.
 """
 
-from everview.kernel._kernel import Column, Cursor, StaleCursor
+from everview.kernel._kernel import Column, Cursor, StaleCursor, ValueTable
 from everview.kernel.machine import Machine, UpdateFault
 
-__all__ = ["Column", "Cursor", "Machine", "StaleCursor", "UpdateFault"]
+__all__ = ["Column", "Cursor", "Machine", "StaleCursor", "UpdateFault", "ValueTable"]

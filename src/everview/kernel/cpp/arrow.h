@@ -60,31 +60,59 @@ nb::object to_capsule(std::unique_ptr<T> item, const char* name, PyCapsule_Destr
   return nb::steal(capsule);
 }
 
-inline nb::object export_schema() {
+// Of words, or of the format given, which lives for ever.
+inline nb::object export_schema(const char* format = "l") {
   auto schema = std::make_unique<Schema>();
-  *schema = {"l", "", nullptr, 2, 0, nullptr, nullptr, [](Schema* self) { self->release = nullptr; }, nullptr};
+  *schema = {format, "", nullptr, 2, 0, nullptr, nullptr, [](Schema* self) { self->release = nullptr; }, nullptr};
   return to_capsule(std::move(schema), "arrow_schema", [](PyObject* c) { free_capsule<Schema>(c, "arrow_schema"); });
 }
 
-// The array shares the column's memory and keeps it alive.
+// Shares the memory of `owner`, whose `buffers` these are, and keeps it alive.
+template <class Owner>
+nb::object export_array(std::unique_ptr<Owner> owner, std::size_t length, std::size_t nulls) {
+  auto array = std::make_unique<Array>();
+  const auto release = [](Array* self) {
+    delete static_cast<Owner*>(self->private_data);
+    self->release = nullptr;
+  };
+  *array = {static_cast<std::int64_t>(length), static_cast<std::int64_t>(nulls), 0, std::size(owner->buffers), 0,
+            owner->buffers, nullptr, nullptr, release, owner.get()};
+  nb::object capsule =
+      to_capsule(std::move(array), "arrow_array", [](PyObject* c) { free_capsule<Array>(c, "arrow_array"); });
+  owner.release();
+  return capsule;
+}
+
 inline nb::object export_array(const Column& column) {
   struct Owner {
     Column column;
     const void* buffers[2];
   };
   auto owner = std::make_unique<Owner>(Owner{column, {nullptr, column.words.get()}});
-  auto array = std::make_unique<Array>();
-  const auto release = [](Array* self) {
-    delete static_cast<Owner*>(self->private_data);
-    self->release = nullptr;
-  };
-  const auto length = static_cast<std::int64_t>(column.size);
-  *array = {length, 0, 0, 2, 0, owner->buffers, nullptr, nullptr, release, owner.get()};
-  nb::object capsule =
-      to_capsule(std::move(array), "arrow_array", [](PyObject* c) { free_capsule<Array>(c, "arrow_array"); });
-  owner.release();
-  return capsule;
+  return export_array(std::move(owner), column.size, 0);
 }
+
+// An array that Python holds, for as long as this lives.
+struct Borrowed {
+  Borrowed() = default;
+  Borrowed(nb::handle object, const std::string& what) : capsules(object.attr("__arrow_c_array__")()) {
+    PyObject* const pair = capsules.ptr();
+    if (PyTuple_Check(pair) == 0 || PyTuple_GET_SIZE(pair) != 2) {
+      raise(PyExc_TypeError, what + ": __arrow_c_array__ gave no pair");
+    }
+    schema = static_cast<const Schema*>(PyCapsule_GetPointer(PyTuple_GET_ITEM(pair, 0), "arrow_schema"));
+    if (schema == nullptr) throw nb::python_error();
+    array = static_cast<const Array*>(PyCapsule_GetPointer(PyTuple_GET_ITEM(pair, 1), "arrow_array"));
+    if (array == nullptr) throw nb::python_error();
+    if (schema->release == nullptr || array->release == nullptr) {
+      raise(PyExc_ValueError, what + ": its Arrow array has been released");
+    }
+  }
+
+  nb::object capsules;
+  const Schema* schema = nullptr;
+  const Array* array = nullptr;
+};
 
 }  // namespace arrow
 
@@ -128,19 +156,8 @@ class InputColumn {
   }
 
   void read_arrow(nb::handle object, const std::string& what) {
-    const nb::object pair = object.attr("__arrow_c_array__")();
-    if (PyTuple_Check(pair.ptr()) == 0 || PyTuple_GET_SIZE(pair.ptr()) != 2) {
-      raise(PyExc_TypeError, what + ": __arrow_c_array__ gave no pair");
-    }
-    const auto* const schema =
-        static_cast<const arrow::Schema*>(PyCapsule_GetPointer(PyTuple_GET_ITEM(pair.ptr(), 0), "arrow_schema"));
-    if (schema == nullptr) throw nb::python_error();
-    const auto* const array =
-        static_cast<const arrow::Array*>(PyCapsule_GetPointer(PyTuple_GET_ITEM(pair.ptr(), 1), "arrow_array"));
-    if (array == nullptr) throw nb::python_error();
-    if (schema->release == nullptr || array->release == nullptr) {
-      raise(PyExc_ValueError, what + ": its Arrow array has been released");
-    }
+    arrow::Borrowed borrowed(object, what);
+    const auto& [capsules, schema, array] = borrowed;
     if (std::string(schema->format) != "l" || schema->dictionary != nullptr || array->n_buffers != 2) {
       raise(PyExc_TypeError, what + " must be an Arrow array of int64");
     }
@@ -149,7 +166,7 @@ class InputColumn {
       raise(PyExc_ValueError, what + " must have no nulls");
     }
     words_ = size_ == 0 ? nullptr : static_cast<const Word*>(array->buffers[1]) + array->offset;
-    capsules_ = pair;
+    capsules_ = capsules;
   }
 
   bool has_null(const std::uint8_t* valid, std::int64_t offset) const noexcept {

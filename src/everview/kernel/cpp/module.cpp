@@ -17,6 +17,7 @@
 #include "feed_columns.h"
 #include "pairs.h"
 #include "snapshot.h"
+#include "value_bindings.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -327,6 +328,8 @@ NB_MODULE(_kernel, module) {
              "Row numbers, old and new rows of a group side by side, and what happened: 0 comes, 1 goes, 2 old, 3 new.");
 
   module.def("constant_column", &constant_column, "word"_a, "rows"_a, "One word again and again.");
+
+  bind_value_table(module);
 
   nb::class_<PythonCursor>(module, "Cursor", "Lists a result, a piece at a time, for as long as the state stays the same.")
       .def("fetch", &PythonCursor::fetch, "limit"_a)
