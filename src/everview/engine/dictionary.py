@@ -8,6 +8,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from everview.errors import DataError
 from everview.kernel import ValueTable
 
 NULL: Final = -(2**63)
@@ -95,7 +96,13 @@ class Dictionary:
 
     def retain(self, ids: pa.Array, counts: pa.Array | None = None) -> None:
         """Count further uses of ids: one for each time they occur, or as many as ``counts`` says. NULL is skipped."""
-        self._table.retain(ids, counts)
+        try:
+            self._table.retain(ids, counts)
+        except OverflowError as error:
+            raise DataError(
+                "a string, binary or decimal would be held more often than 64 bits can count; nothing has changed",
+                hint="insert fewer copies of the rows that hold it",
+            ) from error
 
     def release(self, ids: pa.Array, counts: pa.Array | None = None) -> None:
         """Take back uses that were retained; ids with none left go with the next ``collect``.
