@@ -15,6 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 import everview as ev
 from everview.engine.dictionary import NULL, UNKNOWN, Dictionary
 from everview.errors import DataError
+from tests.support import thoroughness
 
 TYPES = {
     "string": [pa.string(), pa.large_string()],
@@ -114,6 +115,7 @@ class AgainstAModel(RuleBasedStateMachine):
 
 
 TestAgainstAModel = AgainstAModel.TestCase
+TestAgainstAModel.settings = thoroughness(25)
 
 
 @given(st.lists(st.decimals(allow_nan=False, allow_infinity=False, places=0, min_value=-(10**38) + 1), max_size=5))

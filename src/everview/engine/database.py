@@ -15,7 +15,7 @@ from everview.engine.dictionary import Dictionary
 from everview.engine.feed import Callback, ChangeFeed, ToldRows, as_told, feed_batches, feed_schema
 from everview.engine.ingest import read_changes, read_rows
 from everview.engine.known import check_expressions
-from everview.engine.netting import net_changes
+from everview.engine.netting import each_once, net_changes
 from everview.engine.progress import Progress
 from everview.engine.rows import Changes, Journal, WordRows, counted, ones, repeated
 from everview.engine.runtime import ViewRuntime
@@ -240,7 +240,7 @@ class Database:
                 position += len(weight)
                 flipped = self._tables[name].apply(batch[-1], journal)
                 flips += [flipped] if len(weight) else []
-            once = _each_once(flips, disjoint)
+            once = each_once(flips, disjoint)
             if not once and sets and sets == self._sets(operations) and self._gains_by_netting():
                 batch, once = net_changes(batch), True
             for changes in batch:
@@ -477,15 +477,6 @@ class Batch:
 def _find(names: dict[str, Any], wanted: str) -> str | None:
     """A name in any case."""
     return next((n for n in names if n.lower() == wanted.lower()), None)
-
-
-def _each_once(flips: list[int], disjoint: bool) -> bool:
-    """True if no combination of rows can have come or gone twice in a batch, given what its operations did.
-
-    So it is if every update made a row appear or vanish, those that vanished first, and none of them appeared again:
-    a combination goes with the first of its rows that goes, and comes with the last that comes.
-    """
-    return 0 not in flips and flips == sorted(flips) and (disjoint or len(set(flips)) < 2)
 
 
 def _complain(error: BaseException) -> None:

@@ -1,4 +1,4 @@
-"""A batch's changes of tables, added up before the views see them."""
+"""A batch's changes of tables, added up before the views see them, where a join could change twice otherwise."""
 
 from __future__ import annotations
 
@@ -23,6 +23,15 @@ def net_changes(batch: Sequence[Changes]) -> list[Changes]:
     signs = [(changes, pc.greater(changes.rows.weight, ZERO)) for changes in netted]
     parts = [_chosen(c, pc.invert(comes)) for c, comes in signs] + [_chosen(c, comes) for c, comes in signs]
     return [part for part in parts if len(part)]
+
+
+def each_once(flips: list[int], disjoint: bool) -> bool:
+    """True if no combination of rows can have come or gone twice in a batch, given what its operations did.
+
+    So it is if every update made a row appear or vanish, those that vanished first, and none of them appeared again:
+    a combination goes with the first of its rows that goes, and comes with the last that comes.
+    """
+    return 0 not in flips and flips == sorted(flips) and (disjoint or len(set(flips)) < 2)
 
 
 def _netted(batch: Sequence[Changes]) -> Changes:
