@@ -21,7 +21,7 @@ MOST_ROWS = 50_000_000
 
 INSERT, DELETE, BEFORE, AFTER = "insert", "delete", "update_preimage", "update_postimage"
 Callback = Callable[[pa.RecordBatch], None]
-MOST_IN_BATCH = 1 << 20
+MOST_IN_BATCH = 1 << 19
 """No record batch has more rows; most have far fewer."""
 TOLD = {"_change_type": pa.string(), "_commit_version": pa.int64(), "_count": pa.int64()}
 """What every feed says of a row."""

@@ -16,7 +16,7 @@ from everview.query.types import DataType
 ZERO = pa.scalar(0, pa.int64())
 """For comparisons: Arrow is slow to find the type of a plain 0."""
 
-SLICE = 524_288
+SLICE = 131_072
 """Deltas are taken from the kernel, and handed to feeds, in pieces of about so many rows."""
 
 _NOTHING = pa.array([], pa.int64())
