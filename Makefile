@@ -126,7 +126,7 @@ $(INSTALLED): $(PACKAGES) pyproject.toml $(KERNEL) $(FOLDERS)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
 	@touch $@
 
-build/%_fuzz: tests/kernel/%_fuzz.cpp $(KERNEL)
+build/%_fuzz: tests/kernel/%_fuzz.cpp tests/kernel/fuzz.h $(KERNEL)
 	@echo "Building $@ ..."
 	@mkdir -p $(@D)
 	@$(CXX) -std=c++20 -g -O1 -Wall -Wextra -Wconversion -Wshadow -Wno-mismatched-new-delete -D_GLIBCXX_ASSERTIONS \

@@ -1,29 +1,14 @@
 // Tables and the machine at random, under the sanitizers and with memory that runs out: `make test-asan`.
 // An update that is undone, for whatever reason, must leave everything as it was, to the order of the rows in groups.
-#include <cstdio>
-#include <cstdlib>
 #include <random>
 
 #include "../../src/everview/kernel/cpp/snapshot.h"
+#include "fuzz.h"
 
 namespace {
 
 using namespace everview;
 using Key = std::vector<Word>;
-
-long allocations_left = -1;  // Counts down to a failure while positive; negative: memory never runs out.
-
-void* reallocate_or_fail(void* memory, std::size_t bytes) {
-  if (allocations_left == 0) return nullptr;
-  if (allocations_left > 0) --allocations_left;
-  return std::realloc(memory, bytes);
-}
-
-void expect(bool holds, const char* what) {
-  if (holds) return;
-  std::fprintf(stderr, "table_fuzz: %s\n", what);
-  std::abort();
-}
 
 // What a table should be, in the plainest way.
 struct Model {

@@ -1,31 +1,17 @@
 // The value table at random beside a map, under the sanitizers and with memory that runs out: `make test-asan`.
 // A call that fails must leave everything as it was.
-#include "../../src/everview/kernel/cpp/value_table.h"
-
-#include <cstdio>
 #include <map>
 #include <memory>
 #include <optional>
 #include <random>
 #include <vector>
 
+#include "../../src/everview/kernel/cpp/value_table.h"
+#include "fuzz.h"
+
 namespace {
 
 using namespace everview;
-
-long allocations_left = -1;  // Counts down to a failure while positive; negative: memory never runs out.
-
-void* reallocate_or_fail(void* memory, std::size_t bytes) {
-  if (allocations_left == 0) return nullptr;
-  if (allocations_left > 0) --allocations_left;
-  return std::realloc(memory, bytes);
-}
-
-void expect(bool holds, const char* what) {
-  if (holds) return;
-  std::fprintf(stderr, "value_fuzz: %s\n", what);
-  std::abort();
-}
 
 using Values = std::vector<std::optional<std::string>>;
 

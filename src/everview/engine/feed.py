@@ -147,10 +147,8 @@ def feed_batches(
 
 
 def _told(rows: WordRows, keys: Sequence[int] | None) -> ToldRows:
-    kinds, counts = _kinds_and_counts(rows.weight)
-    if keys is not None and len(rows) > 1:
-        rows, kinds, counts = _paired(rows, counts, keys)
-    return ToldRows(rows.columns, rows.update, kinds, counts)
+    told = ToldRows(rows.columns, rows.update, *_kinds_and_counts(rows.weight))
+    return told if keys is None or len(rows) < 2 else _paired(told, rows.weight, keys)
 
 
 def _in_batches(parts: Sequence[WordRows | ToldRows], width: int) -> Iterator[WordRows | ToldRows]:
@@ -204,9 +202,8 @@ class _Versions:
 _versions = _Versions()
 
 
-def _paired(rows: WordRows, counts: pa.Array, keys: Sequence[int]) -> tuple[WordRows, pa.Array, pa.Array]:
+def _paired(told: ToldRows, weight: pa.Array, keys: Sequence[int]) -> ToldRows:
     """A group that was there before and is there after comes as two rows next to each other, old and new."""
-    order, happened = map(words_array, pair_rows([rows.update, *(rows.columns[k] for k in keys)], rows.weight))
-    columns = tuple(c.take(order) for c in rows.columns)
-    moved = WordRows(columns, rows.weight.take(order), rows.update.take(order))
-    return moved, _HAPPENED.take(happened), counts.take(order)
+    order, happened = map(words_array, pair_rows([told.update, *(told.columns[k] for k in keys)], weight))
+    columns = tuple(c.take(order) for c in told.columns)
+    return ToldRows(columns, told.update.take(order), _HAPPENED.take(happened), told.counts.take(order))

@@ -98,22 +98,23 @@ class OutputValues {
   bool taken_ = false;
 };
 
-Column encode(SharedValues& shared, ValueKind kind, nb::handle values) {
+// What `translate` makes of values: an id for each.
+template <class Translate>
+Column ids_for(SharedValues& shared, nb::handle values, Translate&& translate) {
   const InputValues input(values);
   return shared.use([&](ValueTable& table) {
     Column ids = pooled_column(input.size());
-    table.encode(kind, *input, ids.words.get());
+    translate(table, *input, ids.words.get());
     return ids;
   });
 }
 
+Column encode(SharedValues& shared, ValueKind kind, nb::handle values) {
+  return ids_for(shared, values, [kind](ValueTable& t, const ValueColumn& v, Word* ids) { t.encode(kind, v, ids); });
+}
+
 Column lookup(SharedValues& shared, ValueKind kind, nb::handle values) {
-  const InputValues input(values);
-  return shared.use([&](ValueTable& table) {
-    Column ids = pooled_column(input.size());
-    table.lookup(kind, *input, ids.words.get());
-    return ids;
-  });
+  return ids_for(shared, values, [kind](ValueTable& t, const ValueColumn& v, Word* ids) { t.lookup(kind, v, ids); });
 }
 
 OutputValues decode(SharedValues& shared, ValueKind kind, nb::handle ids, bool text, bool is_long) {
