@@ -75,6 +75,27 @@ class AgainstAModel(RuleBasedStateMachine):
             self.dictionary.release(ids)
             self.uses -= taken
 
+    @rule(data=st.data())
+    def count(self, data: st.DataObject) -> None:
+        """Uses come and go in one call; what is short in between is not short in the end."""
+        if not self.ids:
+            return
+        chosen = data.draw(st.lists(st.sampled_from(sorted(self.ids, key=repr)), max_size=10))
+        changes = [data.draw(st.integers(-3, 3)) for _ in chosen]
+        ids = pa.array([NULL, *(self.ids[c] for c in chosen)], pa.int64())
+        after = self.uses.copy()
+        for value, change in zip(chosen, changes, strict=True):
+            after[value] += change
+        counts = pa.array([-5, *changes], pa.int64())
+        short = next((c for c in chosen if after[c] < 0), None)
+        if short is None:
+            self.dictionary.count(ids, counts)
+            self.uses = after
+        else:
+            out = self.uses[short] - after[short]
+            with pytest.raises(ValueError, match=f"^{out} uses of id .* and it has {self.uses[short]}$"):
+                self.dictionary.count(ids, counts)
+
     @rule()
     def collect(self) -> None:
         unused = [v for v in self.ids if not self.uses[v]]

@@ -188,6 +188,11 @@ def test_arrow_gives_what_duckdb_gives(seed: int) -> None:
         "{p} = {q}",
         "CAST({s} AS INT)",
         "{i} IN (1, NULL)",
+        "{d} < DATE '9999-12-01' + INTERVAL '1' MONTH",
+        "{d} < DATE '2000-01-01' + INTERVAL '1' HOUR",
+        "{d} < DATE '2000-01-01' + INTERVAL '-1' DAY",
+        "{x} < TIMESTAMP '2000-01-01 00:00:00' + INTERVAL '1' DAY",
+        "{d} + INTERVAL '1' DAY < DATE '2000-01-01'",
     ],
 )
 def test_the_rest_is_left_to_duckdb(text: str) -> None:
@@ -196,6 +201,22 @@ def test_the_rest_is_left_to_duckdb(text: str) -> None:
     for i, piece in enumerate(text.replace("}", "{").split("{")):
         parts.append(Var(piece) if i % 2 else piece)
     assert formula(Expression(tuple(p for p in parts if p != "")), TYPES) is None
+
+
+@pytest.mark.parametrize("unit", ["DAY", "WEEKS", "MONTH", "YEARS"])
+@pytest.mark.parametrize("day", [date(2000, 2, 29), date(1999, 12, 31), date(2024, 1, 30), date(1900, 3, 31)])
+def test_a_constant_date_is_shifted_once_as_duckdb_shifts_it(day: date, unit: str) -> None:
+    """The months' ends included; both ways, and with the interval first."""
+    days = pa.array([None, *(day + timedelta(n) for n in range(-1_600, 1_600))], pa.date32())
+    for shifted in [f"{{}} {sign} INTERVAL '{n}' {unit}" for sign in "+-" for n in (0, 1, 2, 11, 13)] + [
+        f"INTERVAL 3 {unit} + {{}}"
+    ]:
+        expression = Expression((Var("d"), " = " + shifted.format(f"DATE '{day}'")), BOOLEAN)
+        assert formula(expression, TYPES) is not None
+        found = _outcome(Evaluator([expression]), {Var("d"): days}, len(days))
+        query = _Query([expression], {Var("d"): days.type})
+        assert found == _outcome(query, {Var("d"): days}, len(days)), str(expression)
+        assert "13' YEARS" in shifted or "11' YEARS" in shifted or found[0].count(True) == 1
 
 
 def _database(columns: str, view: str) -> ev.Database:

@@ -181,10 +181,27 @@ void fuzz_values(unsigned seed) {
         expect(false, "far more is released than there is");
       } catch (const std::invalid_argument&) {
       }
+      const Word fewer[] = {1, 1, -many, -many};
+      try {
+        table->count(often, too_many, 4);
+        expect(false, "a changed count leaves 64 bits");
+      } catch (const std::overflow_error&) {
+      }
+      try {
+        table->count(often, fewer, 4);
+        expect(false, "far more is counted out than there is");
+      } catch (const std::invalid_argument&) {
+      }
       check(*table, model);
     }
     allocations_left = 0;  // Releasing and collecting need no memory.
-    table->release(gone.data(), losses.data(), gone.size());
+    if (below(2) == 0) {
+      table->release(gone.data(), losses.data(), gone.size());
+    } else {
+      std::vector<Word> changes;
+      for (const Word loss : losses) changes.push_back(-loss);
+      table->count(gone.data(), changes.data(), gone.size());
+    }
     for (std::size_t i = 0; i < gone.size(); ++i) {
       for (auto& [key, use] : model) {
         if (use.id == gone[i]) use.uses -= losses[i];

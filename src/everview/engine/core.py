@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from everview.engine.dictionary import NULL, Dictionary
 from everview.engine.expressions import Condition, Evaluator
-from everview.engine.rows import SLICE, ZERO, Changes, Journal, negated, ones, words_array, zeros
+from everview.engine.rows import SLICE, Changes, Journal, negated, ones, words_array, zeros
 from everview.engine.sums import Slot
 from everview.engine.words import arrow_type, is_wide, to_words
 from everview.errors import DataError, MemoryLimitError
@@ -115,8 +115,13 @@ class CoreRuntime:
         entry = self._entries.get(changes.relation)
         if entry is not None and len(changes):
             for _ in entry.run(changes, journal, SLICE):
-                if self.machine.pending(DELTA):
+                if self.has_news:
                     yield self.take(changes)
+
+    @property
+    def has_news(self) -> bool:
+        """True if there is something to take."""
+        return self.machine.pending(DELTA) > 0
 
     def take(self, changes: Changes) -> Delta:
         """What these changes, just applied, have changed: output words, measures' changes, the updates' numbers."""
@@ -328,13 +333,8 @@ def _variable_types(plan: CorePlan, relations: Mapping[str, tuple[DataType, ...]
 
 def count_uses(dictionary: Dictionary, ids: pa.Array, weight: pa.Array, journal: Journal) -> None:
     """Retain and release wide values as the rows that hold them come and go."""
-    added, gone = pc.greater(weight, ZERO), pc.less(weight, ZERO)
-    more, fewer = ids.filter(added), ids.filter(gone)
-    counts, losses = weight.filter(added), negated(weight.filter(gone))
-    dictionary.retain(more, counts)
-    journal.add(lambda: dictionary.release(more, counts))
-    dictionary.release(fewer, losses)
-    journal.add(lambda: dictionary.retain(fewer, losses))
+    dictionary.count(ids, weight)
+    journal.add(lambda: dictionary.count(ids, negated(weight)))
 
 
 def take_back(machine: Machine, procedure: str, columns: list[pa.Array], signed: list[int], count: int) -> None:

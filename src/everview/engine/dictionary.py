@@ -99,10 +99,7 @@ class Dictionary:
         try:
             self._table.retain(ids, counts)
         except OverflowError as error:
-            raise DataError(
-                "a string, binary or decimal would be held more often than 64 bits can count; nothing has changed",
-                hint="insert fewer copies of the rows that hold it",
-            ) from error
+            raise _too_often() from error
 
     def release(self, ids: pa.Array, counts: pa.Array | None = None) -> None:
         """Take back uses that were retained; ids with none left go with the next ``collect``.
@@ -110,6 +107,13 @@ class Dictionary:
         Releasing more than was retained is a mistake of the caller: it raises ValueError and changes nothing.
         """
         self._table.release(ids, counts)
+
+    def count(self, ids: pa.Array, counts: pa.Array) -> None:
+        """Retain ids where the count is above 0 and release them where it is below: all of it or nothing."""
+        try:
+            self._table.count(ids, counts)
+        except OverflowError as error:
+            raise _too_often() from error
 
     def collect(self) -> int:
         """Free the values whose count is 0, and return how many; takes time for those that became unused, not all."""
@@ -156,6 +160,13 @@ class Dictionary:
     def has_all(self, ids: pa.Array, arrow: pa.DataType) -> bool:
         """True if each of the ids is NULL or stands for a value that a column of the given Arrow type can have."""
         return self._table.has_all(_kind(arrow), ids)
+
+
+def _too_often() -> DataError:
+    return DataError(
+        "a string, binary or decimal would be held more often than 64 bits can count; nothing has changed",
+        hint="insert fewer copies of the rows that hold it",
+    )
 
 
 def _to_bytes(decimals: pa.Array) -> pa.Array:

@@ -79,10 +79,9 @@ class Fold:
         columns, old, new = touched or self.touched()
         now = _any(new)
         if self._wide:
-            was = _any(old)
+            come = pc.subtract(now.cast(pa.int8()), _any(old).cast(pa.int8())).cast(pa.int64())
             for i in self._wide:
-                self.dictionary.retain(columns[i].filter(pc.and_(now, pc.invert(was))))
-                self.dictionary.release(columns[i].filter(pc.and_(was, pc.invert(now))))
+                self.dictionary.count(columns[i], come)
         gone = pc.invert(now)
         with unlimited(self.machine):
             self.machine.apply("settle", [zeros(1)])

@@ -20,7 +20,7 @@ from everview.engine.expressions import Condition, Evaluator
 from everview.engine.extremes import Extremes, has_order
 from everview.engine.fold import Columns, Fold, Kept
 from everview.engine.plain import Projection, flips
-from everview.engine.rows import ZERO, Changes, Journal, WordRows, repeated, zeros
+from everview.engine.rows import ZERO, Changes, Journal, WordRows, ones, repeated, zeros
 from everview.engine.sums import Slot, result, slots_of
 from everview.engine.words import arrow_type, from_words, to_words
 from everview.plan.core_plan import CorePlan
@@ -122,24 +122,28 @@ class GroupedBlock:
         mask = self.projection.passing(rows)
         if mask is not None:
             rows, measures = rows.filter(mask), tuple(m.filter(mask) for m in measures)
+        if not len(rows) and not any(a.core.has_news for a in self.listed):
+            return WordRows.empty(self.width)
         keyed = self.projection(rows)
         apart = changes.apart and self.tells_updates
         add = self.groups.trace if apart else self.groups.add
         steps = add(keyed.columns, self._changes(rows, measures), journal)
         words, old, new = touched = self.groups.touched()
         self.groups.settle(touched)
-        listed = [a.process(changes, journal, words, len(old[0])) for a in self.listed]
-        was, now = [before for before, _ in listed], [after for _, after in listed]
-        after_rows = self.finish(words, new, now)
-        if self.beyond.groups or after_rows.beyond:
-            groups = _tuples(words, len(old[0]))
-            self.beyond.update(groups, after_rows.beyond, partial(_place, changes, keyed), journal)
+        count = len(old[0])
+        listed = [a.process(changes, journal, words, count) for a in self.listed]
         if steps is None:
-            position = repeated(changes.rows.update[0].as_py() if len(changes) else 0, len(old[0]))
-            delta = _difference(self.finish(words, old, was), after_rows, position)
+            found = self.finish.both(words, old, new, listed)
+            position = repeated(changes.rows.update[0].as_py() if len(changes) else 0, count)
         else:
-            before, after = (self.finish(keyed.columns, step, []) for step in steps)
-            delta = _difference(before, after, keyed.update).in_order()
+            found = self.finish.both(keyed.columns, *steps, [])
+            position = keyed.update
+        if self.beyond.groups or found.beyond:
+            now = self.finish(words, new, [after for _, after in listed])
+            self.beyond.update(_tuples(words, count), now.beyond, partial(_place, changes, keyed), journal)
+        delta = _difference(found, position)
+        if steps is not None:
+            delta = delta.in_order()
         return delta if self.fold is None else flips(self.fold, delta, journal, apart=apart)
 
     def _watch(self, place: Place, journal: Journal) -> None:
@@ -399,24 +403,28 @@ class _Finish:
         columns = tuple(to_words(a, t, self.dictionary) for a, t in zip(arrays, self._types, strict=True))
         return _Rows(columns, there, beyond)
 
+    def both(self, words: Columns, old: Columns, new: Columns, listed: Sequence[tuple[pa.Array, pa.Array]]) -> _Rows:
+        """The rows of some groups before a change, and then those after it: all at once, which costs half as much."""
+        twice = tuple(pa.concat_arrays([column, column]) for column in words)
+        measures = tuple(pa.concat_arrays(pair) for pair in zip(old, new, strict=True))
+        return self(twice, measures, [pa.concat_arrays(pair) for pair in listed])
+
     def _sums(self, name: Var, measures: Columns) -> dict[str, Columns]:
         """The limbs of the sums that an aggregate is made of."""
         return {kind: measures[first:last] for kind, first, last in self._places[name]}
 
 
-def _difference(old: _Rows, new: _Rows, update: pa.Array) -> WordRows:
-    """Old rows taken away, new rows added, nothing where both are there and the same."""
-    before, was, after, now = old.columns, old.there, new.columns, new.there
+def _difference(both: _Rows, update: pa.Array) -> WordRows:
+    """Of rows before and then after: old ones taken away, new ones added, nothing where both are there and the same."""
+    count = len(update)
+    was, now = both.there.slice(0, count), both.there.slice(count)
     same = pc.and_(was, now)
-    for a, b in zip(before, after, strict=True):
-        same = pc.and_(same, pc.equal(a, b))
-    gone, come = pc.and_(was, pc.invert(same)), pc.and_(now, pc.invert(same))
-
-    def rows(columns: Columns, mask: pa.Array, sign: int) -> WordRows:
-        updates = update.filter(mask)
-        return WordRows(tuple(c.filter(mask) for c in columns), repeated(sign, len(updates)), updates)
-
-    return WordRows.concat([rows(before, gone, -1), rows(after, come, 1)], len(before))
+    for column in both.columns:
+        same = pc.and_(same, pc.equal(column.slice(0, count), column.slice(count)))
+    other = pc.invert(same)
+    mask = pa.concat_arrays([pc.and_(was, other), pc.and_(now, other)])
+    weight = pa.concat_arrays([repeated(-1, count), ones(count)])
+    return WordRows(both.columns, weight, pa.concat_arrays([update, update])).filter(mask)
 
 
 def _tuples(columns: Columns, length: int) -> list[Group]:

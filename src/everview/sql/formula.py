@@ -6,7 +6,9 @@ functions, CASE, comparisons of booleans, whatever may be NULL only by its own m
 
 from __future__ import annotations
 
+from calendar import monthrange
 from collections.abc import Mapping, Sequence
+from datetime import date, timedelta
 from decimal import Decimal
 from typing import Final
 
@@ -65,6 +67,8 @@ class _Reader:
             return self.columns[node.name]
         if kind is exp.Paren:
             return self.read(node.this)
+        if kind in (exp.Add, exp.Sub) and node.find(exp.Interval):
+            return _shifted(node)
         if kind in _ARITHMETIC:
             return self._arithmetic(_ARITHMETIC[kind], self.read(node.this), self.read(node.expression))
         if kind is exp.Neg:
@@ -147,6 +151,41 @@ def _constant(node: exp.Expr) -> Leaf | None:
         return None
     value = constant(node, type_)
     return None if value is None else Leaf(value, type_)
+
+
+_MONTHS: Final = {"YEAR": 12, "YEARS": 12, "MONTH": 1, "MONTHS": 1}
+_DAYS: Final = {"WEEK": 7, "WEEKS": 7, "DAY": 1, "DAYS": 1}
+
+
+def _shifted(node: exp.Expr) -> Leaf:
+    """A constant date plus or minus a constant interval of whole days or months, which needs no computing per row."""
+    first, second = node.this, node.expression
+    if isinstance(node, exp.Add) and isinstance(first, exp.Interval):
+        first, second = second, first
+    leaf = _constant(first)
+    if leaf is None or leaf.type.kind is not Kind.DATE or type(second) is not exp.Interval:
+        raise _NotSimple
+    number, unit = second.name, str(second.args.get("unit")).upper()
+    assert isinstance(leaf.term, Const)
+    day = leaf.term.value
+    if not (number.isascii() and number.isdigit()) or not isinstance(day, date):
+        raise _NotSimple
+    count = int(number) if isinstance(node, exp.Add) else -int(number)
+    try:
+        if unit in _MONTHS:
+            return Leaf(Const(_months_later(day, _MONTHS[unit] * count)), leaf.type)
+        if unit in _DAYS:
+            return Leaf(Const(day + timedelta(_DAYS[unit] * count)), leaf.type)
+    except (ValueError, OverflowError):  # beyond the years that there are
+        pass
+    raise _NotSimple
+
+
+def _months_later(day: date, months: int) -> date:
+    """The same day of another month, or that month's last."""
+    year, month = divmod(12 * day.year + day.month - 1 + months, 12)
+    last = monthrange(year, month + 1)[1]
+    return date(year, month + 1, min(day.day, last))
 
 
 def _exact(sign: str, left: Formula, right: Formula) -> Formula:

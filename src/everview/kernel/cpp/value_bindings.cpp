@@ -148,6 +148,11 @@ void release(SharedValues& shared, nb::handle ids, std::optional<nb::object> cou
   shared.use([&](ValueTable& table) { table.release(uses.ids.words(), uses.counted(), uses.ids.size()); });
 }
 
+void count(SharedValues& shared, nb::handle ids, nb::object counts) {
+  const Uses uses(ids, std::move(counts));
+  shared.use([&](ValueTable& table) { table.count(uses.ids.words(), uses.counted(), uses.ids.size()); });
+}
+
 Column uses(SharedValues& shared) {
   return shared.use([](ValueTable& table) {
     Column made = pooled_column(table.ids_end());
@@ -206,6 +211,7 @@ void bind_value_table(nb::module_& module) {
       .def("decode", &decode, "kind"_a, "ids"_a, "text"_a, "is_long"_a)
       .def("retain", &retain, "ids"_a, "counts"_a.none() = nb::none())
       .def("release", &release, "ids"_a, "counts"_a.none() = nb::none())
+      .def("count", &count, "ids"_a, "counts"_a)
       .def("collect", [](SharedValues& self) { return self.use([](ValueTable& table) { return table.collect(); }); })
       .def("uses", &uses)
       .def("set_uses", &set_uses, "uses"_a)

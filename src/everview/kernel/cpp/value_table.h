@@ -136,24 +136,24 @@ class ValueTable {
     const std::size_t done = count_uses<true>(ids, counts, count);
     if (done == count) return;
     uncount_uses<true>(ids, counts, done);
-    throw std::overflow_error("a value occurs more often than 64 bits can count");
+    throw std::overflow_error(kTooOften);
   }
 
   // Takes uses back. Throws std::invalid_argument, and changes nothing, if an id has fewer than the call takes in all.
   void release(const Word* ids, const Word* counts, std::size_t count) {
     check(ids, count);
-    const std::size_t done = count_uses<false>(ids, counts, count);
-    Word lacking = done == count ? kNull : ids[done];
-    for (std::size_t i = 0; i < done && lacking == kNull; ++i) {
-      if (ids[i] != kNull && (*this)[static_cast<Id>(ids[i])].uses < 0) lacking = ids[i];
+    conclude<false>(ids, counts, count, count_uses<false>(ids, counts, count));
+  }
+
+  // Counts further uses where `counts` is above 0, and takes uses back where it is below; throws as those two do.
+  void count(const Word* ids, const Word* counts, std::size_t count) {
+    check(ids, count);
+    const std::size_t done = count_uses<true>(ids, counts, count);
+    if (done != count && counts[done] > 0) {
+      uncount_uses<true>(ids, counts, done);
+      throw std::overflow_error(kTooOften);
     }
-    if (lacking != kNull) {
-      uncount_uses<false>(ids, counts, done);
-      refuse(ids, counts, count, lacking);
-    }
-    for (std::size_t i = 0; i < count; ++i) {
-      if (ids[i] != kNull) list_if_unused(static_cast<Id>(ids[i]));
-    }
+    conclude<true>(ids, counts, count, done);
   }
 
   // Frees the values without uses, and tells how many; takes time for those that became unused, not for all.
@@ -219,6 +219,7 @@ class ValueTable {
 
   static constexpr Id kEnd = std::numeric_limits<Id>::max();  // Of a list.
   static constexpr Id kNotListed = kEnd - 1;
+  static constexpr const char* kTooOften = "a value occurs more often than 64 bits can count";
   static constexpr std::size_t kTogether = 32;  // Values whose slots are fetched from memory together.
 
   // A block of its own, with the bytes at its end, so that what is freed can be used for anything.
@@ -426,11 +427,32 @@ class ValueTable {
     }
   }
 
+  // Takes the first `done` counts back, and throws, if an id has fewer than no uses, or the next count would leave 64
+  // bits; else, values without uses are listed.
+  template <bool kMore>
+  void conclude(const Word* ids, const Word* counts, std::size_t count, std::size_t done) {
+    Word lacking = done == count ? kNull : ids[done];
+    for (std::size_t i = 0; i < done && lacking == kNull; ++i) {
+      if (ids[i] != kNull && (*this)[static_cast<Id>(ids[i])].uses < 0) lacking = ids[i];
+    }
+    if (lacking != kNull) {
+      uncount_uses<kMore>(ids, counts, done);
+      refuse<kMore>(ids, counts, count, lacking);
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+      if (ids[i] != kNull) list_if_unused(static_cast<Id>(ids[i]));
+    }
+  }
+
+  template <bool kMore>
   [[noreturn]] void refuse(const Word* ids, const Word* counts, std::size_t count, Word id) const {
     Word total = 0;
     for (std::size_t i = 0; i < count; ++i) {
+      if (ids[i] != id) continue;
       const Word by = counts == nullptr ? 1 : counts[i];
-      if (ids[i] == id && __builtin_add_overflow(total, by, &total)) total = std::numeric_limits<Word>::max();
+      const bool beyond =
+          kMore ? __builtin_sub_overflow(total, by, &total) : __builtin_add_overflow(total, by, &total);
+      if (beyond) total = std::numeric_limits<Word>::max();
     }
     throw std::invalid_argument(std::to_string(total) + " uses of id " + std::to_string(id) +
                                 " are released, and it has " + std::to_string(checked(id).uses));
