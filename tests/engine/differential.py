@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from decimal import Decimal
 from functools import cache
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any
 
 import duckdb
@@ -105,6 +105,8 @@ def differences(found: Bag, wanted: Bag) -> tuple[Bag, Bag]:
 def _connection() -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect()
     connection.execute("SET threads = 1")
+    connection.execute("SET memory_limit = '1GB'")  # a join that needs more is not checked, rather than all memory used
+    connection.execute("SET temp_directory = ''")
     connection.execute("SET TimeZone = 'UTC'")
     return connection
 
@@ -346,6 +348,8 @@ class Run:
     def _wanted(self, name: str) -> Bag | None:
         try:
             rows = self.duck.execute(f"SELECT * FROM {name} LIMIT {LARGE + 1}").fetchall()
+        except duckdb.OutOfMemoryException as error:
+            raise TooLarge(f"DuckDB needs too much memory for {name}") from error
         except duckdb.Error as error:
             self.outcome.unchecked.append(str(error))
             return None
@@ -357,7 +361,9 @@ class Run:
         for name in names:
             wanted = self._wanted(name)
             view = self.db.view(name)
-            rows = list(view)
+            rows = list(islice(view, LARGE + 1))
+            if len(rows) > LARGE and wanted is None:
+                raise TooLarge(f"{name} has over {LARGE} rows")
             found = bag(rows)
             self.outcome.rows += len(rows)
             if wanted is not None:

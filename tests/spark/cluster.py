@@ -23,6 +23,7 @@ from everview.spark.messages import FEED
 from everview.spark.pack import Packer, ways_of
 from everview.spark.sending import sent
 from everview.spark.shard import Shard, ShardSpec
+from everview.spark.spool import Spool
 from everview.spark.views import read_views
 from tests.engine.differential import Bag, plain
 
@@ -63,9 +64,9 @@ class Cluster:
                 self.bad += outcome.bad
                 changed = outcome.changes
                 if not self.started:
-                    changed = {}
+                    changed = {view.name: Spool() for view in shard.spec.views}
                     for name, batch in shard.contents():
-                        changed.setdefault(name, []).append(batch)
+                        changed[name].add(batch)
                 for (view, target), blobs in sent(changed, targets).items():
                     for blob, _ in blobs:
                         if target == FEED:

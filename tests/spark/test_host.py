@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from everview.engine import feed as feeds
-from everview.errors import BadRowError, EverviewError, MemoryLimitError, UnsupportedError
+from everview.engine.database import Database
+from everview.errors import BadRowError, DataError, MemoryLimitError, UnsupportedError
 from everview.spark import host as hosts
 from everview.spark.host import Host
 from everview.spark.messages import Apply, Done, Failed, Need, Rebuild
@@ -127,12 +127,12 @@ def test_a_refused_batch_leaves_the_version(settings: dict[str, Any], rows: Rows
 
 
 def test_a_failure_after_the_batch_was_taken_in_gives_the_shard_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A feed that overflows does so after the commit: at the old version, the batch would be taken in twice."""
+    """What fails after the commit: at the old version, the batch would be taken in twice."""
     host, of = at_first()
     many: Rows = {"r": [(i, 2, 1) for i in range(10, 20)]}
     with monkeypatch.context() as patch:
-        patch.setattr(feeds, "MOST_ROWS", 5)
-        with pytest.raises(EverviewError):
+        patch.setattr(Database, "_tell", refusing)
+        with pytest.raises(DataError):
             ask(host, of, many)
     assert isinstance(ask(host, of, many), Need)
 
@@ -144,6 +144,10 @@ def test_an_unforeseen_failure_gives_the_shard_up(monkeypatch: pytest.MonkeyPatc
         with pytest.raises(MemoryError):
             ask(host, of, SECOND)
     assert isinstance(ask(host, of, SECOND), Need)
+
+
+def refusing(*_: Any, **__: Any) -> None:
+    raise DataError("too late")
 
 
 def failing(*_: Any) -> None:

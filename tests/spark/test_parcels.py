@@ -12,14 +12,17 @@ import pytest
 from everview.errors import PipelineError
 from everview.spark import feed as unpacking
 from everview.spark import parcels
+from everview.spark.blobs import read_blob
 from everview.spark.feed import Unpacker
 from everview.spark.host import Host
 from everview.spark.messages import FEED, Apply, Done, Leave, Rebuild, Targets
-from everview.spark.parcels import Parcel, Post
+from everview.spark.parcels import Outgoing, Parcel, Post
 from everview.spark.processor import CHANGES
 from everview.spark.sending import sent
 from everview.spark.shard import ShardSpec
 from everview.spark.sockets import clear
+from everview.spark.spool import Spool
+from everview.spark.types import VERSION
 from tests.spark.shards import FIRST, SECOND, Rows, blobs, changes, spec, together
 
 SCHEMA = pa.schema({"x": pa.int64(), "y": pa.string()})
@@ -34,9 +37,17 @@ def post(tmp_path: Path) -> Post:
 
 
 def left(post: Post, batch: int = 1) -> Parcel:
-    parcel = post.leave(BATCHES, batch)
-    assert parcel is not None
-    return parcel
+    outgoing = post.begin(SCHEMA, batch)
+    for rows in BATCHES:
+        outgoing.write(rows)
+    return outgoing.end()
+
+
+def spooled(batches: list[pa.RecordBatch], post: Post | None = None, least: int = parcels.LEAST_BYTES) -> Spool:
+    spool = Spool(post, Leave(1, least))
+    for batch in batches:
+        spool.add(batch)
+    return spool
 
 
 def lying(place: Path) -> list[str]:
@@ -67,10 +78,10 @@ def test_two_parcels_never_share_a_name(post: Post, tmp_path: Path) -> None:
 
 
 def test_large_batches_are_cut(post: Post) -> None:
-    parcel = post.leave([pa.record_batch({"x": pa.array(range(3_000_000))})], 1)
+    parcel = spooled([pa.record_batch({"x": range(2_000_000), VERSION: [0] * 2_000_000})], post, 0).parcel()
     assert parcel is not None
     sizes = [batch.nbytes for batch in parcel.opened()]
-    assert len(sizes) == 3
+    assert len(sizes) == 2
     assert max(sizes) <= 8 << 20
 
 
@@ -146,10 +157,50 @@ def test_a_shards_files_are_cleared_and_those_of_others_are_not(post: Post, tmp_
 
 def test_without_room_changes_travel_in_the_reply(tmp_path: Path) -> None:
     nowhere = Post(tmp_path / "not there" / "query-shard.sock")
-    assert nowhere.leave(BATCHES, 1) is None
-    ((key, parts),) = sent({"v": changed(4)}, None, nowhere, Leave(1, 0)).items()
+    ((key, parts),) = sent({"v": spooled(changed(4), nowhere, 0)}, None).items()
     assert key == ("v", FEED)
     assert [(type(blob), rows) for blob, rows in parts] == [(bytes, 4)]
+
+
+@pytest.mark.parametrize("fails", ["write", "end"])
+@pytest.mark.parametrize("after", [0, 1, 3])
+def test_when_the_room_ends_what_was_left_comes_back(
+    post: Post, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: str, after: int
+) -> None:
+    spool = spooled([], post, 0)
+    plain, calls = getattr(Outgoing, fails), []
+
+    def full(self: Outgoing, *arguments: Any) -> Any:
+        calls.append(fails)
+        if len(calls) > after:
+            raise OSError("No space left on device")
+        return plain(self, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Outgoing, fails, full)
+        for batch in changed(4) * 5:
+            spool.add(batch)
+        found = sent({"v": spool}, None)["v", FEED]
+    told = [row["x"] for blob, _ in found if isinstance(blob, bytes) for row in read_blob(blob).to_pylist()]
+    if fails == "end" and after:
+        assert isinstance(found[0][0], Parcel)
+        assert lying(tmp_path)
+    else:
+        assert told == [0, 1, 2, 3] * 5
+        assert sum(rows for _, rows in found) == spool.rows == 20
+        assert not lying(tmp_path)
+
+
+def test_a_spool_that_is_cleared_begins_anew(post: Post, tmp_path: Path) -> None:
+    spool = spooled(changed(10), post, 0)
+    assert len(lying(tmp_path)) == 1
+    spool.clear()
+    assert not lying(tmp_path)
+    for batch in changed(3):
+        spool.add(batch)
+    ((parcel, rows),) = sent({"v": spool}, None)["v", FEED]
+    assert isinstance(parcel, Parcel)
+    assert rows == sum(batch.num_rows for batch in parcel.opened()) == 3
 
 
 # --- which changes become one ----------------------------------------------------------------------------------------
@@ -161,24 +212,29 @@ def changed(rows: int) -> list[pa.RecordBatch]:
 
 
 def test_small_changes_travel_in_the_reply(post: Post, tmp_path: Path) -> None:
-    found = sent({"v": changed(10)}, None, post, Leave(1, parcels.LEAST_BYTES))
+    found = sent({"v": spooled(changed(10), post)}, None)
     assert isinstance(found["v", FEED][0][0], bytes)
     assert not lying(tmp_path)
-    found = sent({"v": changed(20_000)}, None, post, Leave(1, parcels.LEAST_BYTES))
+    found = sent({"v": spooled(changed(20_000), post)}, None)
     ((parcel, rows),) = found["v", FEED]
     assert isinstance(parcel, Parcel)
     assert rows == parcel.rows == 20_000
 
 
 def test_no_changes_are_no_parcel(post: Post, tmp_path: Path) -> None:
-    assert not sent({"v": []}, None, post, Leave(1, 0))
+    assert not sent({"v": spooled([], post, 0), "w": spooled(changed(0), post, 0)}, None)
     assert not lying(tmp_path)
 
 
 def test_what_goes_on_to_other_machines_is_never_one(post: Post, tmp_path: Path) -> None:
-    found = sent({"v": changed(20_000)}, Targets({"v": (0,)}, 2), post, Leave(1, 0))
+    found = sent({"v": spooled(changed(20_000))}, Targets({"v": (0,)}, 2))
     assert set(found) == {("v", 0), ("v", 1)}
-    assert isinstance(sent({"v": changed(20_000)}, None, post, None)["v", FEED][0][0], bytes)
+    assert isinstance(sent({"v": spooled(changed(20_000))}, None)["v", FEED][0][0], bytes)
+    host, of = started(post)
+    targets = Targets({view.name: (0,) for view in of.views}, 2)
+    reply = host.answer(Apply("digest", "v1", "v2", blobs(SECOND, of), False, targets, leave=Leave(1, 0)))
+    assert isinstance(reply, Done)
+    assert {type(blob) for told in reply.changes.values() for blob, _ in told} == {bytes}
     assert not lying(tmp_path)
 
 

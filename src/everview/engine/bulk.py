@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from everview.engine.database import Database
-from everview.engine.feed import feed_schema
+from everview.engine.feed import Callback, feed_schema
 from everview.engine.ingest import read_rows
 from everview.engine.rows import Changes, WordRows
 from everview.errors import DataError, MemoryLimitError, OverDeleteError
@@ -75,6 +75,11 @@ def scan(db: Database, table: str) -> Iterator[tuple[pa.RecordBatch, pa.Array]]:
 def rows_of(db: Database, table: str) -> int:
     """How many different rows a table holds."""
     return db._table(table).distinct
+
+
+def tell(db: Database, view: str, callback: Callback) -> None:
+    """Have a view's net changes handed over as they come, before their batch has ended: it may still be refused."""
+    db.open_feed(db.view(view)._runtime, False, callback, early=True)
 
 
 def contents(db: Database, view: str) -> Iterator[pa.RecordBatch]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from os import PathLike
 from typing import Any
@@ -17,7 +17,7 @@ from everview.engine.ingest import read_changes, read_rows
 from everview.engine.known import check_expressions
 from everview.engine.netting import each_once, net_changes
 from everview.engine.progress import Progress
-from everview.engine.rows import Changes, Journal, WordRows, counted, ones, repeated
+from everview.engine.rows import Changes, Journal, WordRows, counted, joined, ones, repeated
 from everview.engine.runtime import ViewRuntime
 from everview.engine.table import BaseTable
 from everview.engine.view import View
@@ -210,7 +210,7 @@ class Database:
         if not base.key:
             raise SchemaError(f"{base.schema.name} has no primary key", hint="upsert replaces rows by primary key")
         data = read_rows(base.schema, rows, what="upsert")
-        words = [to_words(_array(data.column(i)), base.types[i], self._dictionary) for i in base.key]
+        words = [to_words(joined(data.column(i)), base.types[i], self._dictionary) for i in base.key]
         keys = list(zip(*(w.to_pylist() for w in words), strict=True))
         last = {key: i for i, key in enumerate(keys)}
         data = data.take(pa.array(sorted(last.values()), pa.int64()))
@@ -315,7 +315,7 @@ class Database:
 
     def _encoded(self, name: str, data: pa.Table, weight: pa.Array, position: int) -> Changes:
         types = self._tables[name].types
-        arrays = [_array(column) for column in data.columns]
+        arrays = [joined(column) for column in data.columns]
         words = tuple(to_words(a, t, self._dictionary) for a, t in zip(arrays, types, strict=True))
         rows = WordRows(words, weight, counted(position, len(weight)))
         no_nulls = frozenset(i for i, a in enumerate(arrays) if not a.null_count)
@@ -350,9 +350,14 @@ class Database:
             delta: list[WordRows] = []
             is_read, feeds = self._is_read(name), self._feeds[name]
             at_once = all(self._is_told_as_is(feed, once) for feed in feeds)
+            early = at_once and all(feed.early for feed in feeds)
             for relation in sorted(runtime.reads & waiting.keys()):
                 for piece in runtime.process(waiting[relation], journal):
-                    if feeds:
+                    if feeds and early:
+                        for batch in self._batches(name, [piece], feeds[0], self.version + 1):
+                            for feed in feeds:
+                                feed.push(batch)
+                    elif feeds:
                         deltas[name].append(as_told(piece) if at_once else piece)
                     if is_read:
                         delta.append(piece)
@@ -385,9 +390,14 @@ class Database:
                 told = parts
                 if not self._is_told_as_is(mine[0], once):
                     told = [runtime.netted([p for p in parts if isinstance(p, WordRows)], per_update=per_update)]
-                keys, outputs = runtime.group_columns, runtime.view.columns
-                for batch in feed_batches(told, outputs, keys, self.version, mine[0].schema, self._dictionary):
+                for batch in self._batches(name, told, mine[0], self.version):
                     yield from ((feed, batch) for feed in mine)
+
+    def _batches(
+        self, name: str, told: Sequence[WordRows | ToldRows], feed: ChangeFeed, version: int
+    ) -> Iterator[pa.RecordBatch]:
+        keys, outputs = self._views[name].group_columns, self._views[name].view.columns
+        return feed_batches(told, outputs, keys, version, feed.schema, self._dictionary)
 
     def _tell(self, deltas: Deltas, *, once: bool) -> None:
         """Hand every feed its part; a subscriber that fails keeps nothing from the others, and is heard at the end.
@@ -428,11 +438,13 @@ class Database:
 
     # --- feeds -----------------------------------------------------------------------------------------------------
 
-    def open_feed(self, runtime: ViewRuntime, per_update: bool, callback: Callback | None) -> ChangeFeed:
+    def open_feed(
+        self, runtime: ViewRuntime, per_update: bool, callback: Callback | None, *, early: bool = False
+    ) -> ChangeFeed:
         """Open a feed on a view (``View.changes`` and ``View.subscribe`` call this)."""
         runtime.listen(True)
         schema = feed_schema(runtime.view.columns, per_update)
-        feed = ChangeFeed(runtime.view.name, schema, self._close_feed, per_update, callback)
+        feed = ChangeFeed(runtime.view.name, schema, self._close_feed, per_update, callback, early)
         self._feeds[runtime.view.name].append(feed)
         return feed
 
@@ -483,10 +495,3 @@ def _complain(error: BaseException) -> None:
     """Raise what Arrow and Python say of values that do not fit as an error about the data."""
     if isinstance(error, pa.ArrowException | ArithmeticError):
         raise DataError(f"a column of a view cannot be computed from the data: {error}; nothing has changed") from error
-
-
-def _array(column: pa.ChunkedArray) -> pa.Array:
-    if column.num_chunks == 1:
-        return column.chunk(0)
-    combined = column.combine_chunks()
-    return pa.concat_arrays(combined.chunks) if isinstance(combined, pa.ChunkedArray) else combined

@@ -40,11 +40,14 @@ class ChangeFeed:
         close: Callable[[ChangeFeed], None],
         per_update: bool,
         callback: Callback | None,
+        early: bool = False,
     ) -> None:
         self.view = view
         self.schema = schema
         self.per_update = per_update
         self._callback = callback
+        self.early = early
+        """True if it is to be told of changes as they come, though the batch may still fail and be taken back."""
         self._close = close
         self._batches: list[pa.RecordBatch] = []
         self._rows = 0

@@ -161,6 +161,14 @@ def words_array(column: object) -> pa.Array:
     return pa.array(column)
 
 
+def joined(column: pa.ChunkedArray) -> pa.Array:
+    """A column's chunks as one array, without copying where there is one."""
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    combined = column.combine_chunks()
+    return pa.concat_arrays(combined.chunks) if isinstance(combined, pa.ChunkedArray) else combined
+
+
 class Shared:
     """An array that many batches have in common; it grows to the longest that is asked for, within bounds."""
 

@@ -33,6 +33,7 @@ from everview.spark.parcels import Post
 from everview.spark.sending import sent
 from everview.spark.shard import Outcome, Shard, ShardSpec
 from everview.spark.sockets import clear, hold, locked
+from everview.spark.spool import Spool
 
 CHECK_SECONDS = 1.0
 MOST_UNDO = 16 << 20
@@ -83,15 +84,15 @@ class Host:
             return Need()
         shard = self.shard
         rows = _tables(request.rows)
-        outcome = self._taken_in(shard, rows)
+        spools = self._spools(request)
+        outcome = self._taken_in(shard, rows, spools)
         if rows:
             self.token, self.last = request.after, None
         if request.everything:
-            changes: dict[str, list[pa.RecordBatch]] = {}
+            for spool in spools.values():
+                spool.clear()
             for name, batch in shard.contents():
-                changes.setdefault(name, []).append(batch)
-        else:
-            changes = outcome.changes
+                spools[name].add(batch)
         stats = shard.stats() if request.stats else {}
         accepted = None
         if outcome.refused:
@@ -100,7 +101,14 @@ class Host:
         if rows and sum(len(blob) for _, blob in taken) <= MOST_UNDO:
             self.last = request.before, taken
         stats |= {"rebuilds": self.rebuilds, "undone": self.undone, "pid": os.getpid()}
-        return Done(sent(changes, request.targets, self.post, request.leave), outcome.bad, stats, accepted)
+        return Done(sent(spools, request.targets), outcome.bad, stats, accepted)
+
+    def _spools(self, request: Apply) -> dict[str, Spool]:
+        """Where each view's changes go: those for a second step do not stay on this machine."""
+        assert self.shard is not None
+        onward = request.targets.columns if request.targets is not None else {}
+        views = [v.name for v in self.shard.spec.views]
+        return {name: Spool(None if name in onward else self.post, request.leave) for name in views}
 
     def _is_at(self, token: str | None) -> bool:
         """True if the shard is at a version, or could go back to it."""
@@ -117,12 +125,16 @@ class Host:
         self.undone += 1
         return True
 
-    def _taken_in(self, shard: Shard, rows: dict[str, list[pa.Table]]) -> Outcome:
+    def _taken_in(
+        self, shard: Shard, rows: dict[str, list[pa.Table]], spools: dict[str, Spool] | None = None
+    ) -> Outcome:
         """Apply a batch. Where it cannot be said that a failure has left all as it was, the shard is given up."""
         before = shard.db.version
         try:
-            return shard.apply(rows)
+            return shard.apply(rows, spools)
         except BaseException as error:
+            for spool in (spools or {}).values():
+                spool.clear()
             if not isinstance(error, EverviewError) or shard.db.version != before:
                 self._give_up()
             raise

@@ -2,7 +2,8 @@
 
 The step that unpacks follows the shards' in the same Spark task, so both run on one machine. What travels through Spark
 is a reference; the rows lie as Arrow in a file beside the shard's socket, which the worker maps. They are copied once,
-instead of a dozen times through pandas, the JVM and sockets.
+instead of a dozen times through pandas, the JVM and sockets. They are compressed, to an eighth or so: memory that was
+not in use just before costs more than that.
 
 A parcel is read once: whoever opens it takes its name away. A task that runs again makes new ones. Those that nobody
 has opened are removed with the next batch, or with the shard's process.
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -22,12 +23,14 @@ from uuid import uuid4
 import pyarrow as pa
 
 from everview.errors import PipelineError
-from everview.spark.blobs import pieces
 
 SUFFIX: Final = ".parcel"
 LEAST_BYTES = 256 << 10
 """Changes below this size travel in Spark's rows: a file would not be faster."""
 _MARK: Final = b"everview.parcel"
+_WRITING: Final = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
+_READING: Final = pa.ipc.IpcReadOptions(use_threads=False)
+"""A shard has a core of its own, and no more."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,7 @@ class Parcel:
         if file.size() != self.size:
             raise self._lost(f"it has {file.size()} bytes instead of {self.size}")
         try:
-            reader = pa.ipc.open_stream(file)
+            reader = pa.ipc.open_stream(file, options=_READING)
         except (pa.ArrowException, OSError) as error:
             raise self._lost(str(error)) from error
         if (reader.schema.metadata or {}).get(_MARK) != self.mark.encode():
@@ -84,6 +87,44 @@ class Parcel:
         )
 
 
+class Outgoing:
+    """A parcel that is being written. OSError, if there is no room: what was written before can be taken back."""
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        self._path = path
+        self._mark = uuid4().hex
+        self._rows = self._pieces = 0
+        self._file = pa.OSFile(str(path), "wb")
+        metadata = {**(schema.metadata or {}), _MARK: self._mark}
+        self._writer = pa.ipc.new_stream(self._file, schema.with_metadata(metadata), options=_WRITING)
+
+    def write(self, piece: pa.RecordBatch) -> None:
+        """Add rows, which are read together as well."""
+        self._writer.write_batch(piece)
+        self._rows += piece.num_rows
+        self._pieces += 1
+
+    def end(self) -> Parcel:
+        """There is nothing to add: the reference to it."""
+        self._writer.close()
+        self._file.close()
+        return Parcel(str(self._path), self._mark, os.stat(self._path).st_size, self._rows)
+
+    def drop(self) -> None:
+        """Away with it."""
+        self._file.close()
+        self._path.unlink(missing_ok=True)
+
+    def taken_back(self) -> list[pa.RecordBatch]:
+        """The pieces that have been written as a whole; the file goes."""
+        found = []
+        if self._pieces:
+            reader = pa.ipc.open_stream(pa.memory_map(str(self._path)), options=_READING)
+            found = [reader.read_next_batch().replace_schema_metadata() for _ in range(self._pieces)]
+        self.drop()
+        return found
+
+
 class Post:
     """A shard's parcels: those that its process has left, and may have to clear away."""
 
@@ -91,26 +132,11 @@ class Post:
         self._socket = socket
         self._left: list[tuple[int, Path]] = []
 
-    def leave(self, batches: Sequence[pa.RecordBatch], version: int) -> Parcel | None:
-        """Leave changes for a worker of this machine; None if there is no room for them."""
-        mark = uuid4().hex
-        path = self._socket.with_suffix(f".{mark}{SUFFIX}")
-        schema = batches[0].schema
-        rows = 0
+    def begin(self, schema: pa.Schema, version: int) -> Outgoing:
+        """Begin to leave changes for a worker of this machine; OSError if that cannot be."""
+        path = self._socket.with_suffix(f".{uuid4().hex}{SUFFIX}")
         self._left.append((version, path))
-        try:
-            with (
-                pa.OSFile(str(path), "wb") as file,
-                pa.ipc.new_stream(file, schema.with_metadata({**(schema.metadata or {}), _MARK: mark})) as writer,
-            ):
-                for batch in batches:
-                    for piece in pieces(batch):
-                        writer.write_batch(piece)
-                        rows += piece.num_rows
-        except OSError:
-            path.unlink(missing_ok=True)
-            return None
-        return Parcel(str(path), mark, os.stat(path).st_size, rows)
+        return Outgoing(path, schema)
 
     def clear(self, version: int) -> None:
         """Remove what batches other than this one have left: none of them runs any more."""

@@ -8,43 +8,30 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from everview.spark.blobs import WEIGHT, pieces, write_blob
-from everview.spark.messages import FEED, Leave, Targets
-from everview.spark.parcels import Parcel, Post
+from everview.spark.blobs import WEIGHT, write_blob
+from everview.spark.messages import FEED, Targets
+from everview.spark.parcels import Parcel
+from everview.spark.spool import Spool
 
 Sent = dict[tuple[str, int], list[tuple[bytes | Parcel, int]]]
 
 
-def sent(
-    changes: Mapping[str, Sequence[pa.RecordBatch]],
-    targets: Targets | None,
-    post: Post | None = None,
-    leave: Leave | None = None,
-) -> Sent:
-    """Blobs by view and where they go; of large changes that go to the feed, if it is wanted, a parcel."""
+def sent(changes: Mapping[str, Spool], targets: Targets | None) -> Sent:
+    """Blobs by view and where they go; or the parcel in which changes for the feed are already."""
     found: Sent = {}
-    for name, batches in changes.items():
-        if targets is not None and name in targets.columns:
-            parts = [p for b in batches for p in _spread(_weighted(b), targets.columns[name], targets.shards)]
+    for name, spool in changes.items():
+        parcel = spool.parcel()
+        if parcel is not None:
+            found[name, FEED] = [(parcel, parcel.rows)]
+        elif targets is not None and name in targets.columns:
+            for batch in spool:
+                for shard, part in _spread(_weighted(batch), targets.columns[name], targets.shards):
+                    found.setdefault((name, shard), []).append((write_blob(part, stored=True), part.num_rows))
         else:
-            own = [_unversioned(b) for b in batches]
-            parcel = None
-            if own and post is not None and leave is not None and sum(b.nbytes for b in own) >= leave.least:
-                parcel = post.leave(own, leave.batch)
-            if parcel is not None:
-                found[name, FEED] = [(parcel, parcel.rows)]
-                continue
-            parts = [(FEED, b) for b in own]
-        for shard, part in parts:
-            for piece in pieces(part):
-                blob = write_blob(piece, stored=shard != FEED)
-                found.setdefault((name, shard), []).append((blob, piece.num_rows))
+            blobs = [(write_blob(batch, stored=False), batch.num_rows) for batch in spool]
+            if blobs:
+                found[name, FEED] = [*blobs]
     return found
-
-
-def _unversioned(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Without the shard's own count of versions: the feed has Spark's."""
-    return batch.drop_columns(["_commit_version"])
 
 
 def _weighted(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import nan
 from time import perf_counter
 from typing import Any
@@ -15,14 +16,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from everview.engine.bulk import RefusedRowError, Weighted, apply_weighted, contents, define, rows_of, scan
+from everview.engine.bulk import RefusedRowError, Weighted, apply_weighted, contents, define, rows_of, scan, tell
 from everview.engine.database import Database
-from everview.engine.feed import ChangeFeed
+from everview.engine.rows import joined
 from everview.errors import BadRowError
 from everview.plan.shards import MASK, Level, masked
 from everview.query.schema import Table
 from everview.query.view import View
 from everview.spark.blobs import WEIGHT, pieces, write_blob
+from everview.spark.spool import Spool
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ class ShardSpec:
 class Outcome:
     """What a batch has changed, and what was wrong with it."""
 
-    changes: dict[str, list[pa.RecordBatch]]
+    changes: Mapping[str, Spool]
     bad: list[str] = field(default_factory=list)
     """Rows that were left out, as JSON."""
     accepted: list[tuple[str, pa.Table]] = field(default_factory=list)
@@ -75,7 +77,8 @@ class Shard:
         self.db = Database(memory_limit=spec.memory_limit)
         define(self.db, spec.tables, spec.views, implied=frozenset({MASK}))
         self.tables = {t.name: t for t in spec.tables}
-        self.feeds: dict[str, ChangeFeed] = {}
+        self._told: dict[str, Spool] | None = None
+        """Where the running batch's changes go; None until they are asked for."""
         self.updates = self.deltas = 0
         self.seconds = 0.0
 
@@ -87,24 +90,29 @@ class Shard:
         self._take(rows, outcome)
         return outcome.bad
 
-    def apply(self, rows: Mapping[str, list[pa.Table]]) -> Outcome:
-        """Take a batch in, all tables together, and say what it changes net."""
+    def apply(self, rows: Mapping[str, list[pa.Table]], spools: Mapping[str, Spool] | None = None) -> Outcome:
+        """Take a batch in, all tables together; what it changes net goes into spools, of which some may be given."""
         begun = perf_counter()
-        for view in self.spec.views:
-            if view.name not in self.feeds:
-                self.feeds[view.name] = self.db.view(view.name).changes()
-        outcome = Outcome({})
+        if self._told is None:
+            for view in self.spec.views:
+                tell(self.db, view.name, partial(self._tell, view.name))
+        self._told = {v.name: Spool() for v in self.spec.views} | dict(spools or {})
+        outcome = Outcome(self._told)
         self.updates += self._take(rows, outcome)
-        for name, feed in self.feeds.items():
-            outcome.changes[name] = feed.read()
-            self.deltas += sum(b.num_rows for b in outcome.changes[name])
+        self.deltas += sum(spool.rows for spool in self._told.values())
         self.seconds += perf_counter() - begun
         return outcome
+
+    def _tell(self, view: str, batch: pa.RecordBatch) -> None:
+        assert self._told is not None
+        self._told[view].add(batch)
 
     def _take(self, rows: Mapping[str, list[pa.Table]], outcome: Outcome) -> int:
         """Apply a batch, without the rows that are to be put aside; gives the number of rows applied."""
         operations = self._operations(rows)
         while operations:
+            for spool in outcome.changes.values():
+                spool.clear()
             try:
                 apply_weighted(self.db, operations)
                 break
@@ -135,7 +143,9 @@ class Shard:
             for wanted, mask in ((going, pc.invert(positive)), (coming, positive)):
                 part = data if pc.all(mask).as_py() else data.filter(mask)
                 if part.num_rows:
-                    wanted.append((name, part, _whole(weight if part is data else weight.filter(mask))))
+                    wanted.append(
+                        (name, part, joined(weight if part is data else weight.filter(mask)).cast(pa.int64()))
+                    )
         return [*going, *coming]
 
     def _without(self, operations: list[Weighted], refused: RefusedRowError, outcome: Outcome) -> list[Weighted]:
@@ -210,9 +220,3 @@ def _netted(data: pa.Table) -> pa.Table:
 def _one_zero_one_nan(values: pa.ChunkedArray) -> pa.ChunkedArray:
     """Doubles as SQL's GROUP BY sees them, for Arrow tells them apart by their bits."""
     return pc.if_else(pc.is_nan(values), pa.scalar(nan, values.type), pc.add(values, pa.scalar(0.0, values.type)))
-
-
-def _whole(weight: pa.ChunkedArray) -> pa.Array:
-    combined = weight.combine_chunks()
-    array = combined if isinstance(combined, pa.Array) else pa.concat_arrays(combined.chunks)
-    return array.cast(pa.int64())
