@@ -58,6 +58,9 @@ def session(folder: Path, cores: int = 2) -> Any:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": "4g",
+        "spark.driver.extraJavaOptions": (
+            "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
+        ),
         "spark.local.dir": str(folder / "local"),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.sql.shuffle.partitions": "2",

@@ -16,6 +16,7 @@ from everview.spark.blobs import read_blob
 from everview.spark.parcels import Parcel
 from everview.spark.processor import BAD, CHANGES
 from everview.spark.types import CHANGE_TYPE, COUNT, VERSION, spark_type
+from everview.spark.workers import begin_task
 
 VIEW = "_view"
 QUARANTINED = "_quarantined"
@@ -57,6 +58,7 @@ class Unpacker:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The rows of every blob and parcel."""
+        begin_task()
         for batch in batches:
             for kind, name, version, blob, info in zip(
                 *(batch.column(c).to_pylist() for c in ("kind", "name", "version", "blob", "info")), strict=True

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -82,3 +84,8 @@ class Failed:
 
     error: Exception
     trace: str
+
+
+def bad_row(table: str, row: Mapping[str, Any], reason: str, copies: int = 0) -> str:
+    """A row that was put aside, as the dead-letter output has it."""
+    return json.dumps({"table": table, "row": row, "copies": copies, "reason": reason}, default=str)

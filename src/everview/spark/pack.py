@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark import TaskContext
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -23,9 +22,10 @@ from everview.plan.shards import MASK, MOST_OCCURRENCES, Level
 from everview.query.schema import Table
 from everview.query.terms import Expression, Var
 from everview.spark.blobs import WEIGHT, write_blob
+from everview.spark.messages import bad_row
 from everview.spark.processor import BAD, BEAT, PACKED, ROWS
-from everview.spark.shard import bad_row
 from everview.spark.types import CHANGE_TYPE, COUNT
+from everview.spark.workers import begin_task
 
 MOST_ROWS = 131_072
 """Rows that are packed together."""
@@ -139,7 +139,7 @@ class Packer:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Blobs for each shard, and a sign of life to all of them."""
-        context = TaskContext.get()
+        context = begin_task()
         partition = context.partitionId() if context is not None else 0
         version = int((context.getLocalProperty("streaming.sql.batchId") if context is not None else None) or 0)
         if partition == 0:

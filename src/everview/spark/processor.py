@@ -9,7 +9,6 @@ from typing import Any, Final
 from uuid import uuid4
 
 import pandas as pd
-from pyspark import TaskContext
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from everview.errors import StateMismatchError
@@ -17,6 +16,7 @@ from everview.spark.client import ShardClient
 from everview.spark.identity import Identity
 from everview.spark.messages import FEED, Apply, Done, Leave, Targets
 from everview.spark.parcels import LEAST_BYTES, Parcel
+from everview.spark.workers import begin_task
 
 PACKED: Final = "shard INT, kind STRING, name STRING, version BIGINT, rows BIGINT, blob BINARY, info STRING"
 """The columns of everything that travels packed."""
@@ -91,7 +91,7 @@ class ShardProcessor(StatefulProcessor):
         """Called by Spark at the start of each task."""
         self.log = handle.getListState("log", LOG)
         self.meta = handle.getValueState("meta", META)
-        context = TaskContext.get()
+        context = begin_task()
         if context is not None:  # In the driver, which only asks for the state's schema, there is none.
             self.query = context.getLocalProperty("sql.streaming.queryId") or "?"
             self.version = int(context.getLocalProperty("streaming.sql.batchId") or 0)

@@ -5,7 +5,6 @@ Knows nothing of Spark. A shard is made of its base rows alone, so it can be reb
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -24,6 +23,7 @@ from everview.plan.shards import MASK, Level, masked
 from everview.query.schema import Table
 from everview.query.view import View
 from everview.spark.blobs import WEIGHT, pieces, write_blob
+from everview.spark.messages import bad_row
 from everview.spark.spool import Spool
 
 
@@ -199,11 +199,6 @@ class Shard:
             "seconds": round(self.seconds, 6),
             "views": {n: {k: s[k] for k in ("bytes", "updates", "deltas")} for n, s in found.items()},
         }
-
-
-def bad_row(table: str, row: Mapping[str, Any], reason: str, copies: int = 0) -> str:
-    """A row that was put aside, as the dead-letter output has it."""
-    return json.dumps({"table": table, "row": row, "copies": copies, "reason": reason}, default=str)
 
 
 def _netted(data: pa.Table) -> pa.Table:
