@@ -9,7 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from everview.errors import PipelineError
+from everview.engine import feed as feeds
+from everview.engine.database import Database
+from everview.errors import MemoryLimitError, PipelineError
 from everview.spark import feed as unpacking
 from everview.spark import parcels
 from everview.spark.blobs import read_blob
@@ -272,6 +274,31 @@ def test_what_a_dead_attempt_left_goes_with_the_next_batch(post: Post, tmp_path:
     assert lying(tmp_path) == dead
     changes(ask(host, of, together({}, {"r": [(9, 2, 1)]}), 2, before="v2", after="v3"))
     assert not lying(tmp_path)
+
+
+def test_a_batch_with_more_changes_than_a_feed_holds(post: Post, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They need not wait until somebody reads them."""
+    host, of = started(post)
+    monkeypatch.setattr(feeds, "MOST_ROWS", 2)
+    assert len(changes(ask(host, of, {"r": [(i, 2, 1) for i in range(10, 20)]}, 1))) > 2
+
+
+def test_a_refused_batch_leaves_nothing(post: Post, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though some of its changes have been written already when it fails."""
+    host, of = started(post)
+
+    def refusing(self: Database, before: int) -> None:
+        if lying(tmp_path):
+            raise MemoryLimitError("no more")
+
+    assert host.shard is not None
+    host.shard.db.memory_limit = 1 << 40
+    with monkeypatch.context() as patch:
+        patch.setattr(Database, "_check_memory", refusing)
+        with pytest.raises(MemoryLimitError):
+            ask(host, of, {"r": [(i, 2, 1) for i in range(10, 20)]}, 1)
+    assert not lying(tmp_path)
+    assert changes(ask(host, of, SECOND, 1)) == changes(ask(started(post)[0], of, SECOND, 1))
 
 
 def test_a_parcel_and_a_blob_are_unpacked_alike(post: Post) -> None:

@@ -77,8 +77,9 @@ class Shard:
         self.db = Database(memory_limit=spec.memory_limit)
         define(self.db, spec.tables, spec.views, implied=frozenset({MASK}))
         self.tables = {t.name: t for t in spec.tables}
-        self._told: dict[str, Spool] | None = None
-        """Where the running batch's changes go; None until they are asked for."""
+        self._listens = False
+        self._told: Mapping[str, Spool] = {}
+        """Where the running batch's changes go."""
         self.updates = self.deltas = 0
         self.seconds = 0.0
 
@@ -93,18 +94,20 @@ class Shard:
     def apply(self, rows: Mapping[str, list[pa.Table]], spools: Mapping[str, Spool] | None = None) -> Outcome:
         """Take a batch in, all tables together; what it changes net goes into spools, of which some may be given."""
         begun = perf_counter()
-        if self._told is None:
-            for view in self.spec.views:
-                tell(self.db, view.name, partial(self._tell, view.name))
-        self._told = {v.name: Spool() for v in self.spec.views} | dict(spools or {})
-        outcome = Outcome(self._told)
-        self.updates += self._take(rows, outcome)
-        self.deltas += sum(spool.rows for spool in self._told.values())
+        for view in self.spec.views if not self._listens else ():
+            tell(self.db, view.name, partial(self._tell, view.name))
+        self._listens = True
+        outcome = Outcome({v.name: Spool() for v in self.spec.views} | dict(spools or {}))
+        self._told = outcome.changes
+        try:
+            self.updates += self._take(rows, outcome)
+        finally:
+            self._told = {}
+        self.deltas += sum(spool.rows for spool in outcome.changes.values())
         self.seconds += perf_counter() - begun
         return outcome
 
     def _tell(self, view: str, batch: pa.RecordBatch) -> None:
-        assert self._told is not None
         self._told[view].add(batch)
 
     def _take(self, rows: Mapping[str, list[pa.Table]], outcome: Outcome) -> int:
