@@ -12,6 +12,7 @@ import pandas as pd
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from everview.errors import StateMismatchError
+from everview.spark.blobs import MOST_BYTES
 from everview.spark.client import ShardClient
 from everview.spark.identity import Identity
 from everview.spark.messages import FEED, Apply, Done, Leave, Targets
@@ -20,6 +21,8 @@ from everview.spark.workers import begin_task
 
 PACKED: Final = "shard INT, kind STRING, name STRING, version BIGINT, rows BIGINT, blob BINARY, info STRING"
 """The columns of everything that travels packed."""
+Packed = tuple[Any, ...]
+"""A row of those columns."""
 ROWS, CHANGES, BAD, BEAT, METRICS = "rows", "changes", "bad", "beat", "metrics"
 LOG: Final = "batch BIGINT, name STRING, blob BINARY"
 META: Final = (
@@ -59,7 +62,7 @@ class _Meta:
 @dataclass
 class _Input:
     rows: list[tuple[str, bytes]] = field(default_factory=list)
-    passed: list[tuple[Any, ...]] = field(default_factory=list)
+    passed: list[Packed] = field(default_factory=list)
     bad: list[str] = field(default_factory=list)
 
 
@@ -106,18 +109,20 @@ class ShardProcessor(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:
         """Called by Spark for each shard that gets anything in a batch."""
-        shard = self.shards.get(int(key[0]), -1)
-        given = _gathered(rows)
-        stored = self.meta.get() if self.meta.exists() else None
+        yield from _framed(self._answers(self.shards.get(int(key[0]), -1), _gathered(rows)))
+
+    def _answers(self, shard: int, given: _Input) -> Iterator[Packed]:
+        """What the shard says to its part of a batch."""
+        stored = self.meta.get()
         meta = _Meta(shard, identity=self.identity.text) if stored is None else _Meta(*stored)
         self._check(meta)
-        yield from (_frame([p]) for p in given.passed)
+        yield from given.passed
         if given.rows or not meta.told:
             yield from self._applied(shard, meta, given)
         here = self._home(shard)
         for text in given.bad:
-            yield _frame([(here, BAD, "", self.version, 1, None, text)])
-        yield _frame([(here, BEAT, "", self.version, 0, None, None)])
+            yield here, BAD, "", self.version, 1, None, text
+        yield here, BEAT, "", self.version, 0, None, None
 
     def _check(self, meta: _Meta) -> None:
         """State of other views, tables or shards is refused, or, if that can be done and is wanted, taken over."""
@@ -131,7 +136,7 @@ class ShardProcessor(StatefulProcessor):
             meta.token, meta.batch, meta.stored, meta.compacted = None, 0, 0, 0
         meta.identity, meta.told = self.identity.text, False
 
-    def _applied(self, shard: int, meta: _Meta, given: _Input) -> Iterator[pd.DataFrame]:
+    def _applied(self, shard: int, meta: _Meta, given: _Input) -> Iterator[Packed]:
         before, after = meta.token, uuid4().hex
         with ShardClient(self.query, f"{self.level}/{shard}", self.specs[shard]) as client:
             request = Apply(
@@ -157,12 +162,12 @@ class ShardProcessor(StatefulProcessor):
         for (view, target), blobs in reply.changes.items():
             for blob, count in blobs:
                 if isinstance(blob, Parcel):
-                    yield _frame([(here, CHANGES, view, self.version, count, None, blob.text())])
+                    yield here, CHANGES, view, self.version, count, None, blob.text()
                 elif target == FEED or self.onward is None:
-                    yield _frame([(here, CHANGES, view, self.version, count, blob, None)])
+                    yield here, CHANGES, view, self.version, count, blob, None
                 else:
-                    yield _frame([(self.onward[target], ROWS, view, self.version, count, blob, None)])
-        yield _frame([(here, METRICS, "", self.version, 0, None, self._metrics(shard, meta, reply, cause, given))])
+                    yield self.onward[target], ROWS, view, self.version, count, blob, None
+        yield here, METRICS, "", self.version, 0, None, self._metrics(shard, meta, reply, cause, given)
 
     def _stored(self) -> list[tuple[int, str, bytes]]:
         return [(int(b), str(n), bytes(d)) for b, n, d in self.log.get()]
@@ -226,7 +231,18 @@ def _gathered(frames: Iterator[pd.DataFrame]) -> _Input:
 
 
 _COLUMNS = [c.split()[0] for c in PACKED.split(", ")]
+_BLOB = _COLUMNS.index("blob")
 
 
-def _frame(rows: list[tuple[Any, ...]]) -> pd.DataFrame:
-    return pd.DataFrame(rows, columns=_COLUMNS)
+def _framed(rows: Iterator[Packed]) -> Iterator[pd.DataFrame]:
+    """As few frames as there can be without any becoming large: each costs Spark some milliseconds."""
+    waiting: list[Packed] = []
+    size = 0
+    for row in rows:
+        waiting.append(row)
+        size += len(row[_BLOB] or b"")
+        if size >= MOST_BYTES:
+            yield pd.DataFrame(waiting, columns=_COLUMNS)
+            waiting, size = [], 0
+    if waiting:
+        yield pd.DataFrame(waiting, columns=_COLUMNS)
