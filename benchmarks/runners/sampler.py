@@ -20,9 +20,13 @@ class Sampler:
     def __init__(self, part_of: Callable[[str], str | None]) -> None:
         self._part_of = part_of
         self._last = 0.0
+        self._looks = False
         self.seconds: dict[str, float] = {}
 
     def _look(self, number: int, frame: FrameType | None) -> None:
+        if self._looks:  # The next signal has come before the last one is counted.
+            return
+        self._looks = True
         now = perf_counter()
         part = None
         while frame is not None and part is None:
@@ -30,6 +34,7 @@ class Sampler:
         name = part or "other"
         self.seconds[name] = self.seconds.get(name, 0.0) + now - self._last
         self._last = perf_counter()
+        self._looks = False
 
     def __enter__(self) -> Sampler:
         self._before = signal.signal(signal.SIGALRM, self._look)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from decimal import Decimal
 from pathlib import Path
 from time import perf_counter
@@ -105,6 +106,23 @@ def test_time_is_counted_where_it_is_spent() -> None:
     assert 0.8 * (perf_counter() - begun) < sum(sampler.seconds.values())
     assert sampler.seconds["arrow"] > 0.2
     assert sampler.seconds["tests"] > 0.2
+
+
+def test_a_look_during_a_look_counts_nothing_twice_and_loses_nothing() -> None:
+    """The next signal may come while the last one is still being counted."""
+    looks: list[str] = []
+
+    def part_of(file: str) -> str | None:
+        looks.append(file)
+        if len(looks) == 1:
+            sampler._look(0, None)
+        return "tests"
+
+    sampler = Sampler(part_of)
+    sampler._last = begun = perf_counter() - 100.0
+    sampler._look(0, sys._getframe())
+    assert list(sampler.seconds) == ["tests"]
+    assert 100.0 <= sampler.seconds["tests"] <= perf_counter() - begun
 
 
 def test_percentiles_are_measured_values() -> None:
