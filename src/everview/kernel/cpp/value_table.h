@@ -81,6 +81,7 @@ class ValueTable {
         forget(id);
         if (id >= entries) drop_last();
       }
+      if (size() == 0) compact();  // Nothing would ever be collected that gives the memory back.
       throw;
     }
   }
