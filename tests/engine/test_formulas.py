@@ -207,7 +207,7 @@ def test_the_rest_is_left_to_duckdb(text: str) -> None:
 @pytest.mark.parametrize("day", [date(2000, 2, 29), date(1999, 12, 31), date(2024, 1, 30), date(1900, 3, 31)])
 def test_a_constant_date_is_shifted_once_as_duckdb_shifts_it(day: date, unit: str) -> None:
     """The months' ends included; both ways, and with the interval first."""
-    days = pa.array([None, *(day + timedelta(n) for n in range(-1_600, 1_600))], pa.date32())
+    days = pa.array([None, *(day + timedelta(n) for n in range(-5_000, 5_000))], pa.date32())
     for shifted in [f"{{}} {sign} INTERVAL '{n}' {unit}" for sign in "+-" for n in (0, 1, 2, 11, 13)] + [
         f"INTERVAL 3 {unit} + {{}}"
     ]:
@@ -216,7 +216,7 @@ def test_a_constant_date_is_shifted_once_as_duckdb_shifts_it(day: date, unit: st
         found = _outcome(Evaluator([expression]), {Var("d"): days}, len(days))
         query = _Query([expression], {Var("d"): days.type})
         assert found == _outcome(query, {Var("d"): days}, len(days)), str(expression)
-        assert "13' YEARS" in shifted or "11' YEARS" in shifted or found[0].count(True) == 1
+        assert found[0].count(True) == 1
 
 
 def _database(columns: str, view: str) -> ev.Database:

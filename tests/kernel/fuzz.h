@@ -17,3 +17,14 @@ inline void expect(bool holds, const char* what) {
   std::fprintf(stderr, "%s\n", what);
   std::abort();
 }
+
+// `attempt` must throw an Error: `what` must not be.
+template <class Error, class Attempt>
+void expect_refused(const char* what, Attempt&& attempt) {
+  try {
+    attempt();
+  } catch (const Error&) {
+    return;
+  }
+  expect(false, what);
+}

@@ -103,11 +103,9 @@ std::unique_ptr<ValueTable> reloaded(const Model& model) {
     const ArrowValues stored(values, 0, true);
     made->load(kind, stored.column, ids.data(), uses.data());
     if (ids.empty()) continue;
-    try {
+    expect_refused<std::invalid_argument>("values are loaded twice", [&] {
       made->load(kind, stored.column, ids.data(), uses.data());
-      expect(false, "values are loaded twice");
-    } catch (const std::invalid_argument&) {
-    }
+    });
   }
   return made;
 }
@@ -163,35 +161,18 @@ void fuzz_values(unsigned seed) {
     }
     if (!gone.empty()) {
       losses[0] += 1'000'000;
-      try {
+      expect_refused<std::invalid_argument>("more is released than there is", [&] {
         table->release(gone.data(), losses.data(), gone.size());
-        expect(false, "more is released than there is");
-      } catch (const std::invalid_argument&) {
-      }
+      });
       losses[0] -= 1'000'000;
       const Word many = std::numeric_limits<Word>::max(), often[] = {gone[0], ValueTable::kNull, gone[0], gone[0]};
-      const Word too_many[] = {1, 1, many, many};
-      try {
-        table->retain(often, too_many, 4);
-        expect(false, "a count leaves 64 bits");
-      } catch (const std::overflow_error&) {
-      }
-      try {
-        table->release(often, too_many, 4);
-        expect(false, "far more is released than there is");
-      } catch (const std::invalid_argument&) {
-      }
-      const Word fewer[] = {1, 1, -many, -many};
-      try {
-        table->count(often, too_many, 4);
-        expect(false, "a changed count leaves 64 bits");
-      } catch (const std::overflow_error&) {
-      }
-      try {
-        table->count(often, fewer, 4);
-        expect(false, "far more is counted out than there is");
-      } catch (const std::invalid_argument&) {
-      }
+      const Word too_many[] = {1, 1, many, many}, too_few[] = {1, 1, -many, -many};
+      using Beyond = std::overflow_error;
+      using Lacking = std::invalid_argument;
+      expect_refused<Beyond>("a count leaves 64 bits", [&] { table->retain(often, too_many, 4); });
+      expect_refused<Beyond>("a changed count leaves 64 bits", [&] { table->count(often, too_many, 4); });
+      expect_refused<Lacking>("far more is released than there is", [&] { table->release(often, too_many, 4); });
+      expect_refused<Lacking>("far more is counted out than there is", [&] { table->count(often, too_few, 4); });
       check(*table, model);
     }
     allocations_left = 0;  // Releasing and collecting need no memory.
@@ -220,12 +201,9 @@ void fuzz_values(unsigned seed) {
       for (auto& [key, use] : model) use.uses = static_cast<std::size_t>(use.id) < uses.size() ? 1 : 0;
     }
     check(*table, model);
-    try {
-      const Word wrong[] = {ValueTable::kNull, static_cast<Word>(table->ids_end())};
-      table->retain(wrong, nullptr, 2);
-      expect(false, "an id that is not there is retained");
-    } catch (const std::out_of_range&) {
-    }
+    const Word wrong[] = {ValueTable::kNull, static_cast<Word>(table->ids_end())};
+    expect_refused<std::out_of_range>("an id that is not there is retained",
+                                      [&] { table->retain(wrong, nullptr, 2); });
   }
   table->set_uses(nullptr, 0);
   expect(table->collect() == model.size(), "how many values are collected at last");

@@ -112,7 +112,8 @@ class Outgoing:
 
     def drop(self) -> None:
         """Away with it."""
-        self._file.close()
+        with suppress(OSError):  # Without room, closing may fail, too.
+            self._file.close()
         self._path.unlink(missing_ok=True)
 
     def taken_back(self) -> list[pa.RecordBatch]:
