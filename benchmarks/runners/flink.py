@@ -112,7 +112,7 @@ def run(environment: Any, job: Job, log: Log, tables: list[str], meter: Meter) -
         sink = {"connector": "filesystem", "path": (job.scratch / OUT).as_uri(), "format": "debezium-json"}
     create(environment, "view_changes", job.outputs, (), sink)
     running = environment.execute_sql(f"INSERT INTO view_changes {job.sql}")
-    meter.ready()
+    meter.ready(at_once=True)
     watch = Watch()
     running.wait()
     return watch.spent()

@@ -23,6 +23,7 @@ import logging
 import os
 import re
 from collections.abc import Callable
+from functools import partial
 from importlib.metadata import version
 from itertools import accumulate
 from threading import Lock
@@ -55,7 +56,7 @@ def main() -> None:
     ends = list(accumulate(updates for updates, _ in job.batches(log)))
     frames = {name: frame(log.tables[name], columns, ends) for name, columns in used.items()}
     try:
-        spent, rows, found = run(job, log, frames, meter.ready)
+        spent, rows, found = run(job, log, frames, partial(meter.ready, at_once=True))
     except Unsupported as reason:
         unsupported(str(reason))
     before = sum(int((f["__time__"] == 0).sum()) for f in frames.values())

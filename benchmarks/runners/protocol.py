@@ -105,10 +105,15 @@ class Meter:
         self._latencies: list[float] = []
         self._sizes: list[int] = []
 
-    def ready(self) -> None:
-        """The system is up, and takes the rows that are there before the log from now on."""
+    def ready(self, *, at_once: bool = False) -> None:
+        """The system is up, and takes the rows that are there before the log from now on.
+
+        ``at_once``: and the log with them, so that the time limit counts from here.
+        """
         self._startup = _seconds_alive()
         self._begun = perf_counter()
+        if at_once:
+            _tell("progress", updates=0, seconds=0.0)
 
     def loaded(self) -> None:
         """Those rows are in; from now on the log is timed."""

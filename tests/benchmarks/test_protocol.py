@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import sys
 from decimal import Decimal
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 from benchmarks.data.graphs import fifo, power_law, write_log
 from benchmarks.data.log import Log
-from benchmarks.runners.protocol import Fingerprint, Job, latency, same
+from benchmarks.runners.protocol import Fingerprint, Job, Meter, latency, same
 from benchmarks.runners.sampler import Sampler
 
 OUTPUTS = [("i", "BIGINT"), ("s", "STRING"), ("d", "DATE"), ("m", "DECIMAL(20, 2)")]
@@ -129,3 +130,15 @@ def test_percentiles_are_measured_values() -> None:
     found = latency([i / 1000 for i in range(1, 101)])
     assert found is not None
     assert (found["p50"], found["p99"], found["max"]) == (50, 99, 100)
+
+
+def test_the_limit_counts_from_the_first_row_that_a_system_can_take(capfd: pytest.CaptureFixture[str]) -> None:
+    """A runner's first line starts the clock: at once where the log cannot be told from what was there before it."""
+    meter = Meter()
+    meter.ready()
+    assert capfd.readouterr().out == ""
+    meter.loaded()
+    assert json.loads(capfd.readouterr().out)["event"] == "progress"
+    meter = Meter()
+    meter.ready(at_once=True)
+    assert json.loads(capfd.readouterr().out) == {"event": "progress", "updates": 0, "seconds": 0.0}
