@@ -11,7 +11,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from everview.engine.words import arrow_type
-from everview.query.view import View
+from everview.errors import PipelineError
+from everview.query.view import Output, View
 from everview.spark.blobs import read_blob
 from everview.spark.parcels import Parcel
 from everview.spark.processor import BAD, CHANGES
@@ -31,21 +32,24 @@ def feed_of(packed: DataFrame, views: Sequence[View], *, single: bool, quarantin
 
 
 def feed_schema(views: Sequence[View], single: bool, quarantine: bool) -> StructType:
-    """The columns of the feed."""
+    """The columns of the feed.
+
+    What is never NULL is said to be so: looking for NULLs is half of what Spark spends on reading a row. Rows that are
+    put aside have no values, and Spark wants all fields of structs nullable, as Arrow has them.
+    """
     fields: list[StructField] = []
     if single:
-        fields += _fields(views[0])
+        fields += [StructField(c.name, spark_type(c.type), c.nullable or quarantine) for c in views[0].columns]
     else:
-        fields.append(StructField(VIEW, StringType()))
-        fields += [StructField(v.name, StructType(_fields(v))) for v in views]
-    fields += [StructField(CHANGE_TYPE, StringType()), StructField(VERSION, LongType()), StructField(COUNT, LongType())]
+        fields.append(StructField(VIEW, StringType(), quarantine))
+        for view in views:
+            own = [StructField(c.name, spark_type(c.type)) for c in view.columns]
+            fields.append(StructField(view.name, StructType(own)))
+    fields.append(StructField(CHANGE_TYPE, StringType(), nullable=False))
+    fields += [StructField(name, LongType(), nullable=False) for name in (VERSION, COUNT)]
     if quarantine:
         fields.append(StructField(QUARANTINED, StringType()))
     return StructType(fields)
-
-
-def _fields(view: View) -> list[StructField]:
-    return [StructField(c.name, spark_type(c.type)) for c in view.columns]
 
 
 @dataclass(frozen=True)
@@ -74,7 +78,7 @@ class Unpacker:
         width = part.schema.get_field_index(CHANGE_TYPE)
         arrays: list[pa.Array] = []
         names: list[str] = []
-        own = [(c.name, part.column(i)) for i, c in enumerate(self._view(name).columns)]
+        own = [(c.name, _complete(part.column(i), c)) for i, c in enumerate(self._view(name).columns)]
         if self.single:
             arrays, names = [a for _, a in own], [n for n, _ in own]
         else:
@@ -114,6 +118,16 @@ class Unpacker:
 
     def _view(self, name: str) -> View:
         return next(v for v in self.views if v.name == name)
+
+
+def _complete(values: pa.Array, column: Output) -> pa.Array:
+    """A column's values; Spark would take a NULL for 0 where it was told that there is none."""
+    if values.null_count and not column.nullable:
+        raise PipelineError(
+            f"column {column.name} of a view has a NULL, and its query says that it never has",
+            hint="this is a fault of Everview's; please report the query",
+        )
+    return values
 
 
 def _repeated(word: int, length: int) -> pa.Array:

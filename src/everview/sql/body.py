@@ -63,6 +63,7 @@ class Body:
         self._parents: dict[Var, Var] = {}
         self._constants: dict[Var, Const] = {}
         self._not_null: set[Var] = set()
+        self._ruled_out: set[Var] = set()
 
     def add_atom(self, relation: str, alias: str, columns: Sequence[Column]) -> list[Expression]:
         """A new occurrence of a relation; gives one expression a column."""
@@ -86,9 +87,13 @@ class Body:
         """Rows with a NULL there do not count."""
         self._not_null.add(variable)
 
+    def rule_out_null(self, variable: Var) -> None:
+        """A condition sees to it already that rows with a NULL there do not count."""
+        self._ruled_out.add(variable)
+
     def nullable(self, expression: Expression) -> bool:
         """True if a variable of the expression may be NULL in the rows that count."""
-        refused = {self._find(v) for v in self._not_null}
+        refused = {self._find(v) for v in self._not_null | self._ruled_out}
         return any(self._origins[v].nullable and self._find(v) not in refused for v in expression.variables)
 
     def computed(self, expression: Expression) -> Expression | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from sqlglot import exp
 
@@ -81,6 +82,10 @@ def _add_conjunct(rows: Rows, node: exp.Expr, place: str) -> None:
     checker = rows.checker(place)
     typed = checker.boolean(node)
     whole = written(node, checker, typed.type)
+    for column in _compared(node):
+        cell = checker.cells.get(id(column))
+        if cell is not None and isinstance(cell.expression.term, Var) and rows.body.owns(cell.expression):
+            rows.body.rule_out_null(cell.expression.term)
     if isinstance(node, exp.EQ):
         left = written(node.this.unnest(), checker, checker.check(node.this).type)
         right = written(node.expression.unnest(), checker, checker.check(node.expression).type)
@@ -93,6 +98,22 @@ def _add_conjunct(rows: Rows, node: exp.Expr, place: str) -> None:
             rows.body.refuse_null(value)
             return
     require(rows, whole, node)
+
+
+_COMPARISONS: Final = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Like, exp.Between, exp.In)
+_PASSING_NULL: Final = (exp.Paren, exp.Neg, exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Cast)
+
+
+def _compared(node: exp.Expr) -> Iterator[exp.Column]:
+    """Columns that are not NULL where the condition holds: a comparison of nothing is never true."""
+    if isinstance(node, _COMPARISONS):
+        operands = [node.this] if isinstance(node, (exp.In, exp.Between)) else [node.this, node.expression]
+        while operands:
+            operand = operands.pop()
+            if isinstance(operand, exp.Column):
+                yield operand
+            elif isinstance(operand, _PASSING_NULL):
+                operands += [a for a in (operand.this, operand.args.get("expression")) if isinstance(a, exp.Expr)]
 
 
 def _not_null_subject(node: exp.Expr) -> exp.Expr | None:
