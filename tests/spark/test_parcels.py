@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -132,8 +133,35 @@ def test_one_that_ends_early_fails_after_its_rows(post: Post) -> None:
         end = file.tell()
     content[end : end + 8] = b"\xff\xff\xff\xff\0\0\0\0"  # how Arrow ends a stream
     Path(parcel.path).write_bytes(content)
-    with pytest.raises(PipelineError, match="3 rows instead of 8"):
-        list(parcel.opened())
+    rows = parcel.opened()
+    assert next(rows).num_rows == 3
+    with pytest.raises(PipelineError, match="cannot be read"):
+        next(rows)
+
+
+def test_one_with_other_rows_than_were_left_fails_after_them(post: Post) -> None:
+    with pytest.raises(PipelineError, match="8 rows instead of 9"):
+        list(replace(left(post), rows=9).opened())
+
+
+@pytest.mark.parametrize("pieces", [1, 3, 7])
+def test_what_is_too_much_to_be_left_plain_is_compressed(
+    post: Post, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pieces: int
+) -> None:
+    rows = pa.record_batch({"x": pa.repeat(5, 10_000)})
+    sizes = []
+    for plain in (0, 2 * rows.nbytes, 100 * rows.nbytes):
+        monkeypatch.setattr(parcels, "PLAIN_BYTES", plain)
+        outgoing = post.begin(rows.schema, 1)
+        for _ in range(pieces):
+            outgoing.write(rows)
+        parcel = outgoing.end()
+        sizes.append(parcel.size)
+        assert [batch.column("x").to_pylist() for batch in parcel.opened()] == [[5] * 10_000] * pieces
+    assert sizes[0] < rows.nbytes
+    assert min(pieces, 2) * rows.nbytes < sizes[1] < (min(pieces, 2) + 1) * rows.nbytes
+    assert sizes[2] > pieces * rows.nbytes
+    assert not lying(tmp_path)
 
 
 # --- those that nobody reads -----------------------------------------------------------------------------------------
@@ -166,9 +194,11 @@ def test_without_room_changes_travel_in_the_reply(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("fails", ["write", "end"])
 @pytest.mark.parametrize("after", [0, 1, 3])
+@pytest.mark.parametrize("plain_bytes", [0, 100, parcels.PLAIN_BYTES])
 def test_when_the_room_ends_what_was_left_comes_back(
-    post: Post, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: str, after: int
+    post: Post, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: str, after: int, plain_bytes: int
 ) -> None:
+    monkeypatch.setattr(parcels, "PLAIN_BYTES", plain_bytes)
     spool = spooled([], post, 0)
     plain, calls = getattr(Outgoing, fails), []
 

@@ -2,8 +2,8 @@
 
 The step that unpacks follows the shards' in the same Spark task, so both run on one machine. What travels through Spark
 is a reference; the rows lie as Arrow in a file beside the shard's socket, which the worker maps. They are copied once,
-instead of a dozen times through pandas, the JVM and sockets. They are compressed, to an eighth or so: memory that was
-not in use just before costs more than that.
+instead of a dozen times through pandas, the JVM and sockets. A large batch's later changes are compressed, to a quarter
+or so: up to some size the memory is that of the batch before, which costs less than compression; beyond it, more.
 
 A parcel is read once: whoever opens it takes its name away. A task that runs again makes new ones. Those that nobody
 has opened are removed with the next batch, or with the shard's process.
@@ -16,6 +16,7 @@ import os
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Final
 from uuid import uuid4
@@ -28,7 +29,10 @@ SUFFIX: Final = ".parcel"
 LEAST_BYTES = 256 << 10
 """Changes below this size travel in Spark's rows: a file would not be faster."""
 _MARK: Final = b"everview.parcel"
-_WRITING: Final = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
+PLAIN_BYTES = 256 << 20
+"""Of a batch's changes so many are left as they are; what comes after them is compressed, in a stream of its own."""
+_PLAIN: Final = pa.ipc.IpcWriteOptions(use_threads=False)
+_COMPRESSED: Final = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
 _READING: Final = pa.ipc.IpcReadOptions(use_threads=False)
 """A shard has a core of its own, and no more."""
 
@@ -66,12 +70,12 @@ class Parcel:
         if (reader.schema.metadata or {}).get(_MARK) != self.mark.encode():
             raise self._lost("it is another one")
         Path(self.path).unlink(missing_ok=True)
-        return self._read(reader)
+        return self._read(file, reader)
 
-    def _read(self, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    def _read(self, file: pa.NativeFile, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
         found = 0
         try:
-            for batch in reader:
+            for batch in _rest(file, reader):
                 found += batch.num_rows
                 yield batch
         except (pa.ArrowException, OSError) as error:
@@ -87,20 +91,31 @@ class Parcel:
         )
 
 
+def _rest(file: pa.NativeFile, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    """The rows of a stream that was opened, and of those that follow it in the file."""
+    yield from reader
+    while file.tell() < file.size():
+        yield from pa.ipc.open_stream(file, options=_READING)
+
+
 class Outgoing:
     """A parcel that is being written. OSError, if there is no room: what was written before can be taken back."""
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
         self._path = path
         self._mark = uuid4().hex
-        self._rows = self._pieces = 0
+        self._rows = self._pieces = self._bytes = 0
         self._file = pa.OSFile(str(path), "wb")
-        metadata = {**(schema.metadata or {}), _MARK: self._mark}
-        self._writer = pa.ipc.new_stream(self._file, schema.with_metadata(metadata), options=_WRITING)
+        self._schema = schema.with_metadata({**(schema.metadata or {}), _MARK: self._mark})
+        self._writer = pa.ipc.new_stream(self._file, self._schema, options=_PLAIN)
 
     def write(self, piece: pa.RecordBatch) -> None:
         """Add rows, which are read together as well."""
+        if self._bytes <= PLAIN_BYTES < self._bytes + piece.nbytes:
+            self._writer.close()
+            self._writer = pa.ipc.new_stream(self._file, self._schema, options=_COMPRESSED)
         self._writer.write_batch(piece)
+        self._bytes += piece.nbytes
         self._rows += piece.num_rows
         self._pieces += 1
 
@@ -120,8 +135,9 @@ class Outgoing:
         """The pieces that have been written as a whole; the file goes."""
         found = []
         if self._pieces:
-            reader = pa.ipc.open_stream(pa.memory_map(str(self._path)), options=_READING)
-            found = [reader.read_next_batch().replace_schema_metadata() for _ in range(self._pieces)]
+            file = pa.memory_map(str(self._path))
+            pieces = _rest(file, pa.ipc.open_stream(file, options=_READING))
+            found = [piece.replace_schema_metadata() for piece in islice(pieces, self._pieces)]
         self.drop()
         return found
 
