@@ -348,6 +348,8 @@ class _Rows:
     columns: Columns
     there: pa.Array
     beyond: list[tuple[Aggregate, pa.Array]]
+    computed: Columns
+    """Those of the columns that are no keys, and so may change while the group stays."""
 
 
 @dataclass
@@ -359,6 +361,8 @@ class _Finish:
     dictionary: Dictionary
     _having: Condition | None = field(init=False)
     _outputs: Evaluator = field(init=False)
+    _keys: dict[int, int] = field(init=False)
+    """Which outputs are keys as they are: they stay words, and nobody looks at their values."""
     _places: dict[Var, list[tuple[str, int, int]]] = field(init=False, default_factory=dict)
     """For each aggregate the kinds of sums it is made of, and which measures have their limbs."""
 
@@ -367,8 +371,13 @@ class _Finish:
         assert grouping is not None
         self.grouping = grouping
         self._having = Condition([grouping.having]) if grouping.having else None
-        self._outputs = Evaluator([o.expression for o in self.block.outputs])
-        self._types = [o.type for o in self.block.outputs]
+        places = {(v, k.type): i for i, (v, k) in enumerate(zip(grouping.key_names, grouping.keys, strict=True))}
+        shown = {i: (o.expression.term, o.type) for i, o in enumerate(self.block.outputs)}
+        self._keys = {i: places[term, type_] for i, (term, type_) in shown.items() if (term, type_) in places}
+        computed = [o for i, o in enumerate(self.block.outputs) if i not in self._keys]
+        self._outputs = Evaluator([o.expression for o in computed])
+        self._types = [o.type for o in computed]
+        self._read = {*self._outputs.variables, *(self._having.variables if self._having else ())}
         ends = list(accumulate((s.limbs for s in self.slots), initial=1))
         kept = list(zip(self.slots, ends, ends[1:], strict=False))
         for v, aggregate in zip(grouping.aggregate_names, grouping.aggregates, strict=True):
@@ -386,7 +395,8 @@ class _Finish:
         length = len(measures[0])
         values: dict[Var, pa.Array] = {}
         for v, key, column in zip(self.grouping.key_names, self.grouping.keys, words, strict=True):
-            values[v] = from_words(column, key.type, self.dictionary)
+            if v in self._read:
+                values[v] = from_words(column, key.type, self.dictionary)
         further = iter(listed)
         beyond: list[tuple[Aggregate, pa.Array]] = []
         for v, aggregate in zip(self.grouping.aggregate_names, self.grouping.aggregates, strict=True):
@@ -400,8 +410,10 @@ class _Finish:
         if self._having is not None:
             there = pc.and_(there, self._having(values, length, there))
         arrays = self._outputs(values, length, there)
-        columns = tuple(to_words(a, t, self.dictionary) for a, t in zip(arrays, self._types, strict=True))
-        return _Rows(columns, there, beyond)
+        computed = tuple(to_words(a, t, self.dictionary) for a, t in zip(arrays, self._types, strict=True))
+        rest = iter(computed)
+        columns = tuple(words[self._keys[i]] if i in self._keys else next(rest) for i in range(len(self.block.outputs)))
+        return _Rows(columns, there, beyond, computed)
 
     def both(self, words: Columns, old: Columns, new: Columns, listed: Sequence[tuple[pa.Array, pa.Array]]) -> _Rows:
         """The rows of some groups before a change, and then those after it: all at once, which costs half as much."""
@@ -419,7 +431,7 @@ def _difference(both: _Rows, update: pa.Array) -> WordRows:
     count = len(update)
     was, now = both.there.slice(0, count), both.there.slice(count)
     same = pc.and_(was, now)
-    for column in both.columns:
+    for column in both.computed:
         same = pc.and_(same, pc.equal(column.slice(0, count), column.slice(count)))
     other = pc.invert(same)
     mask = pa.concat_arrays([pc.and_(was, other), pc.and_(now, other)])
