@@ -26,7 +26,7 @@ from everview.engine.words import arrow_type, from_words, to_words
 from everview.plan.core_plan import CorePlan
 from everview.plan.cores import is_summed
 from everview.query.conjunctive import Semantics
-from everview.query.terms import Expression, Var
+from everview.query.terms import Expression, Term, Var
 from everview.query.types import DataType
 from everview.query.view import Aggregate, Block, Grouping, Output
 
@@ -371,7 +371,9 @@ class _Finish:
         assert grouping is not None
         self.grouping = grouping
         self._having = Condition([grouping.having]) if grouping.having else None
-        places = {(v, k.type): i for i, (v, k) in enumerate(zip(grouping.key_names, grouping.keys, strict=True))}
+        places: dict[tuple[Term | None, DataType], int] = {
+            (v, k.type): i for i, (v, k) in enumerate(zip(grouping.key_names, grouping.keys, strict=True))
+        }
         shown = {i: (o.expression.term, o.type) for i, o in enumerate(self.block.outputs)}
         self._keys = {i: places[term, type_] for i, (term, type_) in shown.items() if (term, type_) in places}
         computed = [o for i, o in enumerate(self.block.outputs) if i not in self._keys]
