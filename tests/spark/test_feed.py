@@ -48,7 +48,9 @@ def test_of_several_views_each_row_has_one(quarantine: bool) -> None:
     assert nullable(found) == {"_view": quarantine, "p": True, "q": True, **TOLD} | (
         {"_quarantined": True} if quarantine else {}
     )
-    assert nullable(found["q"].dataType) == {"src": True}  # type: ignore[arg-type]  # it is a StructType
+    inside = found["q"].dataType
+    assert isinstance(inside, StructType)
+    assert nullable(inside) == {"src": True}
 
 
 def test_a_null_where_there_can_be_none_is_never_taken_for_zero() -> None:

@@ -34,7 +34,7 @@ def feed_of(packed: DataFrame, views: Sequence[View], *, single: bool, quarantin
 def feed_schema(views: Sequence[View], single: bool, quarantine: bool) -> StructType:
     """The columns of the feed.
 
-    What is never NULL is said to be so: looking for NULLs is half of what Spark spends on reading a row. Rows that are
+    What is never NULL is said to be so: looking for NULLs was half of what Spark spent on reading a row. Rows that are
     put aside have no values, and Spark wants all fields of structs nullable, as Arrow has them.
     """
     fields: list[StructField] = []
