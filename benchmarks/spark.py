@@ -17,6 +17,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import cycle
 from math import inf
 from pathlib import Path
 from statistics import median
@@ -156,25 +157,31 @@ def embedded(query: str, batches: Sequence[pa.Table], skipped: int = 0) -> tuple
 
 
 def warm(spark: Any, folder: Path, small: bool) -> Iterator[Record]:
-    """A warm batch's time with ten times the state: windows over graphs of ten times the size, the same batches."""
+    """A warm batch's time with ten times the state: the same graph once and ten times, side by side, and one change.
+
+    A batch has as many updates and, as every copy has the same degrees, about as many changes of the result; they are
+    spread over all copies. Only then is it the state that differs (a larger power-law graph has larger hubs).
+    """
     from everview.spark import maintain
 
-    sizes = (20_000, 200_000) if small else (100_000, 1_000_000)
+    size, copies = (20_000 if small else 100_000), (1, 10)
     batch, count = 10_000, 12
+    edges = power_law(size + batch * count)
+    apart = 10 * (max(map(max, edges)) // 10 + 1)  # 3-Hop's filter asks for every tenth node.
     times, deltas = [], []
-    for size in sizes:
-        edges = power_law(size + batch * count)
-        filling, rest = edges[:size], edges[size:]
-        first = tables(inserts("fill", filling), size)
+    for many in copies:
+        turn = cycle(range(0, many * apart, apart))
+        at = [next(turn) for _ in edges]
+        first = [(s + to, d + to) for to in range(0, many * apart, apart) for s, d in edges[:size]]
+        moved = [(s + to, d + to) for (s, d), to in zip(edges, at, strict=True)]
         after = []
-        for i in range(count):
-            come = rest[i * batch // 2 : (i + 1) * batch // 2]
-            go = filling[i * batch // 2 : (i + 1) * batch // 2]
+        for i in range(0, count * batch // 2, batch // 2):
+            come, go = moved[size + i :][: batch // 2], moved[i:][: batch // 2]
             kinds = ["insert"] * len(come) + ["delete"] * len(go)
             source, target = zip(*come, *go, strict=True)
             after.append(pa.table({"src": source, "dst": target, "_change_type": kinds}))
         run = Run(spark, folder)
-        run.files("g", first + after)
+        run.files("g", [*tables(inserts("fill", first), len(first)), *after])
         progress = run.go(maintain(spark, view_sql("3-hop"), {"g": run.source("g")}, shards=2))[3:]
         times.append(median(seconds_of(progress)))
         deltas.append(deltas_of(progress) / len(progress))
@@ -182,7 +189,7 @@ def warm(spark: Any, folder: Path, small: bool) -> Iterator[Record]:
     yield {
         "bench": "warm batch, 10 × the state",
         "query": "3-hop",
-        "rows": sizes,
+        "rows": [size * many for many in copies],
         "seconds": times,
         "deltas": deltas,
         "value": times[1] / times[0],
@@ -389,9 +396,13 @@ def table(records: list[Record]) -> str:
     """The records as a Markdown table."""
     lines = ["| what | query | measured | value | bar | |", "|---|---|---|---|---|---|"]
     for r in records:
-        parts = [f"{r['updates']:,} updates" if "updates" in r else "", f"rows {r['rows']}" if "rows" in r else ""]
+        parts = [f"{r['updates']:,} updates" if "updates" in r else ""]
+        parts.append(" and ".join(f"{n:,}" for n in r["rows"]) + " rows of state" if "rows" in r else "")
         deltas = r.get("deltas")
-        parts.append(f"{deltas:,} rows of changes" if isinstance(deltas, int) else "")
+        if isinstance(deltas, list):
+            parts.append(" and ".join(f"{d:,.0f}" for d in deltas) + " rows of changes a batch")
+        else:
+            parts.append(f"{deltas:,} rows of changes" if deltas is not None else "")
         parts.append(" and ".join(f"{s:.2f} s" for s in r["seconds"]))
         query = f"{r['query']}, {r['graph']}" if "graph" in r else r["query"]
         shown = "; ".join(p for p in parts if p)
