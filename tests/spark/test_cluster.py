@@ -8,9 +8,13 @@ from collections import Counter
 from decimal import Decimal
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
+from everview.engine.bulk import apply_weighted, scan
 from everview.errors import DataError
+from everview.spark.shard import Shard
 from everview.sql import parse_schema
 from tests.engine.differential import Bag, Run, differences
 from tests.engine.generator import Case, make_case
@@ -102,3 +106,38 @@ def test_members_of_different_types_meet(operator: str) -> None:
     assert cluster.distribution.merge is not None
     assert cluster.results == single.results
     assert cluster.results["v"]
+
+
+@pytest.mark.parametrize("shards", [2, 3, 6])
+def test_a_second_row_of_a_key_is_noticed_wherever_its_other_columns_lead(shards: int) -> None:
+    schema = parse_schema(
+        "CREATE TABLE p (id BIGINT NOT NULL, city STRING, boss BIGINT, PRIMARY KEY (id)); CREATE TABLE c (name STRING)"
+    )
+    views = {
+        "by_city": "SELECT city, COUNT(*) AS n FROM p GROUP BY city",
+        "in_c": "SELECT p.id, c.name FROM p JOIN c ON p.city = c.name",
+    }
+    single, cluster = (Cluster(views, schema, n) for n in (1, shards))
+    first = {"p": [((i, f"c{i % 5}", i // 2), 1) for i in range(20)], "c": [((f"c{i}",), 1) for i in range(4)]}
+    moved = {"p": [((3, "c3", 1), -1), ((3, "c9", 7), 1), ((4, "c4", 2), -1)]}
+    for batch in (first, moved):
+        single.apply(batch)
+        cluster.apply(batch)
+    cluster.rebuild()
+    assert cluster.results == single.results
+    for i in range(12):
+        with pytest.raises(DataError, match="key"):
+            cluster.apply({"p": [((3, f"c{i}", i), 1)]})
+        for shard in cluster.shards[0]:  # The shards that did take the row give it back, as Spark's do.
+            for name, data, weight in _held(shard, (3, f"c{i}", i)):
+                apply_weighted(shard.db, [(name, data, pc.negate(weight))])
+
+
+def _held(shard: Shard, row: Row) -> list[tuple[str, pa.Table, pa.Array]]:
+    """A row of p, if a shard has it."""
+    found = []
+    for data, weight in scan(shard.db, "p"):
+        mask = pa.array([tuple(r.values())[:3] == row for r in data.to_pylist()], pa.bool_())
+        if pc.any(mask).as_py():
+            found.append(("p", pa.table(data.filter(mask)), weight.filter(mask)))
+    return found

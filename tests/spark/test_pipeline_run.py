@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import StreamingQueryException
 
 from everview.cli.status import Status, line
 from everview.errors import PipelineError
@@ -274,6 +275,46 @@ def test_status_on_a_terminal_is_one_line_and_elsewhere_plain() -> None:
         assert text.endswith("done: 2 batches, 8,000 rows, 2,400 deltas, 2 bad rows put aside\n")
         assert ("\x1b" in text) is out.isatty()
         assert text.count("\n") == (2 if out.isatty() else 4)
+
+
+def test_status_before_the_first_batch_tells_of_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr("everview.cli.status.time.monotonic", lambda: now[0])
+    for out, log in ((StringIO(), "text"), (Terminal(), "text"), (StringIO(), "json")):
+        now[0] = 0.0
+        status = Status(out, log=log)
+        status.tasks = lambda: (3, 1_200)
+        for now[0] in (0.5, 20.0, 20.5):
+            status.waiting()
+        text = out.getvalue()
+        if log == "json":
+            assert json.loads(text) == {"event": "loading", "tasks": 1_200, "tasks_done": 3, "seconds": 20.0}
+        else:
+            assert text.count("first batch: 3 of 1,200 tasks done, 20 s") == 1
+        status.batch(BATCH)
+        assert "batch" in out.getvalue()
+
+
+def test_checkpoints_that_spark_refuses_come_with_a_way_out() -> None:
+    said = "There are [1] sources in the checkpoint offsets and now there are [2] sources requested by the query."
+    for text in (said, "[STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA] Streaming stateful operator name"):
+        found = str(failed(StreamingQueryException(text)))
+        assert "another query" in found
+        assert "saved_tables" in found
+
+
+def test_text_that_is_not_what_is_declared_is_a_bad_row(spark: Any, tmp_path: Path) -> None:
+    people(tmp_path)
+    (tmp_path / "clicks").mkdir()
+    rows = ['{"op": "c", "who": 1, "page": "a"}', '{"op": "c", "who": "abc", "page": "b"}', "no json at all"]
+    (tmp_path / "clicks" / "1.json").write_text("\n".join(rows), encoding="utf-8")
+    with pytest.raises(PipelineError, match="it cannot be read as declared: ") as stopped:
+        run(spark, written(tmp_path, CLICKS))
+    assert "abc" in str(stopped.value)
+    text = CLICKS.replace("checkpoint: ", "checkpoint: other") + "bad_rows: quarantine\ndead_letter: parquet:out/dead\n"
+    (batch,) = run(spark, written(tmp_path, text))
+    assert batch.bad_rows == 2
+    assert bag(f"parquet:{tmp_path}/out/named") == Counter({("Ada", "a"): 1})
 
 
 def test_status_json_and_quiet() -> None:

@@ -205,6 +205,27 @@ def test_random_kills(place: Path) -> None:
     driver.check(together(*done))
 
 
+@pytest.mark.parametrize("kills", [1, 2])
+def test_a_process_that_is_killed_as_it_starts(place: Path, monkeypatch: pytest.MonkeyPatch, kills: int) -> None:
+    start, started = subprocess.Popen, []
+
+    def killing(*given: Any, **more: Any) -> subprocess.Popen[bytes]:
+        started.append(start(*given, **more))
+        if len(started) <= kills:
+            started[-1].kill()
+        return started[-1]
+
+    monkeypatch.setattr("everview.spark.client.subprocess.Popen", killing)
+    driver = Driver()
+    if kills == 1:
+        driver.run({"r": [(1, 1, 1)], "s": [(1, 1, 1)]})
+        assert driver.cause == "its process died"
+    else:
+        with pytest.raises(PipelineError, match="died twice"):
+            driver.run({"r": [(1, 1, 1)], "s": [(1, 1, 1)]})
+    assert len(started) == 2
+
+
 def test_huge_replies(place: Path) -> None:
     driver = Driver(
         spec(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -60,6 +61,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _run(planned: Planned, status: Status, *, migrate: bool) -> int:
     from everview.spark.pipeline import launch
+    from everview.spark.pipeline.progress import running_tasks
     from everview.spark.pipeline.run import Ended, Stop, failed, follow, shards_of, start
 
     pipeline = planned.pipeline
@@ -70,6 +72,7 @@ def _run(planned: Planned, status: Status, *, migrate: bool) -> int:
     try:
         with stop.on_signals():
             status.shards = shards_of(spark, pipeline)
+            status.tasks = partial(running_tasks, spark)
             query = start(spark, pipeline, migrate=migrate)
             status.event("start", pipeline=pipeline.name, views=list(pipeline.views), shards=status.shards)
             status.say(f"{pipeline.name}: running; Ctrl-C stops it after the batch, a new start resumes")
@@ -87,4 +90,6 @@ def _run(planned: Planned, status: Status, *, migrate: bool) -> int:
     if log is not None:
         log.unlink(missing_ok=True)
     status.end(ended.value)
+    if migrate and not status.batches:
+        status.say("nothing was migrated: the new views take over with the first batch, and there was nothing to read")
     return ABORTED if ended is Ended.ABORTED else 0

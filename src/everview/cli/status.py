@@ -6,12 +6,15 @@ import json
 import shutil
 import sys
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
     from everview.spark.pipeline.progress import BatchDone
 
 CLEAR = "\r\x1b[2K"
+FIRST_SECONDS = 10
+"""How often it is told how far the first batch is, where no line can be refreshed."""
 _UNITS = ("B", "KB", "MB", "GB", "TB")
 
 
@@ -44,8 +47,10 @@ class Status:
         self.live = not self.json and not quiet and out.isatty()
         self.shards = 1
         self.rows = self.deltas = self.bad = self.batches = 0
+        self.tasks: Callable[[], tuple[int, int]] | None = None
+        """How many tasks of what runs now are done, and how many there are, to tell before a batch has ended."""
         self._line = ""
-        self._changed = time.monotonic()
+        self._changed = self._looked = time.monotonic()
 
     def say(self, text: str) -> None:
         """A line of its own."""
@@ -76,9 +81,25 @@ class Status:
 
     def waiting(self) -> None:
         """Nothing has ended since: say for how long, where a line can be refreshed."""
-        idle = time.monotonic() - self._changed
-        if self.live and self._line and idle >= 1:
+        now = time.monotonic()
+        idle = now - self._changed
+        if not self.batches:
+            if self.tasks is not None and not self.quiet and now - self._looked >= (1 if self.live else FIRST_SECONDS):
+                self._looked = now
+                self._first(idle, *self.tasks())
+        elif self.live and self._line and idle >= 1:
             self._show(self._line, f" · {idle:.0f} s ago")
+
+    def _first(self, seconds: float, done: int, tasks: int) -> None:
+        """How far the first batch is, which may have all that was there before to load."""
+        if not tasks:
+            return
+        text = f"first batch: {done:,} of {tasks:,} tasks done, {seconds:.0f} s"
+        if self.live:
+            self._show(text)
+        else:
+            self.say(text)
+            self.event("loading", tasks=tasks, tasks_done=done, seconds=round(seconds, 1))
 
     def end(self, why: str) -> None:
         """The last line."""

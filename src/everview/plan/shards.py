@@ -85,6 +85,11 @@ class Level:
         routes = self.routes(table)
         return len({tuple(zip((d.share for d in g.dimensions), r.coordinates, strict=True)) for g, r in routes}) > 1
 
+    def keeps_keys_together(self, table: Table) -> bool:
+        """True if rows of a table that have the same key always come to the same cells."""
+        key = {c.lower() for c in table.primary_key}
+        return self.shards == 1 or all(_within(route, key) for _, route in self.routes(table.name))
+
     def homes(self, table: str) -> frozenset[int]:
         """The cells that between them have each row once as the first occurrence of its table."""
         routes = self.routes(table)
@@ -188,12 +193,36 @@ def distribute(
         grids += [grid for _, grid, _ in pieces]
         merged.append(split[1])
         parts += map(_as_table, split[0])
-    first = Level(shards, tuple(schema), tuple(kept), tuple(grids))
+    first = _checking_keys(Level(shards, tuple(schema), tuple(kept), tuple(grids)))
     if not merged:
         return Distribution(shards, first)
     second = tuple(_merge_grid(view, shards) for view in merged)
     names = frozenset(v.name for v in merged)
     return Distribution(shards, first, Level(shards, tuple(parts), tuple(merged), second), names)
+
+
+def _checking_keys(level: Level) -> Level:
+    """The level with a way for every table whose rows of one key meet nowhere: there, a second row is noticed.
+
+    Such a way is no occurrence's, so no view sees the rows that come on it alone.
+    """
+    checks = []
+    for table in level.tables:
+        key = {c.lower() for c in table.primary_key}
+        if not key or level.shards == 1:
+            continue
+        if not any(_within(route, key) for _, route in level.routes(table.name)):
+            own = [c for c in table.columns if c.name.lower() in key]
+            hashed = tuple(Expression.of(Var(c.name), c.type) for c in own)
+            name = f"{table.name}'s key"
+            routes = (Route(name, table.name, "its key's check", (hashed,)),)
+            checks.append(Grid(name, (Dimension("key", level.shards),), routes))
+    return replace(level, grids=(*level.grids, *checks)) if checks else level
+
+
+def _within(route: Route, columns: set[str]) -> bool:
+    """True if a route hashes nothing but these columns."""
+    return all(v.name.lower() in columns for c in route.coordinates for e in c or () for v in e.variables)
 
 
 def masked(level: Level) -> tuple[tuple[Table, ...], tuple[View, ...]]:

@@ -26,6 +26,8 @@ IDLE_SECONDS = 3600.0
 MOST_TRIES = 1_000
 TRY_SECONDS = 0.01
 """How often, and after how long, a process is tried again that is dying and can still be reached."""
+END_SECONDS = 1.0
+"""How long a process that has closed its output may take to end."""
 MOST_LOG = 2_000
 """Of a process's last words so many characters are shown."""
 
@@ -193,10 +195,15 @@ def _start(path: Path) -> int:
     with process.stdout:
         said = process.stdout.readline()
     if said != b"ready\n":
-        process.kill()
-        process.wait()
+        try:
+            code = process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            code = abs(process.wait())
         reason = _last_words(path)
         clear(path)
+        if code < 0:
+            raise DiedError(process.pid, reason or f"it was ended by signal {-code} as it started")
         raise PipelineError(
             f"the process of a shard did not start: {reason or 'it said nothing'}",
             hint="Everview must be installed for the Python of Spark's workers (PYSPARK_PYTHON)",

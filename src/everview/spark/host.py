@@ -85,6 +85,7 @@ class Host:
         shard = self.shard
         rows = _tables(request.rows)
         spools = self._spools(request)
+        shard.batch = request.batch
         outcome = self._taken_in(shard, rows, spools)
         if rows:
             self.token, self.last = request.after, None

@@ -44,7 +44,7 @@ class Identity:
     def refusal(self, stored: Identity) -> tuple[str]:
         """Why the state cannot be used, and what to do."""
         changed = self.differences(stored)
-        lines = ["the checkpoint holds the state of another query, and nothing was read or written:"]
+        lines = [_ANOTHER]
         for name in changed:
             if name == "routes" and len(changed) > 1:
                 continue
@@ -57,12 +57,23 @@ class Identity:
                 "checkpoint and a new target: the feed then begins with the whole of the new views"
             )
         else:
-            lines.append(
-                "to move to the new form, read the tables with everview.spark.saved_tables(spark, checkpoint), start a "
-                "new checkpoint with maintain(..., initial=tables), and let the sources begin where the old query "
-                "stopped (everview.spark.saved_offsets(checkpoint) tells)"
-            )
+            lines.append(MOVE)
         return ("\n".join(lines),)
+
+
+_ANOTHER = "the checkpoint holds the state of another query, and nothing was read or written:"
+MOVE = (
+    "to move to the new form, read the tables with everview.spark.saved_tables(spark, checkpoint), start a new "
+    "checkpoint with maintain(..., initial=tables), and let the sources begin where the old query stopped "
+    "(everview.spark.saved_offsets(checkpoint) tells)"
+)
+"""What to do when a checkpoint cannot be taken over."""
+
+
+def misplaced(shard: int, shards: int, stored: int | None) -> str:
+    """Why a shard cannot be used whose place in the checkpoint has the state of another one, or none."""
+    there = "none" if stored is None else f"that of shard {stored}"
+    return f"{_ANOTHER}\n  where shard {shard} of {shards} has its state, the checkpoint has {there}\n{MOVE}"
 
 
 def _shown(part: object) -> str:

@@ -9,7 +9,7 @@ from functools import reduce
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from everview.errors import PipelineError, QueryError
+from everview.errors import PipelineError, QueryError, SchemaError
 from everview.plan.shards import Distribution, Level, distribute
 from everview.query.schema import Schema
 from everview.query.view import View
@@ -20,8 +20,10 @@ from everview.spark.pack import packed
 from everview.spark.processor import PACKED, ShardProcessor
 from everview.spark.session import configure, parallelism, shard_keys
 from everview.spark.stopping import end_shards_with_queries
-from everview.spark.types import tables_of
+from everview.spark.takeover import origin_of
+from everview.spark.types import spark_type, tables_of
 from everview.spark.views import read_views
+from everview.spark.zones import check_zone
 
 POLICIES = ("fail", "quarantine")
 
@@ -84,10 +86,15 @@ def maintain(
     if count < 1:
         raise PipelineError(f"shards is {count}", hint="there is at least one")
     plan = planned(sql, tables, count, schema=schema, rates=rates, skew=skew)
-    keys = shard_keys(count, configure(spark, count))
+    configure(spark, count)
+    keys = shard_keys(count)
     end_shards_with_queries(spark)
     quarantine = bad_rows == "quarantine"
     first = plan.distribution.first
+    if quarantine:
+        _check_keys(first)
+    check_zone(spark, plan.views, plan.schema)
+    begin = _beginnings(initial or {}, tables, first)
     streams, loads = [], []
     for table in first.tables:
         frame = _frame(tables, table.name)
@@ -95,9 +102,8 @@ def maintain(
             streams.append(packed(frame, table, first, keys, quarantine=quarantine))
         else:
             loads.append(packed(frame, table, first, keys, quarantine=quarantine))
-        rows = next((f for n, f in (initial or {}).items() if n.lower() == table.name.lower()), None)
-        if rows is not None:
-            loads.append(packed(rows, table, first, keys, quarantine=quarantine))
+        if table.name in begin:
+            loads.append(packed(begin[table.name], table, first, keys, quarantine=quarantine))
     if not streams:
         raise PipelineError(
             "the view reads static tables only, so nothing can change",
@@ -110,7 +116,8 @@ def maintain(
     )
     if merge is not None:
         found = _level(found, merge, plan.views, keys, 1, quarantine, memory_limit, migrate, None, None)
-    return feed_of(observed(found), plan.views, single=plan.single, quarantine=quarantine)
+    feed = feed_of(observed(found), plan.views, single=plan.single, quarantine=quarantine)
+    return origin_of(feed, identity_of(first, plan.views, migrate=migrate))
 
 
 def planned(
@@ -146,6 +153,46 @@ def plan_over(
     return Maintained(views, narrow, distribute(views, narrow, shards, rates=rates, skew=skew), single)
 
 
+def _beginnings(
+    initial: Mapping[str, DataFrame], tables: Mapping[str, DataFrame], level: Level
+) -> dict[str, DataFrame]:
+    """The rows that tables begin with, as their columns are declared: they have to hash as the stream's rows do."""
+    known = {name.lower(): name for name in tables}
+    found: dict[str, DataFrame] = {}
+    for name, frame in initial.items():
+        if name.lower() not in known:
+            raise PipelineError(
+                f"initial has rows for {name}, and there is no such table", hint=f"the tables are {', '.join(tables)}"
+            )
+        table = next((t for t in level.tables if t.name.lower() == name.lower()), None)
+        if table is None:
+            continue  # No view reads it.
+        own = {c.lower(): c for c in frame.columns}
+        missing = [c.name for c in table.columns if c.name.lower() not in own]
+        if missing:
+            raise SchemaError(
+                f"the rows that {table.name} begins with have no column {missing[0]}, which the view reads",
+                hint=f"they have {', '.join(frame.columns)}; join the others to them from where the table comes from",
+            )
+        for column in table.columns:
+            quoted = own[column.name.lower()]
+            frame = frame.withColumn(quoted, F.col("`" + quoted.replace("`", "``") + "`").cast(spark_type(column.type)))
+        found[table.name] = frame
+    return found
+
+
+def _check_keys(level: Level) -> None:
+    """Refuse to put rows aside whose key is taken where not all shards that have a row would notice it."""
+    for table in level.tables:
+        if table.primary_key and not level.keeps_keys_together(table):
+            key = ", ".join(table.primary_key)
+            raise PipelineError(
+                f"rows of {table.name} with the same key ({key}) can be in different shards, so a second row of a key "
+                "could be put aside in one of them and taken in by another",
+                hint="use bad_rows='fail', one shard, or no PRIMARY KEY in the schema of that table",
+            )
+
+
 def _frame(tables: Mapping[str, DataFrame], name: str) -> DataFrame:
     return next(f for n, f in tables.items() if n.lower() == name.lower())
 
@@ -171,6 +218,7 @@ def _level(
         level=number,
         targets=targets,
         onward=None if merge is None else keys,
+        quarantine=quarantine,
     )
     start = None if loaded is None else loaded.groupBy("shard")
     grouped = stream.groupBy(F.col("shard"))

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from everview.errors import TargetError
 from everview.spark.targets import Batch, Target, named
-from everview.spark.targets.base import CHANGE_TYPE, COMMIT_VERSION, COUNT
+from everview.spark.targets.base import CHANGE_TYPE, COMMIT_VERSION, COUNT, another_view
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -47,13 +47,18 @@ def materialize(
     ``_quarantined``, the text that says which and why.
     ``trigger`` is an interval such as "5 seconds", or "available now", or a dict of what Spark's ``trigger`` takes.
     """
+    from everview.spark.takeover import first_batch
+
     if not changes.isStreaming:
         raise TargetError("materialize takes a streaming DataFrame", hint="give it what maintain returns")
     if driver_rows < 1:
         raise TargetError(f"driver_rows is at least 1, not {driver_rows}")
-    writer = _Writer(_routes(changes, target, dead_letter), driver_rows)
+    writer = _Writer(_routes(changes, target, dead_letter), driver_rows, first_batch(changes, checkpoint))
     for route in writer.routes:
         route.target.check(route.schema)
+        progress = route.target.progress() if writer.first and route.view != QUARANTINE else None
+        if progress is not None and progress.batch < writer.first:
+            raise another_view(route.target, progress, writer.first)
     stream = changes.writeStream.foreachBatch(writer).option("checkpointLocation", checkpoint)
     if query_name is not None:
         stream = stream.queryName(query_name)
@@ -171,8 +176,10 @@ class _Writer:
     query commits its state by being run.
     """
 
-    def __init__(self, routes: list[_Route], driver_rows: int) -> None:
+    def __init__(self, routes: list[_Route], driver_rows: int, first: int = 0) -> None:
         self.routes = routes
+        self.first = first
+        """The batch with which the views begin."""
         self._driver_rows = driver_rows
 
     def __call__(self, batch: DataFrame, number: int) -> None:
@@ -195,7 +202,11 @@ class _Writer:
             if rows:
                 yield from _chunks(route.rows(batch), rows, self._driver_rows)
 
-        route.target.write(Batch(number, owner, route.schema, rows, chunks))
+        route.target.write(Batch(number, owner, route.schema, rows, chunks, self._first(route)))
+
+    def _first(self, route: _Route) -> int:
+        """Of the rows that were put aside, those of before stay: they are no view that is told anew."""
+        return 0 if route.view == QUARANTINE and route.target.progress() is not None else self.first
 
 
 def _chunks(rows: DataFrame, count: int, driver_rows: int) -> Iterator[pa.RecordBatch]:

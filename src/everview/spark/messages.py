@@ -36,6 +36,8 @@ class Apply:
     stats: bool = True
     leave: Leave | None = None
     """None: all changes have to travel in the reply."""
+    batch: int = 0
+    """Spark's number of it, for messages."""
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from everview.errors import PipelineError
 from everview.plan.shards import MASK
 from everview.spark.blobs import WEIGHT, read_blob
 from everview.spark.identity import Identity
-from everview.spark.session import configure
+from everview.spark.session import need_rocksdb
 from everview.spark.types import COUNT, spark_type
 
 
@@ -33,12 +33,12 @@ def saved_tables(spark: SparkSession, checkpoint: str) -> dict[str, DataFrame]:
 
     A table has the columns that the old views read; those that a new view needs beside them are not there.
     """
-    configure(spark, 1)
+    need_rocksdb(spark)
     meta = _state(spark, checkpoint, "meta").select(F.col("key.shard").alias("at"), "value.*").collect()
     if not meta:
         raise PipelineError(f"there is no state in {checkpoint}", hint="has the query finished a batch?")
     homes = Identity(meta[0].identity).parts["homes"]
-    log = _state(spark, checkpoint, "log").select("key.shard", "list_element.*")
+    log = _state(spark, checkpoint, "log").select("key.shard", "list_element.*").where("name <> ''")
     found: dict[str, DataFrame] = {}
     for row in log.groupBy("name").agg(F.first("blob").alias("blob")).collect():
         sample = read_blob(row.blob).schema
@@ -55,17 +55,37 @@ def saved_tables(spark: SparkSession, checkpoint: str) -> dict[str, DataFrame]:
 
 
 def saved_offsets(checkpoint: str) -> dict[str, Any]:
-    """The last batch that a checkpoint's query finished, and where its sources stood then, as Spark wrote it."""
-    folder = Path(checkpoint.removeprefix("file:"))
-    done = sorted(int(p.name) for p in (folder / "commits").glob("[0-9]*"))
+    """The last batch that a checkpoint's query finished, and where its sources stood then, as Spark wrote it.
+
+    ``files`` has for each source of files those that were read, oldest first; for others, nothing. Anywhere but on
+    local disks, a session must be running.
+    """
+    folder = _Folder.of(checkpoint)
+    done = sorted(int(name) for name in folder.names("commits") if name.isdigit())
     if not done:
         raise PipelineError(f"no batch was finished in {checkpoint}", hint="is it the checkpoint of a query?")
-    lines = (folder / "offsets" / str(done[-1])).read_text(encoding="utf-8").splitlines()
-    return {"batch": done[-1], "offsets": [_read(line) for line in lines[2:]]}
+    offsets = [_read(line) for line in folder.text(f"offsets/{done[-1]}").splitlines()[2:]]
+    return {"batch": done[-1], "offsets": offsets, "files": [_files(folder, i, o) for i, o in enumerate(offsets)]}
+
+
+def _files(folder: _Folder, source: int, offset: Any) -> list[str]:
+    """The files that a source has read up to an offset, which counts entries of its log, each of many files."""
+    if not isinstance(offset, dict) or "logOffset" not in offset:
+        return []
+    names = [n for n in folder.names(f"sources/{source}") if n.removesuffix(".compact").isdigit()]
+    entries = sorted((int(n.removesuffix(".compact")), n) for n in names)
+    compacted = max((at for at, n in entries if n.endswith(".compact")), default=-1)
+    found: dict[str, None] = {}
+    for at, name in entries:
+        if compacted <= at <= int(offset["logOffset"]) and (at > compacted or name.endswith(".compact")):
+            lines = folder.text(f"sources/{source}/{name}").splitlines()[1:]
+            found |= {str(json.loads(line)["path"]): None for line in lines if line.strip()}
+    return list(found)
 
 
 def saved_identity(spark: SparkSession, checkpoint: str) -> dict[str, Any]:
     """The views, tables and shards that a checkpoint belongs to."""
+    need_rocksdb(spark)
     rows = _state(spark, checkpoint, "meta").select("value.identity").limit(1).collect()
     return Identity(rows[0].identity).parts if rows else {}
 
@@ -95,6 +115,51 @@ class _Rows:
                 weight = data.column(WEIGHT)
                 data = data.drop_columns([WEIGHT]).append_column(COUNT, weight)
                 yield from data.to_batches()
+
+
+def has_state(spark: SparkSession, checkpoint: str) -> bool:
+    """Whether a query has written state into a checkpoint."""
+    return bool(_Folder.of(checkpoint, spark).names("state"))
+
+
+@dataclass(frozen=True)
+class _Folder:
+    """A checkpoint's folder, on local disks or wherever Hadoop's file systems reach."""
+
+    path: str
+    system: Any = None
+    """Hadoop's FileSystem; None for local disks."""
+    session: Any = None
+
+    @staticmethod
+    def of(checkpoint: str, spark: SparkSession | None = None) -> _Folder:
+        local = checkpoint.removeprefix("file://").removeprefix("file:")
+        if "://" not in local:
+            return _Folder(local)
+        session = spark or SparkSession.getActiveSession()
+        if session is None:
+            raise PipelineError(f"no Spark session is running to read {checkpoint} with", hint="start one first")
+        jvm: Any = session.sparkContext._jvm
+        path = jvm.org.apache.hadoop.fs.Path(checkpoint)
+        return _Folder(checkpoint, path.getFileSystem(session.sparkContext._jsc.hadoopConfiguration()), session)
+
+    def names(self, below: str) -> list[str]:
+        """What is in a folder of it; nothing if it is not there."""
+        if self.system is None:
+            place = Path(self.path) / below
+            return [p.name for p in place.iterdir()] if place.is_dir() else []
+        place = self._at(below)
+        return [s.getPath().getName() for s in self.system.listStatus(place)] if self.system.exists(place) else []
+
+    def text(self, file: str) -> str:
+        """A file of it."""
+        if self.system is None:
+            return (Path(self.path) / file).read_text(encoding="utf-8")
+        rows = self.session.read.text(f"{self.path}/{file}", wholetext=True).collect()
+        return str(rows[0].value)
+
+    def _at(self, below: str) -> Any:
+        return self.session.sparkContext._jvm.org.apache.hadoop.fs.Path(f"{self.path}/{below}")
 
 
 def _read(line: str) -> Any:

@@ -24,7 +24,7 @@ from everview.query.terms import Expression, Var
 from everview.spark.blobs import WEIGHT, write_blob
 from everview.spark.messages import bad_row
 from everview.spark.processor import BAD, BEAT, PACKED, ROWS
-from everview.spark.types import CHANGE_TYPE, COUNT
+from everview.spark.types import CHANGE_TYPE, CORRUPT, COUNT
 from everview.spark.workers import begin_task
 
 MOST_ROWS = 131_072
@@ -107,6 +107,9 @@ def _reason(table: Table, own: dict[str, str]) -> Column:
     if COUNT in own:
         copies = F.col(_quoted(own[COUNT]))
         found = F.when(copies.isNull() | (copies < 1), "_count is below 1").otherwise(found)
+    if CORRUPT in own:
+        raw = F.col(_quoted(own[CORRUPT])).cast("string")
+        found = F.when(raw.isNotNull(), F.concat(F.lit("it cannot be read as declared: "), raw)).otherwise(found)
     return found
 
 

@@ -14,7 +14,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from everview.errors import StateMismatchError
 from everview.spark.blobs import MOST_BYTES
 from everview.spark.client import ShardClient
-from everview.spark.identity import Identity
+from everview.spark.identity import Identity, misplaced
 from everview.spark.messages import FEED, Apply, Done, Leave, Targets
 from everview.spark.parcels import LEAST_BYTES, Parcel
 from everview.spark.workers import begin_task
@@ -29,6 +29,8 @@ META: Final = (
     "shard INT, token STRING, identity STRING, batch BIGINT, stored BIGINT, compacted BIGINT, told BOOLEAN, "
     "rebuilds BIGINT"
 )
+_ASIDE: Final = -1
+"""The batch of what is in the log and is no row: one that was put aside, as text."""
 COMPACT_BYTES = 4 << 20
 """A log below this size is never compacted."""
 
@@ -78,6 +80,7 @@ class ShardProcessor(StatefulProcessor):
         level: int = 0,
         targets: Targets | None = None,
         onward: list[int] | None = None,
+        quarantine: bool = False,
     ) -> None:
         self.specs = specs
         """A pickled ShardSpec for each shard: only its process has any use for it."""
@@ -87,6 +90,8 @@ class ShardProcessor(StatefulProcessor):
         self.targets = targets
         self.onward = onward
         """The keys of the next level's shards, if there is one: everything goes on to them."""
+        self.quarantine = quarantine
+        """Whether there may be rows that were put aside."""
         self.compact_bytes = COMPACT_BYTES
         self.parcel_bytes = LEAST_BYTES
 
@@ -100,11 +105,18 @@ class ShardProcessor(StatefulProcessor):
             self.version = int(context.getLocalProperty("streaming.sql.batchId") or 0)
 
     def handleInitialState(self, key: Any, initialState: pd.DataFrame, timerValues: Any) -> None:
-        """Called by Spark in the first batch, with the rows of the static inputs."""
-        rows = [(0, r.name, bytes(r.blob)) for r in initialState.itertuples(index=False) if r.kind == ROWS]
-        meta = _Meta(self.shards.get(int(key[0]), -1), uuid4().hex, self.identity.text)
-        meta.stored = sum(len(r[2]) for r in rows)
-        self._replace_log(rows)
+        """Called by Spark in the first batch with the rows of the static inputs: once for each chunk of them."""
+        rows: list[tuple[int, str, bytes]] = []
+        for r in initialState.itertuples(index=False):
+            if r.kind == ROWS:
+                rows.append((0, str(r.name), bytes(r.blob)))
+            elif r.kind == BAD:
+                rows.append((_ASIDE, "", str(r.info).encode()))
+        stored = self.meta.get()
+        meta = _Meta(self.shards[int(key[0])], uuid4().hex, self.identity.text) if stored is None else _Meta(*stored)
+        meta.stored += sum(len(blob) for batch, _, blob in rows if batch != _ASIDE)
+        if rows:
+            self.log.appendList(rows)
         self.meta.update(meta.row())
 
     def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:
@@ -116,6 +128,12 @@ class ShardProcessor(StatefulProcessor):
         stored = self.meta.get()
         meta = _Meta(shard, identity=self.identity.text) if stored is None else _Meta(*stored)
         self._check(meta)
+        if meta.shard != shard or (
+            stored is None and self.version > 0
+        ):  # Every shard is there from the first batch on.
+            raise StateMismatchError(misplaced(shard, len(self.shards), None if stored is None else meta.shard))
+        if self.quarantine and not meta.told:
+            given.bad += self._put_aside()
         yield from given.passed
         if given.rows or not meta.told:
             yield from self._applied(shard, meta, given)
@@ -147,6 +165,7 @@ class ShardProcessor(StatefulProcessor):
                 not meta.told,
                 self.targets,
                 leave=Leave(self.version, self.parcel_bytes) if self.onward is None else None,
+                batch=self.version,
             )
             reply, cause = client.apply(request, self._stored)
             self._store(meta, given.rows if reply.accepted is None else reply.accepted)
@@ -168,6 +187,14 @@ class ShardProcessor(StatefulProcessor):
                 else:
                     yield self.onward[target], ROWS, view, self.version, count, blob, None
         yield here, METRICS, "", self.version, 0, None, self._metrics(shard, meta, reply, cause, given)
+
+    def _put_aside(self) -> list[str]:
+        """The rows of the static inputs that could not be taken in: told in the first batch, and not kept longer."""
+        rows = self._stored()
+        found = [blob.decode() for batch, _, blob in rows if batch == _ASIDE]
+        if found:
+            self._replace_log([row for row in rows if row[0] != _ASIDE])
+        return found
 
     def _stored(self) -> list[tuple[int, str, bytes]]:
         return [(int(b), str(n), bytes(d)) for b, n, d in self.log.get()]

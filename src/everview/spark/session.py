@@ -17,6 +17,8 @@ CHANGELOG: Final = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointin
 PARTITIONS: Final = "spark.sql.shuffle.partitions"
 SPARKS_OWN: Final = "200"
 """Spark's default number of shuffle partitions: a state store each, and so seconds a batch."""
+_OURS: Final = "spark.everview.shuffle.partitions"
+"""The number of them that we have set, if we have: another query may have another one."""
 
 
 def parallelism(spark: SparkSession) -> int:
@@ -24,8 +26,20 @@ def parallelism(spark: SparkSession) -> int:
     return max(1, spark.sparkContext.defaultParallelism)
 
 
-def configure(spark: SparkSession, shards: int) -> int:
-    """Set what has to be set for a query with so many shards; returns the number of shuffle partitions."""
+def configure(spark: SparkSession, shards: int) -> None:
+    """Set what has to be set for a query with so many shards."""
+    need_rocksdb(spark)
+    if not _is_chosen(spark, CHANGELOG):
+        spark.conf.set(CHANGELOG, "true")
+    now = spark.conf.get(PARTITIONS)
+    if not _is_chosen(spark, PARTITIONS) and now in (SPARKS_OWN, spark.conf.get(_OURS, None)):
+        spark.conf.set(PARTITIONS, str(shards))
+        spark.conf.set(_OURS, str(shards))
+        log.info("set %s=%d, the number of shards", PARTITIONS, shards)
+
+
+def need_rocksdb(spark: SparkSession) -> None:
+    """Set the state store that stateful Python operators need; refuse another that was chosen."""
     provider = spark.conf.get(PROVIDER, "") or ""
     if provider != ROCKSDB:
         if provider and not provider.endswith("HDFSBackedStateStoreProvider"):
@@ -35,12 +49,6 @@ def configure(spark: SparkSession, shards: int) -> int:
             )
         spark.conf.set(PROVIDER, ROCKSDB)
         log.info("set %s=%s: stateful Python operators need it", PROVIDER, ROCKSDB)
-    if not _is_chosen(spark, CHANGELOG):
-        spark.conf.set(CHANGELOG, "true")
-    if not _is_chosen(spark, PARTITIONS) and spark.conf.get(PARTITIONS) == SPARKS_OWN:
-        spark.conf.set(PARTITIONS, str(shards))
-        log.info("set %s=%d, the number of shards", PARTITIONS, shards)
-    return int(spark.conf.get(PARTITIONS) or shards)
 
 
 def _is_chosen(spark: SparkSession, name: str) -> bool:
@@ -48,18 +56,18 @@ def _is_chosen(spark: SparkSession, name: str) -> bool:
     return spark.sparkContext.getConf().contains(name)
 
 
-def shard_keys(shards: int, partitions: int) -> list[int]:
-    """A key for each shard, such that Spark's hash spreads them evenly over the partitions.
+def shard_keys(shards: int) -> list[int]:
+    """A key for each shard, such that Spark's hash spreads them evenly over as many partitions.
 
-    Keys 0, 1, 2, … may all fall into one partition, and then one task does all the work.
+    Keys 0, 1, 2, … may all fall into one partition, and then one task does all the work. The keys are part of a
+    checkpoint, so they depend on nothing else, such as the session's number of partitions.
     """
     keys: list[int] = []
-    key = 0
     for shard in range(shards):
-        while _murmur3(key) % partitions != shard % partitions or key in keys:
+        key = 0
+        while _murmur3(key) % shards != shard or key in keys:
             key += 1
         keys.append(key)
-        key = 0
     return keys
 
 

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from everview.engine.bulk import RefusedRowError, Weighted, apply_weighted, contents, define, rows_of, scan, tell
 from everview.engine.database import Database
 from everview.engine.rows import joined
-from everview.errors import BadRowError
+from everview.errors import BadRowError, DataError
 from everview.plan.shards import MASK, Level, masked
 from everview.query.schema import Table
 from everview.query.view import View
@@ -77,6 +77,8 @@ class Shard:
         self.db = Database(memory_limit=spec.memory_limit)
         define(self.db, spec.tables, spec.views, implied=frozenset({MASK}))
         self.tables = {t.name: t for t in spec.tables}
+        self.batch: int | None = None
+        """Spark's number of the batch that is being applied, for messages."""
         self._listens = False
         self._told: Mapping[str, Spool] = {}
         """Where the running batch's changes go."""
@@ -159,9 +161,11 @@ class Shard:
         row = data.slice(error.row, 1).to_pylist()[0]
         ways = row.pop(MASK, 1)
         here = self.spec.here is None or name in self.spec.here
+        why = _without_its_place(error, name)
+        where = "" if self.batch is None else f" (batch {self.batch})"
         if not self.spec.quarantine:
             raise BadRowError(
-                f"a row of {name} cannot be taken in: {error.message}; the row: {row}",
+                f"a row of {name} cannot be taken in{where}: {why}; the row: {row}; nothing has changed",
                 table=name,
                 row=error.row,
                 column=error.column,
@@ -170,7 +174,7 @@ class Shard:
         keep = pa.array([i != error.row for i in range(data.num_rows)])
         copies = int(weight[error.row].as_py())
         if here and ways & 1:  # Other shards that have the row put it aside as well.
-            outcome.bad.append(bad_row(name, row, error.message, copies))
+            outcome.bad.append(bad_row(name, row, f"{why}{where}", copies))
         outcome.refused += 1
         rest = (name, data.filter(keep), weight.filter(keep))
         return [*operations[:at], *([rest] if rest[1].num_rows else []), *operations[at + 1 :]]
@@ -202,6 +206,13 @@ class Shard:
             "seconds": round(self.seconds, 6),
             "views": {n: {k: s[k] for k in ("bytes", "updates", "deltas")} for n, s in found.items()},
         }
+
+
+def _without_its_place(error: DataError, table: str) -> str:
+    """Why a row was refused; its place among what the shard was given, net, is nothing that anybody else knows."""
+    place = f"row {error.row} of the changes to {table} "
+    text = error.message.removesuffix("; nothing has changed")
+    return f"it {text.removeprefix(place)}" if text.startswith(place) else text
 
 
 def _netted(data: pa.Table) -> pa.Table:

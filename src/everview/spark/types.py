@@ -14,8 +14,10 @@ from everview.sql import parse_schema
 CHANGE_TYPE: Final = "_change_type"
 COUNT: Final = "_count"
 VERSION: Final = "_commit_version"
-FEED_COLUMNS: Final = (CHANGE_TYPE, COUNT, VERSION, "_commit_timestamp", "_update")
-"""What feeds, Delta's too, say about a change; a table has no columns of these names."""
+CORRUPT: Final = "_corrupt_record"
+"""Where Spark's readers of text (CSV, JSON, XML) put what they could not read as declared; such a row is a bad one."""
+FEED_COLUMNS: Final = (CHANGE_TYPE, COUNT, VERSION, "_commit_timestamp", "_update", CORRUPT)
+"""What feeds, Delta's too, and readers say about a row; a table has no columns of these names."""
 
 _SPARK: Final[dict[Kind, spark.DataType]] = {
     Kind.BOOLEAN: spark.BooleanType(),

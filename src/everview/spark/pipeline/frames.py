@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import StringType, StructField, StructType
 
 from everview.errors import PipelineError
 from everview.query.schema import Table
 from everview.spark import delta_feed
-from everview.spark.pipeline.model import DELTA, FILES, Pipeline, Source, TableSpec
-from everview.spark.types import CHANGE_TYPE, COUNT, data_type, spark_type
+from everview.spark.pipeline.model import DELTA, FILES, TEXTS, Pipeline, Source, TableSpec
+from everview.spark.types import CHANGE_TYPE, CORRUPT, COUNT, data_type, spark_type
 
 
 def tables(spark: SparkSession, pipeline: Pipeline) -> tuple[dict[str, DataFrame], dict[str, DataFrame]]:
@@ -36,6 +36,10 @@ def read(spark: SparkSession, source: Source) -> DataFrame:
         else:
             spark.dataSource.register(delta_feed.DeltaChanges)
             format_, options = delta_feed.NAME, options | {"path": source.path or ""}
+    if source.format in TEXTS and not {o.lower() for o in options} & {"mode", "columnnameofcorruptrecord"}:
+        # Else Spark makes NULLs of what it cannot read, and nobody hears of it.
+        options |= {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
+        struct = struct.add(CORRUPT, StringType())
     if source.format in FILES or format_ == delta_feed.NAME:
         reader = reader.schema(struct)
     reader = reader.format(format_).options(**options)
@@ -55,8 +59,7 @@ def table(frame: DataFrame, spec: TableSpec, *, changes: bool) -> DataFrame:
         columns.append(column.alias(taken.column.name))
     if spec.change_type is not None and changes:
         columns.append(_change(F.col(_quoted(spec.change_type.column)), spec.change_type.meaning).alias(CHANGE_TYPE))
-    if any(c.lower() == COUNT for c in frame.columns):
-        columns.append(F.col(COUNT))
+    columns += [F.col(name) for name in (COUNT, CORRUPT) if any(c.lower() == name for c in frame.columns)]
     try:
         found = frame.select(*columns)
     except Exception as error:

@@ -26,6 +26,8 @@ LOCAL: Final = {
 }
 """For a local master: it talks to nobody."""
 QUIET: Final = {"spark.ui.showConsoleProgress": "false"}
+UTC: Final = {"spark.sql.session.timeZone": "UTC"}
+"""Views compute in UTC; so do the expressions of tables, unless the file says otherwise."""
 
 
 def session(name: str, master: str | None, conf: Mapping[str, str]) -> tuple[SparkSession, Path | None]:
@@ -34,7 +36,7 @@ def session(name: str, master: str | None, conf: Mapping[str, str]) -> tuple[Spa
         return _build(name, None, {**QUIET, **conf}), None
     check_java()
     master = master or "local[*]"
-    settings = {**QUIET, **conf}
+    settings = {**QUIET, **UTC, **conf}
     if master.startswith("local"):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)

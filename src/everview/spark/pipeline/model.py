@@ -12,6 +12,8 @@ from everview.spark.pipeline.document import Entry
 
 FILES: Final = ("csv", "json", "parquet", "orc", "text", "xml", "avro")
 """Formats of files: Spark is told their columns. Other formats know their own, which must be those declared."""
+TEXTS: Final = ("csv", "json", "xml")
+"""Those of them whose values are text, which may not be what it should."""
 DELTA: Final = "delta"
 CHANGES: Final = ("insert", "delete", "update_preimage", "update_postimage")
 AVAILABLE_NOW, ONCE = "available_now", "once"

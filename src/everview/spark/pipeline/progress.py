@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from pyspark.sql import SparkSession
+
 from everview.spark.metrics import batch_metrics
 
 
@@ -94,3 +96,12 @@ def _source(entry: Any) -> dict[str, Any]:
         "rows": int(entry["numInputRows"] or 0),
         "metrics": dict(entry["metrics"] or {}),
     }
+
+
+def running_tasks(spark: SparkSession) -> tuple[int, int]:
+    """How many tasks of the jobs that run now are done, and how many there are."""
+    tracker = spark.sparkContext.statusTracker()
+    jobs = [tracker.getJobInfo(job) for job in tracker.getActiveJobsIds()]
+    found = [tracker.getStageInfo(stage) for job in jobs if job is not None for stage in job.stageIds]
+    stages = [stage for stage in found if stage is not None]
+    return sum(s.numCompletedTasks for s in stages), sum(s.numTasks for s in stages)

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from everview.errors import EverviewError, PipelineError
+from everview.spark.identity import MOVE
 from everview.spark.maintain import maintain
 from everview.spark.materialize import materialize
 from everview.spark.pipeline.failure import cause_of
@@ -24,6 +25,8 @@ from everview.spark.session import parallelism
 from everview.spark.targets import Target
 
 LOOK_SECONDS: Final = 0.1
+_OTHER_QUERY: Final = ("STATEFUL_OPERATOR_NOT_MATCH", "sources in the checkpoint offsets and now there are")
+"""What Spark says of a checkpoint with more or fewer steps or sources, before ours are asked."""
 OnBatch = Callable[[BatchDone], None]
 
 
@@ -145,4 +148,7 @@ def failed(error: BaseException) -> PipelineError:
     if isinstance(error, EverviewError):
         return PipelineError(f"{type(error).__name__}: {error}")
     known = isinstance(error, StreamingQueryException)
-    return PipelineError(cause_of(error) if known else f"Spark refused: {cause_of(error)}")
+    cause = cause_of(error)
+    if any(sign in str(error) for sign in _OTHER_QUERY):
+        return PipelineError(f"the checkpoint is that of another query: {cause}", hint=MOVE)
+    return PipelineError(cause if known else f"Spark refused: {cause}")

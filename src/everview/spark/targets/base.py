@@ -48,6 +48,8 @@ class Batch:
     schema: pa.Schema
     rows: int
     chunks: Callable[[], Iterator[pa.RecordBatch]]
+    first: int = 0
+    """The batch with which the view begins: all of it is among its changes, and nothing may be there before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +88,13 @@ class Target(ABC):
     def is_due(self, progress: Progress | None, batch: Batch) -> bool:
         """Whether a batch is the one to take next; False for a replay, an error for any other."""
         if progress is None:
-            progress = Progress(batch.owner, -1)
-        elif progress.owner != batch.owner:
+            if batch.id != batch.first:
+                raise TargetError(
+                    f"{self.name} wants batch {batch.first} next, and this is batch {batch.id}",
+                    hint="the target is new, and the checkpoint is not: begin with a new checkpoint",
+                )
+            return True
+        if progress.owner != batch.owner:
             raise TargetError(
                 f"{self.name} is written by another query ({progress.owner}); this one is {batch.owner}",
                 hint="give materialize the checkpoint the target was begun with, or another target, or drop() this one",
@@ -99,6 +106,8 @@ class Target(ABC):
                 f"{self.name} has taken batch {progress.batch} already, and this is batch {batch.id}",
                 hint="the checkpoint is older than the target: drop() the target, and begin with a new checkpoint",
             )
+        if batch.first and progress.batch < batch.first:
+            raise another_view(self, progress, batch.first)
         if batch.id > progress.batch + 1:
             raise TargetError(
                 f"{self.name} wants batch {progress.batch + 1} next, and this is batch {batch.id}",
@@ -129,6 +138,14 @@ class Target(ABC):
                 f"{self.name} has the columns ({_listed(there)}), but the view has ({_listed(schema)})",
                 hint="a view that was changed needs a new target and a new checkpoint, or drop() this one",
             )
+
+
+def another_view(target: Target, progress: Progress, first: int) -> TargetError:
+    """The error of a target that holds what was before its view took over the checkpoint."""
+    return TargetError(
+        f"{target.name} holds the view of before, up to batch {progress.batch}; the new one begins with batch {first}",
+        hint="a view that takes over a checkpoint (migrate) needs a new target, or drop() this one",
+    )
 
 
 def _listed(schema: pa.Schema) -> str:
