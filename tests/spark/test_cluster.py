@@ -133,6 +133,25 @@ def test_a_second_row_of_a_key_is_noticed_wherever_its_other_columns_lead(shards
                 apply_weighted(shard.db, [(name, data, pc.negate(weight))])
 
 
+def test_a_row_whose_key_is_taken_is_put_aside_only_where_shards_agree() -> None:
+    schema = parse_schema("CREATE TABLE p (id BIGINT NOT NULL, city STRING, PRIMARY KEY (id))")
+    first, second = {"p": [((i, f"c{i}"), 1) for i in range(6)]}, {"p": [((3, "another"), 1), ((9, "c9"), 1)]}
+    by_key = Cluster({"v": "SELECT id, MAX(city) AS city FROM p GROUP BY id"}, schema, 3, quarantine=True)
+    by_city = Cluster({"v": "SELECT city, COUNT(*) AS n FROM p GROUP BY city"}, schema, 3, quarantine=True)
+    for cluster in (by_key, by_city):
+        cluster.apply(first)
+    by_key.apply(second)
+    assert ['"another"' in text for text in by_key.bad] == [True]
+    assert by_key.results["v"][(3, "c3")] == by_key.results["v"][(9, "c9")] == 1
+    with pytest.raises(DataError, match="cannot be put aside") as stopped:
+        by_city.apply(second)
+    assert "'another'" in str(stopped.value)
+    single = Cluster({"v": "SELECT city, COUNT(*) AS n FROM p GROUP BY city"}, schema, 1, quarantine=True)
+    single.apply(first)
+    single.apply(second)
+    assert len(single.bad) == 1
+
+
 def _held(shard: Shard, row: Row) -> list[tuple[str, pa.Table, pa.Array]]:
     """A row of p, if a shard has it."""
     found = []

@@ -190,17 +190,6 @@ def test_a_second_row_of_a_key_is_noticed_wherever_it_goes(stream: Any) -> None:
     assert "a row of p cannot be taken in (batch 2): it inserts" in str(stopped.value)
 
 
-def test_rows_whose_key_is_taken_are_not_put_aside_where_shards_would_not_agree(
-    stream: Any, spark: SparkSession
-) -> None:
-    frames = stream(PEOPLE).frames()
-    with pytest.raises(PipelineError, match=r"rows of p with the same key \(id\) can be in different shards"):
-        maintain(spark, CITIES, frames, shards=2, schema=KEYED, bad_rows="quarantine")
-    maintain(spark, CITIES, frames, shards=1, schema=KEYED, bad_rows="quarantine")
-    by_key = "SELECT id, MAX(city) AS city FROM p GROUP BY id"
-    maintain(spark, by_key, frames, shards=2, schema=KEYED, bad_rows="quarantine")
-
-
 # --- rows that cannot be read ----------------------------------------------------------------------------------------
 
 

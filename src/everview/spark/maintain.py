@@ -91,8 +91,6 @@ def maintain(
     end_shards_with_queries(spark)
     quarantine = bad_rows == "quarantine"
     first = plan.distribution.first
-    if quarantine:
-        _check_keys(first)
     check_zone(spark, plan.views, plan.schema)
     begin = _beginnings(initial or {}, tables, first)
     streams, loads = [], []
@@ -179,18 +177,6 @@ def _beginnings(
             frame = frame.withColumn(quoted, F.col("`" + quoted.replace("`", "``") + "`").cast(spark_type(column.type)))
         found[table.name] = frame
     return found
-
-
-def _check_keys(level: Level) -> None:
-    """Refuse to put rows aside whose key is taken where not all shards that have a row would notice it."""
-    for table in level.tables:
-        if table.primary_key and not level.keeps_keys_together(table):
-            key = ", ".join(table.primary_key)
-            raise PipelineError(
-                f"rows of {table.name} with the same key ({key}) can be in different shards, so a second row of a key "
-                "could be put aside in one of them and taken in by another",
-                hint="use bad_rows='fail', one shard, or no PRIMARY KEY in the schema of that table",
-            )
 
 
 def _frame(tables: Mapping[str, DataFrame], name: str) -> DataFrame:

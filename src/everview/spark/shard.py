@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from everview.engine.bulk import RefusedRowError, Weighted, apply_weighted, contents, define, rows_of, scan, tell
 from everview.engine.database import Database
 from everview.engine.rows import joined
-from everview.errors import BadRowError, DataError
+from everview.errors import BadRowError, DataError, KeyViolationError
 from everview.plan.shards import MASK, Level, masked
 from everview.query.schema import Table
 from everview.query.view import View
@@ -41,6 +41,8 @@ class ShardSpec:
     """For each table the shards that between them have each row once as its first occurrence."""
     here: frozenset[str] | None = None
     """The tables of which this shard is such a one; None: of all."""
+    apart: frozenset[str] = frozenset()
+    """Tables whose rows of one key can be in different shards, which would not agree on what to put aside."""
 
     def at(self, shard: int) -> ShardSpec:
         """What one of the shards is to know."""
@@ -54,7 +56,8 @@ class ShardSpec:
         tables, views = masked(level)
         alone = frozenset(g.view for g in level.grids if any(() in r.coordinates for r in g.routes))
         homes = tuple((t.name, level.homes(t.name)) for t in tables)
-        return ShardSpec(tables, views, alone, quarantine, memory_limit, homes)
+        apart = frozenset(t.name for t in tables if t.primary_key and not level.keeps_keys_together(t))
+        return ShardSpec(tables, views, alone, quarantine, memory_limit, homes, apart=apart)
 
 
 @dataclass
@@ -163,13 +166,14 @@ class Shard:
         here = self.spec.here is None or name in self.spec.here
         why = _without_its_place(error, name)
         where = "" if self.batch is None else f" (batch {self.batch})"
-        if not self.spec.quarantine:
+        together = not (isinstance(error, KeyViolationError) and name in self.spec.apart)
+        if not self.spec.quarantine or not together:
             raise BadRowError(
                 f"a row of {name} cannot be taken in{where}: {why}; the row: {row}; nothing has changed",
                 table=name,
                 row=error.row,
                 column=error.column,
-                hint=error.hint or "correct the stream, or use bad_rows='quarantine'",
+                hint=(error.hint or "correct the stream, or use bad_rows='quarantine'") if together else _APART,
             ) from error
         keep = pa.array([i != error.row for i in range(data.num_rows)])
         copies = int(weight[error.row].as_py())
@@ -206,6 +210,12 @@ class Shard:
             "seconds": round(self.seconds, 6),
             "views": {n: {k: s[k] for k in ("bytes", "updates", "deltas")} for n, s in found.items()},
         }
+
+
+_APART = (
+    "it cannot be put aside, as other shards may have taken it in: correct the stream, use one shard, or declare no "
+    "PRIMARY KEY"
+)
 
 
 def _without_its_place(error: DataError, table: str) -> str:
