@@ -269,6 +269,12 @@ def test_a_view_that_takes_over_a_checkpoint_gets_a_target_of_its_own(stream: An
     s.write("g", [((4, 5), "insert"), ((1, 2), "delete")])
     with pytest.raises(TargetError, match="holds the view of before, up to batch 1; the new one begins with batch 2"):
         run(f"{PATHS} WHERE a.src < 100", "old", migrate=True)
+    # The same where the old query died after its target's commit, and before Spark's.
+    run(PATHS, "old")
+    for name in ("2", ".2.crc"):
+        (s.folder / "checkpoint" / "commits" / name).unlink(missing_ok=True)
+    with pytest.raises(StreamingQueryException, match="holds the view of before, up to batch 2"):
+        run(f"{PATHS} WHERE a.src < 100", "old", migrate=True)
     assert run(ends, "new", migrate=True) == Counter({(2, 4): 1, (3, 5): 1})
     s.write("g", [((5, 6), "insert")])
     for _ in range(2):  # To ask for it again changes nothing.

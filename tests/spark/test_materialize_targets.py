@@ -296,6 +296,21 @@ def test_a_delta_table_of_someone_else(tmp_path: Path) -> None:
             action(DeltaTarget(tmp_path / "t"))
 
 
+def test_delta_drops_its_own_folder_whatever_that_is_called(tmp_path: Path) -> None:
+    for name in ("view#2", "a b", "what?x=1"):
+        (tmp_path / name.partition("#")[0].partition("?")[0]).mkdir(exist_ok=True)
+        target = DeltaTarget(tmp_path / name)
+        target.write(batch(0, [((1,), "insert", 1), ((2,), "insert", 1)], schema=INTS))
+        target.drop()
+        assert not (tmp_path / name).exists()
+    assert (tmp_path / "view").exists()
+    assert (tmp_path / "what").exists()
+    target = DeltaTarget(f"file://{tmp_path}/c%20d")
+    target.write(batch(0, [((1,), "insert", 1)], schema=INTS))
+    target.drop()
+    assert not (tmp_path / "c d").exists()
+
+
 def test_delta_reads_with_its_own_reader(tmp_path: Path) -> None:
     target = DeltaTarget(tmp_path / "t")
     rows = [tuple(pool[-1] for _, pool in COLUMNS.values()), (None,) * len(COLUMNS)]

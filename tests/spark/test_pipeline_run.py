@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from datetime import UTC, datetime
 from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyspark.errors import StreamingQueryException
 
+from everview.cli.run import _run as run_command
 from everview.cli.status import Status, line
 from everview.errors import PipelineError
+from everview.spark.pipeline import launch
 from everview.spark.pipeline.plan import plan
 from everview.spark.pipeline.progress import BatchDone
 from everview.spark.pipeline.read import load
@@ -194,17 +198,29 @@ shards: 2
     assert even[1] == odd[1] >= 50
 
 
-def test_delta_change_feed(spark: Any, tmp_path: Path) -> None:
+DECLARED = ', schema: "id BIGINT, city STRING, at TIMESTAMP, day TIMESTAMP_NTZ"'
+
+
+@pytest.mark.parametrize("more", ["", DECLARED + ", options: {maxVersionsPerTrigger: 1}"], ids=["found", "declared"])
+def test_delta_change_feed(spark: Any, tmp_path: Path, more: str) -> None:
     from deltalake import DeltaTable, write_deltalake
 
     place = str(tmp_path / "people")
     feed = {"delta.enableChangeDataFeed": "true"}
-    write_deltalake(place, pa.table({"id": [1, 2, 3], "city": ["Cork", "Cork", "Delft"]}), configuration=feed)
-    text = """
-sources: {people: {format: delta, path: people}}
-tables: {people: {source: people}}
-views: {cities: "SELECT city, COUNT(*) AS n FROM people GROUP BY city"}
-targets: {cities: "parquet:out"}
+
+    def people(ids: list[int], cities: list[str]) -> pa.Table:
+        noon = datetime(2026, 11, 17, 12, tzinfo=UTC)
+        instants = pa.array([noon] * len(ids), pa.timestamp("us", "UTC"))
+        days = pa.array([noon.replace(tzinfo=None)] * len(ids), pa.timestamp("us"))
+        return pa.table({"id": ids, "city": cities, "at": instants, "day": days})
+
+    write_deltalake(place, people([1, 2, 3], ["Cork", "Cork", "Delft"]), configuration=feed)
+    text = f"""
+sources: {{people: {{format: delta, path: people{more}}}}}
+tables: {{people: {{source: people}}}}
+views:
+  cities: "SELECT city, COUNT(*) AS n FROM people WHERE at >= TIMESTAMP '2026-01-01' AND day <= at GROUP BY city"
+targets: {{cities: "parquet:out"}}
 checkpoint: checkpoint
 shards: 2
 trigger: available_now
@@ -212,12 +228,20 @@ trigger: available_now
     path = written(tmp_path, text)
     run(spark, path)
     assert bag(f"parquet:{tmp_path}/out") == Counter({("Cork", 2): 1, ("Delft", 1): 1})
-    write_deltalake(place, pa.table({"id": [4], "city": ["Evora"]}), mode="append")
+    write_deltalake(place, people([4], ["Evora"]), mode="append")
     DeltaTable(place).delete("id = 1")
     DeltaTable(place).update(updates={"city": "'Evora'"}, predicate="id = 3")
     run(spark, path)
     assert bag(f"parquet:{tmp_path}/out") == Counter({("Cork", 1): 1, ("Evora", 2): 1})
     assert run(spark, path) == [], "nothing new, no batch"
+    for options, why in (
+        ("startingVersion: first", "no version of a Delta table"),
+        ("maxVersionsPerTrigger: -3", "no number of versions"),
+        ("startingVersoin: 3", "startingVersion"),
+    ):
+        wrong = text.replace(more, "") if more else text
+        with pytest.raises(PipelineError, match=why):
+            load(written(tmp_path, wrong.replace("path: people", f"path: people, options: {{{options}}}")))
 
 
 def test_delta_read_once_beside_a_stream(spark: Any, tmp_path: Path) -> None:
@@ -251,6 +275,49 @@ def test_the_example_of_the_docs(spark: Any, tmp_path: Path) -> None:
 # --- what is shown ---------------------------------------------------------------------------------------------------
 
 BATCH = BatchDone(3, "2026-01-01T00:00:00.000Z", 4_000, 1_200, 1, 0.5, 3_200_000, 900, ({"shard": 0},), ())
+
+
+class Broken(StringIO):
+    def write(self, _: str) -> int:
+        raise BrokenPipeError
+
+
+@pytest.mark.parametrize(("out", "event"), [(StringIO(), "error"), (Broken(), None)])
+def test_a_run_that_ends_by_itself_has_failed(
+    out: StringIO, event: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Java that has died cannot be stopped, and a pipeline whose output nobody reads has not ended as it should."""
+
+    def gone() -> None:
+        raise ConnectionRefusedError
+
+    def failing(*_: Any, **__: Any) -> None:
+        if event is not None:
+            raise RuntimeError("Java has died")
+
+    people(tmp_path)
+    session = SimpleNamespace(stop=gone, sparkContext=None)
+    monkeypatch.setattr("everview.spark.pipeline.launch.session", lambda *_: (session, None))
+    monkeypatch.setattr("everview.spark.pipeline.run.start", failing)
+    monkeypatch.setattr("os.dup2", lambda *_: None)
+    planned = plan(load(written(tmp_path, CLICKS)))
+    assert run_command(planned, Status(out, log="json", quiet=event is not None), migrate=False) == 1
+    assert (json.loads(out.getvalue())["event"] if event else None) == event
+
+
+def test_under_spark_submit_times_are_utc_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(launch.GATEWAY, "1")
+    chosen = SimpleNamespace(contains=lambda _: False)
+    conf: dict[str, str] = {}
+    made = SimpleNamespace(
+        conf=SimpleNamespace(set=conf.__setitem__), sparkContext=SimpleNamespace(getConf=lambda: chosen)
+    )
+    monkeypatch.setattr(launch, "_build", lambda *_: made)
+    launch.session("p", None, {})
+    assert conf == launch.UTC
+    conf.clear()
+    launch.session("p", None, {"spark.sql.session.timeZone": "Europe/Berlin"})
+    assert conf == {}
 
 
 class Terminal(StringIO):

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -67,7 +69,11 @@ def _run(planned: Planned, status: Status, *, migrate: bool) -> int:
     pipeline = planned.pipeline
     names = ", ".join(pipeline.views)
     status.say(f"{pipeline.name}: starting Spark for {names}")
-    spark, log = launch.session(pipeline.name, pipeline.master, pipeline.conf)
+    try:
+        spark, log = launch.session(pipeline.name, pipeline.master, pipeline.conf)
+    except EverviewError as error:
+        status.event("error", message=str(error))
+        raise
     stop = Stop()
     try:
         with stop.on_signals():
@@ -77,16 +83,22 @@ def _run(planned: Planned, status: Status, *, migrate: bool) -> int:
             status.event("start", pipeline=pipeline.name, views=list(pipeline.views), shards=status.shards)
             status.say(f"{pipeline.name}: running; Ctrl-C stops it after the batch, a new start resumes")
             ended = follow(query, status.batch, stop, status.waiting)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is flushed at the end
+        print(f"everview: {pipeline.name} was stopped: nobody reads its output any more", file=sys.stderr)
+        return FAILED
     except Exception as error:
         found = failed(error)
-        status.clear()
-        status.event("error", message=str(found))
+        with suppress(BrokenPipeError):
+            status.clear()
+            status.event("error", message=str(found))
         print(f"everview: {pipeline.name} failed: {found}", file=sys.stderr)
         if log is not None:
             print(f"Spark's own log: {log}", file=sys.stderr)
         return FAILED
     finally:
-        spark.stop()
+        with suppress(Exception):  # Where Java has died, there is nothing to stop; what has happened is told already.
+            spark.stop()
     if log is not None:
         log.unlink(missing_ok=True)
     status.end(ended.value)

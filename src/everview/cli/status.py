@@ -59,8 +59,8 @@ class Status:
             self._line = ""
 
     def event(self, name: str, **data: Any) -> None:
-        """An object of the JSON log that is no batch."""
-        if self.json and not self.quiet:
+        """An object of the JSON log that is no batch; errors are told also when it is quiet."""
+        if self.json and (not self.quiet or name == "error"):
             self._write(json.dumps({"event": name, **data}) + "\n")
 
     def batch(self, batch: BatchDone) -> None:

@@ -6,12 +6,13 @@ as inserts, unless an option says from which version on changes are wanted; late
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles
 from pyspark.sql.types import StructType
 
 from everview.errors import PipelineError
@@ -57,7 +58,7 @@ class DeltaChanges(DataSource):
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
-        self.table = _Table(options["path"], {k: v for k, v in options.items() if k not in _LOWER})
+        self.table = _Table(options["path"], storage_of(options))
         self.starting = options.get(STARTING)
         self.most = int(options.get(MOST) or 0)
 
@@ -75,7 +76,12 @@ class DeltaChanges(DataSource):
         return _Stream(self.table, schema, self.starting, self.most)
 
 
-_LOWER: Final = frozenset([*OPTIONS, *(o.lower() for o in OPTIONS)])
+def storage_of(options: Mapping[str, str]) -> dict[str, str]:
+    """Those of a source's options that deltalake opens the table with."""
+    return {k: v for k, v in options.items() if k.lower() not in _LOWER}
+
+
+_LOWER: Final = frozenset(o.lower() for o in OPTIONS)
 
 
 @dataclass(frozen=True)
@@ -145,16 +151,19 @@ class _Stream(DataSourceStreamReader):
             return {_VERSION: self.table.open(changes=True).version(), _SNAPSHOT: 0}
         return {_VERSION: int(self.starting) - 1, _SNAPSHOT: 0}
 
+    def getDefaultReadLimit(self) -> ReadLimit:
+        return ReadMaxFiles(self.most) if self.most else ReadAllAvailable()
+
     def latestOffset(self, start: dict[str, int], limit: Any) -> dict[str, int]:
         newest = int(self.table.open(changes=True).version())
         if newest <= start[_VERSION]:
             return start
-        if self.most and not start[_SNAPSHOT]:
+        if self.most and not start[_SNAPSHOT] and not isinstance(limit, ReadAllAvailable):
             newest = min(newest, start[_VERSION] + self.most)
         return {_VERSION: newest, _SNAPSHOT: 0}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
-        if start == end:
+        if end[_VERSION] <= start[_VERSION]:
             return []
         if start[_SNAPSHOT]:
             return [_Rows(end[_VERSION])]
@@ -178,4 +187,4 @@ def _shaped(columns: dict[str, pa.Array], schema: pa.Schema) -> pa.RecordBatch:
 def _arrow(schema: StructType) -> pa.Schema:
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    return to_arrow_schema(schema)
+    return to_arrow_schema(schema, timezone="UTC")

@@ -181,6 +181,7 @@ class _Writer:
         self.first = first
         """The batch with which the views begin."""
         self._driver_rows = driver_rows
+        self._owners: dict[str, str] = {}
 
     def __call__(self, batch: DataFrame, number: int) -> None:
         query = batch.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
@@ -193,7 +194,7 @@ class _Writer:
         try:
             rows = batch.count()
             for route in self.routes:
-                self._write(route, batch, number, f"{query}/{route.view}" if route.view else query, rows)
+                self._write(route, batch, number, self._owner(route, query), rows)
         finally:
             batch.unpersist()
 
@@ -203,6 +204,19 @@ class _Writer:
                 yield from _chunks(route.rows(batch), rows, self._driver_rows)
 
         route.target.write(Batch(number, owner, route.schema, rows, chunks, self._first(route)))
+
+    def _owner(self, route: _Route, query: str) -> str:
+        """Who writes a target: query and view and, if the view took over a checkpoint, the batch with which it did."""
+        if route.target.name not in self._owners:
+            name = f"{query}/{route.view}" if route.view else query
+            progress = route.target.progress()
+            first = self._first(route)
+            if first:
+                name = f"{name}@{first}"
+            elif progress is not None and progress.owner.startswith(f"{name}@"):
+                name = progress.owner
+            self._owners[route.target.name] = name
+        return self._owners[route.target.name]
 
     def _first(self, route: _Route) -> int:
         """Of the rows that were put aside, those of before stay: they are no view that is told anew."""

@@ -133,15 +133,15 @@ class _Folder:
 
     @staticmethod
     def of(checkpoint: str, spark: SparkSession | None = None) -> _Folder:
-        local = checkpoint.removeprefix("file://").removeprefix("file:")
-        if "://" not in local:
-            return _Folder(local)
         session = spark or SparkSession.getActiveSession()
+        if checkpoint.startswith("file:") or (session is None and ":/" not in checkpoint):
+            return _Folder(checkpoint.removeprefix("file://").removeprefix("file:"))
         if session is None:
             raise PipelineError(f"no Spark session is running to read {checkpoint} with", hint="start one first")
         jvm: Any = session.sparkContext._jvm
         path = jvm.org.apache.hadoop.fs.Path(checkpoint)
-        return _Folder(checkpoint, path.getFileSystem(session.sparkContext._jsc.hadoopConfiguration()), session)
+        system = path.getFileSystem(session.sparkContext._jsc.hadoopConfiguration())
+        return _Folder(checkpoint) if system.getScheme() == "file" else _Folder(checkpoint, system, session)
 
     def names(self, below: str) -> list[str]:
         """What is in a folder of it; nothing if it is not there."""

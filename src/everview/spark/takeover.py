@@ -28,9 +28,8 @@ def first_batch(feed: DataFrame, checkpoint: str) -> int:
     identity = getattr(feed, _ORIGIN, None)
     if not isinstance(identity, Identity) or not identity.migrate or not has_state(feed.sparkSession, checkpoint):
         return 0
-    if saved_identity(feed.sparkSession, checkpoint) == identity.parts:
-        return 0
     try:
-        return int(saved_offsets(checkpoint)["batch"]) + 1
+        last = int(saved_offsets(checkpoint)["batch"])
     except PipelineError:  # Its first batch has not ended.
         return 0
+    return 0 if saved_identity(feed.sparkSession, checkpoint) == identity.parts else last + 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from everview.errors import EverviewError
 from everview.query.schema import Column
 from everview.query.types import STRING, DataType
@@ -58,12 +60,12 @@ def _located(entry: Entry, error: EverviewError, before: str) -> EverviewError:
     return found
 
 
-def delta_columns(path: str, entry: Entry, *, changes: bool) -> tuple[Column, ...]:
+def delta_columns(path: str, entry: Entry, options: Mapping[str, str], *, changes: bool) -> tuple[Column, ...]:
     """The columns of a Delta table but nested ones; with ``changes``, the change feed's ``_change_type`` too."""
-    from everview.spark.delta_feed import opened
+    from everview.spark.delta_feed import opened, storage_of
 
     try:
-        table = opened(path, changes=changes)
+        table = opened(path, changes=changes, storage=storage_of(options))
     except EverviewError as error:
         raise entry.error(error.message, error.hint) from error
     found = []

@@ -33,7 +33,11 @@ UTC: Final = {"spark.sql.session.timeZone": "UTC"}
 def session(name: str, master: str | None, conf: Mapping[str, str]) -> tuple[SparkSession, Path | None]:
     """A session with these settings, and the file with what Java has to say; none under spark-submit."""
     if GATEWAY in os.environ:
-        return _build(name, None, {**QUIET, **conf}), None
+        spark = _build(name, None, {**QUIET, **conf})
+        for setting, value in UTC.items():
+            if setting not in conf and not spark.sparkContext.getConf().contains(setting):
+                spark.conf.set(setting, value)
+        return spark, None
     check_java()
     master = master or "local[*]"
     settings = {**QUIET, **UTC, **conf}

@@ -10,6 +10,7 @@ from typing import Final
 
 from everview.errors import EverviewError
 from everview.query.schema import Column, Table
+from everview.query.types import STRING
 from everview.spark.pipeline import model
 from everview.spark.pipeline.columns import declared_columns, delta_columns, type_of
 from everview.spark.pipeline.document import Document, Entry, did_you_mean
@@ -24,6 +25,8 @@ TABLE_KEYS: Final = ("source", "columns", "key", "not_null", "change_type", "ini
 FEED_COLUMNS: Final = ("_change_type", "_count", "_commit_version", "_commit_timestamp", "_update")
 CHANGE_TYPE: Final = "_change_type"
 
+DELTA_OPTIONS: Final = ("startingVersion", "maxVersionsPerTrigger")
+
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _INTERVAL = re.compile(r"\d+ (milliseconds?|seconds?|minutes?|hours?|days?)")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?i?B)?", re.IGNORECASE)
@@ -35,6 +38,22 @@ def load(path: Path, overrides: Mapping[str, str] | None = None) -> Pipeline:
     """Read and check a pipeline file; ``overrides`` replace ``shards``, ``master`` or ``trigger`` of the file."""
     document = Document.read(path)
     return _Reader(path, document).pipeline(overrides or {})
+
+
+def _check_delta(options: Mapping[str, Entry], path: str) -> None:
+    """Refuse options of a Delta source that nobody knows, or that have no sense."""
+    for name, entry in options.items():
+        known = next((o for o in DELTA_OPTIONS if o.lower() == name.lower()), None)
+        if known is None and "://" not in path:
+            close = did_you_mean(name, DELTA_OPTIONS)
+            entry.refuse(
+                f"a Delta table on local disks has no option {name}", close or f"it has {', '.join(DELTA_OPTIONS)}"
+            )
+        text = entry.text()
+        if known == DELTA_OPTIONS[0] and text != "latest" and not text.isdecimal():
+            entry.refuse(f"{text!r} is no version of a Delta table", "it is a number, or latest")
+        if known == DELTA_OPTIONS[1] and (not text.isdecimal() or int(text) < 1):
+            entry.refuse(f"{text!r} is no number of versions", "it is at least 1")
 
 
 class _Reader:
@@ -112,10 +131,15 @@ class _Reader:
         if path is None and (format_ in model.FILES or format_ == model.DELTA):
             raise entry.error(f"the key path is missing, and {format_} is read from one", at_key=True)
         streaming = keys["streaming"].boolean() if "streaming" in keys else True
+        options = {k: e.text() for k, e in keys["options"].mapping().items()} if "options" in keys else {}
+        if format_ == model.DELTA and "options" in keys:
+            _check_delta(keys["options"].mapping(), path or "")
         if "schema" in keys:
             columns = declared_columns(name, keys["schema"])
+            if format_ == model.DELTA and streaming and all(c.name.lower() != CHANGE_TYPE for c in columns):
+                columns = (*columns, Column(CHANGE_TYPE, STRING))
         elif format_ == model.DELTA and path is not None:
-            columns = delta_columns(path, keys["path"], changes=streaming)
+            columns = delta_columns(path, keys["path"], options, changes=streaming)
         else:
             hint = f"format {format_}: {close} " if close else ""
             raise entry.error(
@@ -123,7 +147,6 @@ class _Reader:
                 f"{hint}say which columns it has: schema: id BIGINT, name STRING",
                 at_key=True,
             )
-        options = {k: e.text() for k, e in keys["options"].mapping().items()} if "options" in keys else {}
         return Source(name, format_, path, options, streaming, Table(name, columns))
 
     # --- tables ------------------------------------------------------------------------------------------------------

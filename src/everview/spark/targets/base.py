@@ -95,6 +95,8 @@ class Target(ABC):
                 )
             return True
         if progress.owner != batch.owner:
+            if batch.first and progress.owner.partition("@")[0] == batch.owner.partition("@")[0]:
+                raise another_view(self, progress, batch.first)
             raise TargetError(
                 f"{self.name} is written by another query ({progress.owner}); this one is {batch.owner}",
                 hint="give materialize the checkpoint the target was begun with, or another target, or drop() this one",

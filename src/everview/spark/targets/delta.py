@@ -17,6 +17,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any
 from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 import pyarrow as pa
 import pyarrow.fs
@@ -179,11 +180,11 @@ class DeltaTarget(Target):
         """Remove the table's folder, if it is on a file system; an object store's files are for its own tools."""
         if self._table() is None:
             return
-        place = urlsplit(self.path)
-        if place.scheme not in ("", "file"):
+        if "://" in self.path and not self.path.startswith("file://"):
             raise TargetError(f"{self.name} is not on a file system", hint="remove it with the object store's tools")
         self._progress(self._there())
-        shutil.rmtree(Path(place.path))
+        is_url = self.path.startswith("file://")
+        shutil.rmtree(Path(url2pathname(urlsplit(self.path).path) if is_url else self.path))
 
 
 def _schema(table: Any) -> pa.Schema:
