@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from everview.engine.calendar import YEARS, first_beyond
 from everview.engine.formulas import Compiled, compiled
 from everview.engine.words import NARROW_DIGITS, arrow_type, data_type
 from everview.errors import DataError
@@ -157,12 +158,17 @@ def _in_type(array: Any, expression: Expression) -> pa.Array:
     if isinstance(array, pa.ChunkedArray):
         array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
     wanted = arrow_type(expression.type)
-    if array.type == wanted:
-        return array
-    try:
-        return array.cast(wanted)
-    except pa.ArrowInvalid as error:
-        raise DataError(f"{expression} has a value that is no {expression.type}: {error}") from error
+    if array.type != wanted:
+        try:
+            array = array.cast(wanted)
+        except pa.ArrowInvalid as error:
+            raise DataError(f"{expression} has a value that is no {expression.type}: {error}") from error
+    if expression.term is None and first_beyond(array, expression.type) is not None:
+        raise DataError(
+            f"{expression} has a value that is no {expression.type}: it holds {YEARS}",
+            hint="correct the data, or leave such rows out with WHERE or CASE",
+        )
+    return array
 
 
 class Condition:
