@@ -23,6 +23,7 @@ from everview.engine.table import BaseTable
 from everview.engine.view import View
 from everview.engine.words import to_words
 from everview.errors import ClosedError, DataError, MemoryLimitError, SchemaError, UnknownTableError
+from everview.kernel.machine import Machine
 from everview.plan.view_plan import plan_view
 from everview.query.schema import Schema, Table
 from everview.query.types import DataType
@@ -51,7 +52,7 @@ class Database:
         self._telling = False
         self._implied: dict[str, frozenset[int]] = {}
         """For some tables the columns that follow from the others of their row."""
-        self.memory_limit = memory_limit
+        self.memory_limit = _checked_limit(memory_limit)
         self.version = 0
 
     # --- definitions -----------------------------------------------------------------------------------------------
@@ -91,7 +92,7 @@ class Database:
         self._tables |= made
         try:
             for view in views:
-                self._views[view.name] = self._filled(view)
+                self._views[view.name] = self._filled(view, self.memory_limit)
                 self._feeds.setdefault(view.name, [])
         except BaseException as error:
             self._tables, self._views, self._feeds = kept
@@ -104,21 +105,29 @@ class Database:
                 self._views[name].listen(True)
         self._definitions.append(source)
 
-    def _filled(self, view: ViewDefinition) -> ViewRuntime:
-        """A new view, with everything that its tables and views hold already."""
+    def _filled(self, view: ViewDefinition, limit: int | None = None) -> ViewRuntime:
+        """A new view, with everything that its tables and views hold already; all together within ``limit`` bytes."""
         schema = Schema(tuple(t.schema for t in self._tables.values()))
         plan = plan_view(view, schema, views=frozenset(self._views))
         check_expressions(view, self._relations())
         runtime = ViewRuntime(plan, self._relations(), self._dictionary)
         journal = Journal()
+        left = None if limit is None else max(0, limit - self.nbytes())
+        _allow(runtime.machines, left)
         with Progress(f"filling {view.name}") as progress:
             for name in sorted(runtime.reads):
                 for rows in self._rows_of(name):
-                    for _ in runtime.process(self._changes(name, rows), journal):
-                        pass
+                    try:
+                        for _ in runtime.process(self._changes(name, rows), journal):
+                            pass
+                    except MemoryLimitError as error:
+                        raise _too_much(f"filling {view.name}", limit) from error
+                    if limit is not None and self.nbytes() + runtime.nbytes() > limit:
+                        raise _too_much(f"filling {view.name}", limit)
                     journal.keep()
                     progress.add(len(rows))
         journal.conclude()
+        _allow(runtime.machines, None)
         runtime.updates = runtime.deltas = 0
         return runtime
 
@@ -258,8 +267,7 @@ class Database:
             raise
         finally:
             progress.close()
-            for machine in limits:
-                machine.memory_limit = None
+            _allow(limits, None)
         self.version += 1
         try:
             self._tell(deltas, once=once)
@@ -293,25 +301,20 @@ class Database:
             if self._feeds[name] or self._is_read(name):
                 runtime.listen(True)
 
-    def _limit(self) -> list[Any]:
+    def _limit(self) -> list[Machine]:
         """Give every machine what is left of the memory limit."""
         if self.memory_limit is None:
             return []
         machines = [t.machine for t in self._tables.values()]
         for view in self._views.values():
-            machines += [c.machine for c in view.cores] + [f.machine for f in view.folds]
-        left = max(0, self.memory_limit - self.nbytes())
-        for machine in machines:
-            machine.memory_limit = machine.nbytes() + left
+            machines += view.machines
+        _allow(machines, max(0, self.memory_limit - self.nbytes()))
         return machines
 
     def _check_memory(self, before: int) -> None:
         """All machines together must keep within what each of them was allowed alone."""
         if self.memory_limit is not None and self.nbytes() > max(before, self.memory_limit):
-            raise MemoryLimitError(
-                f"the batch needs more memory than the limit of {self.memory_limit:,} bytes; nothing has changed",
-                hint="raise memory_limit, or keep less in the tables",
-            )
+            raise _too_much("the batch", self.memory_limit)
 
     def _encoded(self, name: str, data: pa.Table, weight: pa.Array, position: int) -> Changes:
         types = self._tables[name].types
@@ -489,6 +492,32 @@ class Batch:
 def _find(names: dict[str, Any], wanted: str) -> str | None:
     """A name in any case."""
     return next((n for n in names if n.lower() == wanted.lower()), None)
+
+
+def _checked_limit(limit: Any) -> int | None:
+    """A memory limit that is one."""
+    if limit is None:
+        return None
+    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
+        raise MemoryLimitError(
+            f"memory_limit is {limit!r}, which is no number of bytes",
+            hint="pass an int, 1 or more, or None for no limit",
+        )
+    return limit
+
+
+def _allow(machines: Sequence[Machine], more: int | None) -> None:
+    """Let each machine grow by so many bytes at most; None: by any number."""
+    for machine in machines:
+        machine.memory_limit = None if more is None else machine.nbytes() + more
+
+
+def _too_much(what: str, limit: int | None) -> MemoryLimitError:
+    than = "there is" if limit is None else f"the limit of {limit:,} bytes"
+    return MemoryLimitError(
+        f"{what} needs more memory than {than}; nothing has changed",
+        hint="raise memory_limit, or keep less in the tables",
+    )
 
 
 def _complain(error: BaseException) -> None:

@@ -48,8 +48,8 @@ def read_rows(table: Table, data: object, *, what: str = "insert") -> pa.Table:
 
     ``data`` is an iterable of tuples or lists (by position) or of dicts (by name, in any case), or speaks Arrow:
     pyarrow tables, batches and readers, pandas and polars DataFrames, DuckDB relations. A missing column is NULL. A
-    datetime without a time zone is UTC in a TIMESTAMP column; one with a time zone is refused in TIMESTAMP_NTZ. Dates and
-    timestamps are within the years 1 to 9999. The BIGINT -2**63 cannot be stored: that word is NULL.
+    datetime without a time zone is UTC in a TIMESTAMP column; one with a time zone is refused in TIMESTAMP_NTZ. Dates
+    and timestamps are within the years 1 to 9999. The BIGINT -2**63 cannot be stored: that word is NULL.
     """
     where = Where(table.name, _ACTIONS.get(what, f"{what} into"))
     columns, size = gather(data, Wanted(tuple(c.name for c in table.columns)), where)
