@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from os import PathLike
+from threading import RLock
 from typing import Any
 
 import pyarrow as pa
@@ -40,9 +41,14 @@ Operation = tuple[str, pa.Table, pa.Array]
 
 
 class Database:
-    """Tables and views in this process. Every call is one batch: it happens whole, or not at all."""
+    """Tables and views in this process. Every call is one batch: it happens whole, or not at all.
+
+    Threads may share it: they take turns, batch by batch and read by read.
+    """
 
     def __init__(self, *, memory_limit: int | None = None) -> None:
+        self._lock = RLock()
+        """Held for a batch, a definition, a read or a step of one; a subscriber is called with it, so re-entrant."""
         self._dictionary = Dictionary()
         self._tables: dict[str, BaseTable] = {}
         self._views: dict[str, ViewRuntime] = {}
@@ -61,15 +67,17 @@ class Database:
         """Run CREATE TABLE and CREATE MATERIALIZED VIEW statements; a new view is filled from what is there."""
         from everview.sql import parse_script
 
-        known = self._schema()
-        schema, views = parse_script(text, known)
-        self._define([t for t in schema if t.name not in known], views, ("sql", text))
+        with self._lock:
+            known = self._schema()
+            schema, views = parse_script(text, known)
+            self._define([t for t in schema if t.name not in known], views, ("sql", text))
 
     def rules(self, text: str) -> None:
         """Define views by rules, as ``hop(a, c) :- follows(a, b), follows(b, c).``; set semantics."""
         from everview.sql import parse_rules
 
-        self._define([], parse_rules(text, self._schema()), ("rules", text))
+        with self._lock:
+            self._define([], parse_rules(text, self._schema()), ("rules", text))
 
     def _schema(self) -> Schema:
         """The tables, and the views as if they were tables: what a new definition may read."""
@@ -145,20 +153,23 @@ class Database:
     @property
     def tables(self) -> tuple[str, ...]:
         """The names of the tables."""
-        return tuple(self._tables)
+        with self._lock:
+            return tuple(self._tables)
 
     @property
     def views(self) -> tuple[str, ...]:
         """The names of the views."""
-        return tuple(self._views)
+        with self._lock:
+            return tuple(self._views)
 
     def view(self, name: str) -> View:
         """A view by its name."""
-        found = _find(self._views, name)
-        if found is None:
-            listed = ", ".join(self._views) or "none"
-            raise UnknownTableError(f"there is no view {name}", table=name, hint=f"the views are: {listed}")
-        return View(self, self._views[found])
+        with self._lock:
+            found = _find(self._views, name)
+            if found is None:
+                listed = ", ".join(self._views) or "none"
+                raise UnknownTableError(f"there is no view {name}", table=name, hint=f"the views are: {listed}")
+            return View(self, self._views[found])
 
     # --- updates ---------------------------------------------------------------------------------------------------
 
@@ -176,7 +187,12 @@ class Database:
 
     def upsert(self, table: str, rows: Any) -> None:
         """Insert rows into a keyed table, replacing those with the same key."""
-        self._commit(self._upserted(table, rows))
+        base = self._table(table)
+        if not base.key:
+            raise SchemaError(f"{base.schema.name} has no primary key", hint="upsert replaces rows by primary key")
+        data = read_rows(base.schema, rows, what="upsert")
+        with self._lock:
+            self._commit(self._upserted(base, data))
 
     @contextmanager
     def batch(self) -> Iterator[Batch]:
@@ -189,14 +205,15 @@ class Database:
         self._commit(collected.operations)
 
     def _table(self, name: str) -> BaseTable:
-        found = _find(self._tables, name)
-        if found is None:
-            if _find(self._views, name):
-                raise UnknownTableError(f"{name} is a view", table=name, hint="change the tables that it reads")
-            listed = ", ".join(self._tables) or "none"
-            hint = f"create it with db.sql('CREATE TABLE …'); the tables are: {listed}"
-            raise UnknownTableError(f"there is no table {name}", table=name, hint=hint)
-        return self._tables[found]
+        with self._lock:
+            found = _find(self._tables, name)
+            if found is None:
+                if _find(self._views, name):
+                    raise UnknownTableError(f"{name} is a view", table=name, hint="change the tables that it reads")
+                listed = ", ".join(self._tables) or "none"
+                hint = f"create it with db.sql('CREATE TABLE …'); the tables are: {listed}"
+                raise UnknownTableError(f"there is no table {name}", table=name, hint=hint)
+            return self._tables[found]
 
     def _inserted(self, table: str, rows: Any) -> Operation:
         schema = self._table(table).schema
@@ -213,12 +230,8 @@ class Database:
         data, signs = read_changes(schema, changes)
         return schema.name, data, signs
 
-    def _upserted(self, table: str, rows: Any) -> list[Operation]:
+    def _upserted(self, base: BaseTable, data: pa.Table) -> list[Operation]:
         """The rows that have the keys now go, the new ones come; of two with one key the last one stays."""
-        base = self._table(table)
-        if not base.key:
-            raise SchemaError(f"{base.schema.name} has no primary key", hint="upsert replaces rows by primary key")
-        data = read_rows(base.schema, rows, what="upsert")
         words = [to_words(joined(data.column(i)), base.types[i], self._dictionary) for i in base.key]
         keys = list(zip(*(w.to_pylist() for w in words), strict=True))
         last = {key: i for i, key in enumerate(keys)}
@@ -233,6 +246,10 @@ class Database:
 
     def _commit(self, operations: list[Operation], *, disjoint: bool = False) -> None:
         """Run a batch: all of it or nothing, and then tell the feeds; ``disjoint``: no row is in two operations."""
+        with self._lock:
+            self._run(operations, disjoint)
+
+    def _run(self, operations: list[Operation], disjoint: bool) -> None:
         journal = Journal()
         flips: list[int] = []
         deltas: Deltas = {name: [] for name in self._views}
@@ -430,7 +447,8 @@ class Database:
         """Write everything but the feeds to a file. One that is there is replaced at the end, or not at all."""
         from everview.engine.snapshot import save
 
-        save(self, path)
+        with self._lock:
+            save(self, path)
 
     @classmethod
     def load(cls, path: str | PathLike[str], *, memory_limit: int | None = None) -> Database:
@@ -445,10 +463,11 @@ class Database:
         self, runtime: ViewRuntime, per_update: bool, callback: Callback | None, *, early: bool = False
     ) -> ChangeFeed:
         """Open a feed on a view (``View.changes`` and ``View.subscribe`` call this)."""
-        runtime.listen(True)
         schema = feed_schema(runtime.view.columns, per_update)
-        feed = ChangeFeed(runtime.view.name, schema, self._close_feed, per_update, callback, early)
-        self._feeds[runtime.view.name].append(feed)
+        with self._lock:
+            runtime.listen(True)
+            feed = ChangeFeed(runtime.view.name, schema, self._close_feed, self._lock, per_update, callback, early)
+            self._feeds[runtime.view.name].append(feed)
         return feed
 
     def _close_feed(self, feed: ChangeFeed) -> None:
@@ -459,8 +478,9 @@ class Database:
 
     def nbytes(self) -> int:
         """The memory that tables, views and the dictionary take."""
-        tables = sum(t.machine.nbytes() for t in self._tables.values())
-        return tables + sum(v.nbytes() for v in self._views.values()) + self._dictionary.nbytes()
+        with self._lock:
+            tables = sum(t.machine.nbytes() for t in self._tables.values())
+            return tables + sum(v.nbytes() for v in self._views.values()) + self._dictionary.nbytes()
 
 
 class Batch:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from threading import Lock
 from typing import Any
 
 import pyarrow as pa
@@ -87,9 +88,13 @@ def _formula(expression: Expression, types: Mapping[Var, pa.DataType]) -> Compil
 
 
 class _Query:
-    """Expressions as a query that DuckDB has planned once: its table is whichever batch is there when it runs."""
+    """Expressions as a query that DuckDB has planned once: its table is whichever batch is there when it runs.
+
+    A query is run by one thread at a time, which the lock of its database sees to; all databases share one DuckDB.
+    """
 
     _database: Any = None
+    _opening = Lock()
 
     def __init__(self, expressions: Sequence[Expression], types: Mapping[Var, pa.DataType]) -> None:
         from everview.sql.duckdb import duckdb_expression
@@ -122,13 +127,15 @@ class _Query:
     def _planned(self) -> Any:
         import duckdb
 
-        if _Query._database is None:
-            from everview.sql.duckdb import teach
+        with _Query._opening:
+            if _Query._database is None:
+                from everview.sql.duckdb import teach
 
-            _Query._database = duckdb.connect()
-            _Query._database.execute("SET threads = 1")
-            teach(_Query._database)
-        cursor = _Query._database.cursor()
+                database = duckdb.connect()
+                database.execute("SET threads = 1")
+                teach(database)
+                _Query._database = database
+            cursor = _Query._database.cursor()
         cursor.execute("SET TimeZone = 'UTC'")
         cursor.register("batch", self._batch)
         return cursor.sql(self._text)
