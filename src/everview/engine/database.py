@@ -12,10 +12,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from everview.engine.batch import Batch, Operation
 from everview.engine.dictionary import Dictionary
 from everview.engine.feed import Callback, ChangeFeed, ToldRows, as_told, feed_batches, feed_schema
 from everview.engine.ingest import read_changes, read_rows
 from everview.engine.known import check_expressions
+from everview.engine.memory import allow, checked_limit, too_much
 from everview.engine.netting import each_once, net_changes
 from everview.engine.progress import Progress
 from everview.engine.rows import Changes, Journal, WordRows, counted, joined, ones, repeated
@@ -23,7 +25,7 @@ from everview.engine.runtime import ViewRuntime
 from everview.engine.table import BaseTable
 from everview.engine.view import View
 from everview.engine.words import to_words
-from everview.errors import ClosedError, DataError, MemoryLimitError, SchemaError, UnknownTableError
+from everview.errors import DataError, MemoryLimitError, SchemaError, UnknownTableError
 from everview.kernel.machine import Machine
 from everview.plan.view_plan import plan_view
 from everview.query.schema import Schema, Table
@@ -35,9 +37,6 @@ MOST_AT_ONCE = 262_144
 
 Deltas = dict[str, list[WordRows | ToldRows]]
 """What a batch has changed in each view that has a feed."""
-
-Operation = tuple[str, pa.Table, pa.Array]
-"""Rows of one table and the change of copies of each."""
 
 
 class Database:
@@ -58,7 +57,7 @@ class Database:
         self._telling = False
         self._implied: dict[str, frozenset[int]] = {}
         """For some tables the columns that follow from the others of their row."""
-        self.memory_limit = _checked_limit(memory_limit)
+        self.memory_limit = checked_limit(memory_limit)
         self.version = 0
 
     # --- definitions -----------------------------------------------------------------------------------------------
@@ -121,7 +120,7 @@ class Database:
         runtime = ViewRuntime(plan, self._relations(), self._dictionary)
         journal = Journal()
         left = None if limit is None else max(0, limit - self.nbytes())
-        _allow(runtime.machines, left)
+        allow(runtime.machines, left)
         with Progress(f"filling {view.name}") as progress:
             for name in sorted(runtime.reads):
                 for rows in self._rows_of(name):
@@ -129,13 +128,13 @@ class Database:
                         for _ in runtime.process(self._changes(name, rows), journal):
                             pass
                     except MemoryLimitError as error:
-                        raise _too_much(f"filling {view.name}", limit) from error
+                        raise too_much(f"filling {view.name}", limit) from error
                     if limit is not None and self.nbytes() + runtime.nbytes() > limit:
-                        raise _too_much(f"filling {view.name}", limit)
+                        raise too_much(f"filling {view.name}", limit)
                     journal.keep()
                     progress.add(len(rows))
         journal.conclude()
-        _allow(runtime.machines, None)
+        allow(runtime.machines, None)
         runtime.updates = runtime.deltas = 0
         return runtime
 
@@ -284,7 +283,7 @@ class Database:
             raise
         finally:
             progress.close()
-            _allow(limits, None)
+            allow(limits, None)
         self.version += 1
         try:
             self._tell(deltas, once=once)
@@ -325,13 +324,13 @@ class Database:
         machines = [t.machine for t in self._tables.values()]
         for view in self._views.values():
             machines += view.machines
-        _allow(machines, max(0, self.memory_limit - self.nbytes()))
+        allow(machines, max(0, self.memory_limit - self.nbytes()))
         return machines
 
     def _check_memory(self, before: int) -> None:
         """All machines together must keep within what each of them was allowed alone."""
         if self.memory_limit is not None and self.nbytes() > max(before, self.memory_limit):
-            raise _too_much("the batch", self.memory_limit)
+            raise too_much("the batch", self.memory_limit)
 
     def _encoded(self, name: str, data: pa.Table, weight: pa.Array, position: int) -> Changes:
         types = self._tables[name].types
@@ -483,61 +482,9 @@ class Database:
             return tables + sum(v.nbytes() for v in self._views.values()) + self._dictionary.nbytes()
 
 
-class Batch:
-    """Changes that are collected to be applied together."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self.operations: list[Operation] = []
-        self.closed = False
-
-    def insert(self, table: str, rows: Any) -> None:
-        """Insert rows when the batch is applied."""
-        self._add([self._database._inserted(table, rows)])
-
-    def delete(self, table: str, rows: Any) -> None:
-        """Delete rows when the batch is applied."""
-        self._add([self._database._deleted(table, rows)])
-
-    def apply(self, table: str, changes: Any) -> None:
-        """Apply rows with a ``_change_type`` when the batch is applied."""
-        self._add([self._database._applied(table, changes)])
-
-    def _add(self, operations: list[Operation]) -> None:
-        if self.closed:
-            raise ClosedError("the batch has been applied", hint="begin a new one with db.batch()")
-        self.operations += operations
-
-
 def _find(names: dict[str, Any], wanted: str) -> str | None:
     """A name in any case."""
     return next((n for n in names if n.lower() == wanted.lower()), None)
-
-
-def _checked_limit(limit: Any) -> int | None:
-    """A memory limit that is one."""
-    if limit is None:
-        return None
-    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
-        raise MemoryLimitError(
-            f"memory_limit is {limit!r}, which is no number of bytes",
-            hint="pass an int, 1 or more, or None for no limit",
-        )
-    return limit
-
-
-def _allow(machines: Sequence[Machine], more: int | None) -> None:
-    """Let each machine grow by so many bytes at most; None: by any number."""
-    for machine in machines:
-        machine.memory_limit = None if more is None else machine.nbytes() + more
-
-
-def _too_much(what: str, limit: int | None) -> MemoryLimitError:
-    than = "there is" if limit is None else f"the limit of {limit:,} bytes"
-    return MemoryLimitError(
-        f"{what} needs more memory than {than}; nothing has changed",
-        hint="raise memory_limit, or keep less in the tables",
-    )
 
 
 def _complain(error: BaseException) -> None:
