@@ -193,6 +193,10 @@ class FeedError(DataError):
     """A change feed that was closed, or was not read for too long."""
 
 
+class StaleReadError(DataError):
+    """Rows that are taken one by one from a view whose tables have changed since the first of them."""
+
+
 class SnapshotError(DataError):
     """A saved database that cannot be written, or is damaged, or of another version."""
 

@@ -6,15 +6,18 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from os import PathLike
+from threading import RLock
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from everview.engine.batch import Batch, Operation
 from everview.engine.dictionary import Dictionary
 from everview.engine.feed import Callback, ChangeFeed, ToldRows, as_told, feed_batches, feed_schema
 from everview.engine.ingest import read_changes, read_rows
 from everview.engine.known import check_expressions
+from everview.engine.memory import allow, checked_limit, too_much
 from everview.engine.netting import each_once, net_changes
 from everview.engine.progress import Progress
 from everview.engine.rows import Changes, Journal, WordRows, counted, joined, ones, repeated
@@ -22,7 +25,8 @@ from everview.engine.runtime import ViewRuntime
 from everview.engine.table import BaseTable
 from everview.engine.view import View
 from everview.engine.words import to_words
-from everview.errors import ClosedError, DataError, MemoryLimitError, SchemaError, UnknownTableError
+from everview.errors import DataError, MemoryLimitError, SchemaError, UnknownTableError
+from everview.kernel.machine import Machine
 from everview.plan.view_plan import plan_view
 from everview.query.schema import Schema, Table
 from everview.query.types import DataType
@@ -34,14 +38,16 @@ MOST_AT_ONCE = 262_144
 Deltas = dict[str, list[WordRows | ToldRows]]
 """What a batch has changed in each view that has a feed."""
 
-Operation = tuple[str, pa.Table, pa.Array]
-"""Rows of one table and the change of copies of each."""
-
 
 class Database:
-    """Tables and views in this process. Every call is one batch: it happens whole, or not at all."""
+    """Tables and views in this process. Every call is one batch: it happens whole, or not at all.
+
+    Threads may share it: they take turns, batch by batch and read by read.
+    """
 
     def __init__(self, *, memory_limit: int | None = None) -> None:
+        self._lock = RLock()
+        """Held for a batch, a definition, a read or a step of one; a subscriber is called with it, so re-entrant."""
         self._dictionary = Dictionary()
         self._tables: dict[str, BaseTable] = {}
         self._views: dict[str, ViewRuntime] = {}
@@ -51,7 +57,7 @@ class Database:
         self._telling = False
         self._implied: dict[str, frozenset[int]] = {}
         """For some tables the columns that follow from the others of their row."""
-        self.memory_limit = memory_limit
+        self.memory_limit = checked_limit(memory_limit)
         self.version = 0
 
     # --- definitions -----------------------------------------------------------------------------------------------
@@ -60,15 +66,17 @@ class Database:
         """Run CREATE TABLE and CREATE MATERIALIZED VIEW statements; a new view is filled from what is there."""
         from everview.sql import parse_script
 
-        known = self._schema()
-        schema, views = parse_script(text, known)
-        self._define([t for t in schema if t.name not in known], views, ("sql", text))
+        with self._lock:
+            known = self._schema()
+            schema, views = parse_script(text, known)
+            self._define([t for t in schema if t.name not in known], views, ("sql", text))
 
     def rules(self, text: str) -> None:
         """Define views by rules, as ``hop(a, c) :- follows(a, b), follows(b, c).``; set semantics."""
         from everview.sql import parse_rules
 
-        self._define([], parse_rules(text, self._schema()), ("rules", text))
+        with self._lock:
+            self._define([], parse_rules(text, self._schema()), ("rules", text))
 
     def _schema(self) -> Schema:
         """The tables, and the views as if they were tables: what a new definition may read."""
@@ -91,7 +99,7 @@ class Database:
         self._tables |= made
         try:
             for view in views:
-                self._views[view.name] = self._filled(view)
+                self._views[view.name] = self._filled(view, self.memory_limit)
                 self._feeds.setdefault(view.name, [])
         except BaseException as error:
             self._tables, self._views, self._feeds = kept
@@ -104,21 +112,29 @@ class Database:
                 self._views[name].listen(True)
         self._definitions.append(source)
 
-    def _filled(self, view: ViewDefinition) -> ViewRuntime:
-        """A new view, with everything that its tables and views hold already."""
+    def _filled(self, view: ViewDefinition, limit: int | None = None) -> ViewRuntime:
+        """A new view, with everything that its tables and views hold already; all together within ``limit`` bytes."""
         schema = Schema(tuple(t.schema for t in self._tables.values()))
         plan = plan_view(view, schema, views=frozenset(self._views))
         check_expressions(view, self._relations())
         runtime = ViewRuntime(plan, self._relations(), self._dictionary)
         journal = Journal()
+        left = None if limit is None else max(0, limit - self.nbytes())
+        allow(runtime.machines, left)
         with Progress(f"filling {view.name}") as progress:
             for name in sorted(runtime.reads):
                 for rows in self._rows_of(name):
-                    for _ in runtime.process(self._changes(name, rows), journal):
-                        pass
+                    try:
+                        for _ in runtime.process(self._changes(name, rows), journal):
+                            pass
+                    except MemoryLimitError as error:
+                        raise too_much(f"filling {view.name}", limit) from error
+                    if limit is not None and self.nbytes() + runtime.nbytes() > limit:
+                        raise too_much(f"filling {view.name}", limit)
                     journal.keep()
                     progress.add(len(rows))
         journal.conclude()
+        allow(runtime.machines, None)
         runtime.updates = runtime.deltas = 0
         return runtime
 
@@ -136,20 +152,23 @@ class Database:
     @property
     def tables(self) -> tuple[str, ...]:
         """The names of the tables."""
-        return tuple(self._tables)
+        with self._lock:
+            return tuple(self._tables)
 
     @property
     def views(self) -> tuple[str, ...]:
         """The names of the views."""
-        return tuple(self._views)
+        with self._lock:
+            return tuple(self._views)
 
     def view(self, name: str) -> View:
         """A view by its name."""
-        found = _find(self._views, name)
-        if found is None:
-            listed = ", ".join(self._views) or "none"
-            raise UnknownTableError(f"there is no view {name}", table=name, hint=f"the views are: {listed}")
-        return View(self, self._views[found])
+        with self._lock:
+            found = _find(self._views, name)
+            if found is None:
+                listed = ", ".join(self._views) or "none"
+                raise UnknownTableError(f"there is no view {name}", table=name, hint=f"the views are: {listed}")
+            return View(self, self._views[found])
 
     # --- updates ---------------------------------------------------------------------------------------------------
 
@@ -167,7 +186,12 @@ class Database:
 
     def upsert(self, table: str, rows: Any) -> None:
         """Insert rows into a keyed table, replacing those with the same key."""
-        self._commit(self._upserted(table, rows))
+        base = self._table(table)
+        if not base.key:
+            raise SchemaError(f"{base.schema.name} has no primary key", hint="upsert replaces rows by primary key")
+        data = read_rows(base.schema, rows, what="upsert")
+        with self._lock:
+            self._commit(self._upserted(base, data))
 
     @contextmanager
     def batch(self) -> Iterator[Batch]:
@@ -180,14 +204,15 @@ class Database:
         self._commit(collected.operations)
 
     def _table(self, name: str) -> BaseTable:
-        found = _find(self._tables, name)
-        if found is None:
-            if _find(self._views, name):
-                raise UnknownTableError(f"{name} is a view", table=name, hint="change the tables that it reads")
-            listed = ", ".join(self._tables) or "none"
-            hint = f"create it with db.sql('CREATE TABLE …'); the tables are: {listed}"
-            raise UnknownTableError(f"there is no table {name}", table=name, hint=hint)
-        return self._tables[found]
+        with self._lock:
+            found = _find(self._tables, name)
+            if found is None:
+                if _find(self._views, name):
+                    raise UnknownTableError(f"{name} is a view", table=name, hint="change the tables that it reads")
+                listed = ", ".join(self._tables) or "none"
+                hint = f"create it with db.sql('CREATE TABLE …'); the tables are: {listed}"
+                raise UnknownTableError(f"there is no table {name}", table=name, hint=hint)
+            return self._tables[found]
 
     def _inserted(self, table: str, rows: Any) -> Operation:
         schema = self._table(table).schema
@@ -204,12 +229,8 @@ class Database:
         data, signs = read_changes(schema, changes)
         return schema.name, data, signs
 
-    def _upserted(self, table: str, rows: Any) -> list[Operation]:
+    def _upserted(self, base: BaseTable, data: pa.Table) -> list[Operation]:
         """The rows that have the keys now go, the new ones come; of two with one key the last one stays."""
-        base = self._table(table)
-        if not base.key:
-            raise SchemaError(f"{base.schema.name} has no primary key", hint="upsert replaces rows by primary key")
-        data = read_rows(base.schema, rows, what="upsert")
         words = [to_words(joined(data.column(i)), base.types[i], self._dictionary) for i in base.key]
         keys = list(zip(*(w.to_pylist() for w in words), strict=True))
         last = {key: i for i, key in enumerate(keys)}
@@ -224,6 +245,10 @@ class Database:
 
     def _commit(self, operations: list[Operation], *, disjoint: bool = False) -> None:
         """Run a batch: all of it or nothing, and then tell the feeds; ``disjoint``: no row is in two operations."""
+        with self._lock:
+            self._run(operations, disjoint)
+
+    def _run(self, operations: list[Operation], disjoint: bool) -> None:
         journal = Journal()
         flips: list[int] = []
         deltas: Deltas = {name: [] for name in self._views}
@@ -258,8 +283,7 @@ class Database:
             raise
         finally:
             progress.close()
-            for machine in limits:
-                machine.memory_limit = None
+            allow(limits, None)
         self.version += 1
         try:
             self._tell(deltas, once=once)
@@ -293,25 +317,20 @@ class Database:
             if self._feeds[name] or self._is_read(name):
                 runtime.listen(True)
 
-    def _limit(self) -> list[Any]:
+    def _limit(self) -> list[Machine]:
         """Give every machine what is left of the memory limit."""
         if self.memory_limit is None:
             return []
         machines = [t.machine for t in self._tables.values()]
         for view in self._views.values():
-            machines += [c.machine for c in view.cores] + [f.machine for f in view.folds]
-        left = max(0, self.memory_limit - self.nbytes())
-        for machine in machines:
-            machine.memory_limit = machine.nbytes() + left
+            machines += view.machines
+        allow(machines, max(0, self.memory_limit - self.nbytes()))
         return machines
 
     def _check_memory(self, before: int) -> None:
         """All machines together must keep within what each of them was allowed alone."""
         if self.memory_limit is not None and self.nbytes() > max(before, self.memory_limit):
-            raise MemoryLimitError(
-                f"the batch needs more memory than the limit of {self.memory_limit:,} bytes; nothing has changed",
-                hint="raise memory_limit, or keep less in the tables",
-            )
+            raise too_much("the batch", self.memory_limit)
 
     def _encoded(self, name: str, data: pa.Table, weight: pa.Array, position: int) -> Changes:
         types = self._tables[name].types
@@ -427,7 +446,8 @@ class Database:
         """Write everything but the feeds to a file. One that is there is replaced at the end, or not at all."""
         from everview.engine.snapshot import save
 
-        save(self, path)
+        with self._lock:
+            save(self, path)
 
     @classmethod
     def load(cls, path: str | PathLike[str], *, memory_limit: int | None = None) -> Database:
@@ -442,10 +462,11 @@ class Database:
         self, runtime: ViewRuntime, per_update: bool, callback: Callback | None, *, early: bool = False
     ) -> ChangeFeed:
         """Open a feed on a view (``View.changes`` and ``View.subscribe`` call this)."""
-        runtime.listen(True)
         schema = feed_schema(runtime.view.columns, per_update)
-        feed = ChangeFeed(runtime.view.name, schema, self._close_feed, per_update, callback, early)
-        self._feeds[runtime.view.name].append(feed)
+        with self._lock:
+            runtime.listen(True)
+            feed = ChangeFeed(runtime.view.name, schema, self._close_feed, self._lock, per_update, callback, early)
+            self._feeds[runtime.view.name].append(feed)
         return feed
 
     def _close_feed(self, feed: ChangeFeed) -> None:
@@ -456,34 +477,9 @@ class Database:
 
     def nbytes(self) -> int:
         """The memory that tables, views and the dictionary take."""
-        tables = sum(t.machine.nbytes() for t in self._tables.values())
-        return tables + sum(v.nbytes() for v in self._views.values()) + self._dictionary.nbytes()
-
-
-class Batch:
-    """Changes that are collected to be applied together."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self.operations: list[Operation] = []
-        self.closed = False
-
-    def insert(self, table: str, rows: Any) -> None:
-        """Insert rows when the batch is applied."""
-        self._add([self._database._inserted(table, rows)])
-
-    def delete(self, table: str, rows: Any) -> None:
-        """Delete rows when the batch is applied."""
-        self._add([self._database._deleted(table, rows)])
-
-    def apply(self, table: str, changes: Any) -> None:
-        """Apply rows with a ``_change_type`` when the batch is applied."""
-        self._add([self._database._applied(table, changes)])
-
-    def _add(self, operations: list[Operation]) -> None:
-        if self.closed:
-            raise ClosedError("the batch has been applied", hint="begin a new one with db.batch()")
-        self.operations += operations
+        with self._lock:
+            tables = sum(t.machine.nbytes() for t in self._tables.values())
+            return tables + sum(v.nbytes() for v in self._views.values()) + self._dictionary.nbytes()
 
 
 def _find(names: dict[str, Any], wanted: str) -> str | None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from threading import Lock
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from everview.engine.calendar import YEARS, first_beyond
 from everview.engine.formulas import Compiled, compiled
 from everview.engine.words import NARROW_DIGITS, arrow_type, data_type
 from everview.errors import DataError
@@ -86,9 +88,13 @@ def _formula(expression: Expression, types: Mapping[Var, pa.DataType]) -> Compil
 
 
 class _Query:
-    """Expressions as a query that DuckDB has planned once: its table is whichever batch is there when it runs."""
+    """Expressions as a query that DuckDB has planned once: its table is whichever batch is there when it runs.
+
+    A query is run by one thread at a time, which the lock of its database sees to; all databases share one DuckDB.
+    """
 
     _database: Any = None
+    _opening = Lock()
 
     def __init__(self, expressions: Sequence[Expression], types: Mapping[Var, pa.DataType]) -> None:
         from everview.sql.duckdb import duckdb_expression
@@ -121,13 +127,15 @@ class _Query:
     def _planned(self) -> Any:
         import duckdb
 
-        if _Query._database is None:
-            from everview.sql.duckdb import teach
+        with _Query._opening:
+            if _Query._database is None:
+                from everview.sql.duckdb import teach
 
-            _Query._database = duckdb.connect()
-            _Query._database.execute("SET threads = 1")
-            teach(_Query._database)
-        cursor = _Query._database.cursor()
+                database = duckdb.connect()
+                database.execute("SET threads = 1")
+                teach(database)
+                _Query._database = database
+            cursor = _Query._database.cursor()
         cursor.execute("SET TimeZone = 'UTC'")
         cursor.register("batch", self._batch)
         return cursor.sql(self._text)
@@ -157,12 +165,17 @@ def _in_type(array: Any, expression: Expression) -> pa.Array:
     if isinstance(array, pa.ChunkedArray):
         array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
     wanted = arrow_type(expression.type)
-    if array.type == wanted:
-        return array
-    try:
-        return array.cast(wanted)
-    except pa.ArrowInvalid as error:
-        raise DataError(f"{expression} has a value that is no {expression.type}: {error}") from error
+    if array.type != wanted:
+        try:
+            array = array.cast(wanted)
+        except pa.ArrowInvalid as error:
+            raise DataError(f"{expression} has a value that is no {expression.type}: {error}") from error
+    if expression.term is None and first_beyond(array, expression.type) is not None:
+        raise DataError(
+            f"{expression} has a value that is no {expression.type}: it holds {YEARS}",
+            hint="correct the data, or leave such rows out with WHERE or CASE",
+        )
+    return array
 
 
 class Condition:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from types import TracebackType
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -38,6 +40,7 @@ class ChangeFeed:
         view: str,
         schema: pa.Schema,
         close: Callable[[ChangeFeed], None],
+        lock: AbstractContextManager[Any],
         per_update: bool,
         callback: Callback | None,
         early: bool = False,
@@ -49,6 +52,7 @@ class ChangeFeed:
         self.early = early
         """True if it is to be told of changes as they come, though the batch may still fail and be taken back."""
         self._close = close
+        self._lock = lock
         self._batches: list[pa.RecordBatch] = []
         self._rows = 0
         self._overflowed = False
@@ -72,22 +76,24 @@ class ChangeFeed:
 
     def read(self) -> list[pa.RecordBatch]:
         """The changes since the last read, oldest first; empty if there are none."""
-        if self.closed:
-            raise ClosedError(f"the feed of {self.view} is closed", hint="open a new one with changes()")
-        if self._overflowed:
-            raise FeedError(
-                f"the feed of {self.view} was not read for {MOST_ROWS:,} rows of changes, and they were dropped",
-                hint="close it, open a new one, and take the view's whole result as the start",
-            )
-        batches, self._batches, self._rows = self._batches, [], 0
-        return batches
+        with self._lock:
+            if self.closed:
+                raise ClosedError(f"the feed of {self.view} is closed", hint="open a new one with changes()")
+            if self._overflowed:
+                raise FeedError(
+                    f"the feed of {self.view} was not read for {MOST_ROWS:,} rows of changes, and they were dropped",
+                    hint="close it, open a new one, and take the view's whole result as the start",
+                )
+            batches, self._batches, self._rows = self._batches, [], 0
+            return batches
 
     def close(self) -> None:
         """End the feed; nothing is kept for it any more."""
-        if not self.closed:
-            self.closed = True
-            self._batches.clear()
-            self._close(self)
+        with self._lock:
+            if not self.closed:
+                self.closed = True
+                self._batches.clear()
+                self._close(self)
 
     def __enter__(self) -> ChangeFeed:
         return self

@@ -12,6 +12,7 @@ from functools import lru_cache
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from everview.engine.calendar import YEARS, first_beyond
 from everview.engine.cells import from_values
 from everview.engine.columns import first_true, from_arrow, is_text, unpacked
 from everview.engine.gather import Raw, Wanted, gather
@@ -47,8 +48,8 @@ def read_rows(table: Table, data: object, *, what: str = "insert") -> pa.Table:
 
     ``data`` is an iterable of tuples or lists (by position) or of dicts (by name, in any case), or speaks Arrow:
     pyarrow tables, batches and readers, pandas and polars DataFrames, DuckDB relations. A missing column is NULL. A
-    datetime without a time zone is UTC in a TIMESTAMP column; one with a time zone is refused in TIMESTAMP_NTZ. The
-    BIGINT -2**63, and a timestamp of as many microseconds, cannot be stored: that word is NULL.
+    datetime without a time zone is UTC in a TIMESTAMP column; one with a time zone is refused in TIMESTAMP_NTZ. Dates
+    and timestamps are within the years 1 to 9999. The BIGINT -2**63 cannot be stored: that word is NULL.
     """
     where = Where(table.name, _ACTIONS.get(what, f"{what} into"))
     columns, size = gather(data, Wanted(tuple(c.name for c in table.columns)), where)
@@ -103,6 +104,7 @@ def _column(table: Table, column: Column, raw: Raw, size: int, where: Where) -> 
             "pass a value, or leave the row out",
         )
     _check_reserved(array, column.type, where)
+    _check_calendar(array, column.type, where)
     for domain in table.small_domains:
         if domain.column.lower() == column.name.lower():
             _check_domain(array, domain, column.type, where)
@@ -131,6 +133,17 @@ def _check_reserved(array: pa.Array, type_: DataType, where: Where) -> None:
             row,
             f"{NULL} (-2**63) cannot be stored in a {type_}: it stands for NULL",
             "pass None if NULL is meant, or declare the column DECIMAL(19, 0)",
+        )
+
+
+def _check_calendar(array: pa.Array, type_: DataType, where: Where) -> None:
+    row = first_beyond(array, type_)
+    if row is not None:
+        raise where.refuse(
+            ValueTypeError,
+            row,
+            f"{shown(array[row])} does not fit into {type_}",
+            f"it holds {YEARS}: correct the value, or pass None",
         )
 
 

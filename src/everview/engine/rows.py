@@ -181,9 +181,10 @@ class Shared:
     def __call__(self, length: int) -> pa.Array:
         if length > self.most:
             return self._make(length)
-        if length > len(self._array):
-            self._array = self._make(min(self.most, 2 * length))
-        return self._array.slice(0, length)
+        array = self._array  # another thread may put a shorter one in its place
+        if length > len(array):
+            array = self._array = self._make(min(self.most, 2 * length))
+        return array.slice(0, length)
 
 
 def repeated(word: int, length: int) -> pa.Array:

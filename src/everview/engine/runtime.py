@@ -14,6 +14,7 @@ from everview.engine.part import build_part, grouped_blocks
 from everview.engine.plain import PlainBlock
 from everview.engine.rows import ZERO, Changes, Journal, WordRows, zeros
 from everview.engine.setops import Source, pieces_of
+from everview.kernel.machine import Machine
 from everview.plan.view_plan import ViewPlan
 from everview.query.types import BIGINT, DataType
 from everview.query.view import Block, View
@@ -133,8 +134,12 @@ class ViewRuntime:
         """The whole result, chunk by chunk; a row may come in several pieces."""
         yield from self.result.rows()
 
+    @property
+    def machines(self) -> list[Machine]:
+        """The machines that keep its state."""
+        return [*(c.machine for c in self.cores), *(f.machine for f in self.folds)]
+
     def nbytes(self) -> int:
         """The memory that its state takes, as far as it is not the kernel's by estimate."""
-        machines = [c.machine for c in self.cores] + [f.machine for f in self.folds]
         listed = [a for _, s in self.stages for block in grouped_blocks(s) for a in block.listed]
-        return sum(m.nbytes() for m in machines) + sum(a.nbytes() for a in listed)
+        return sum(m.nbytes() for m in self.machines) + sum(a.nbytes() for a in listed)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,7 +14,8 @@ from everview.engine.progress import Progress
 from everview.engine.rows import ZERO, WordRows
 from everview.engine.runtime import ViewRuntime
 from everview.engine.words import NULL, arrow_type, from_words, is_wide, to_words
-from everview.errors import RowShapeError
+from everview.errors import RowShapeError, StaleReadError
+from everview.kernel import StaleCursor
 from everview.plan.explain import Explanation
 
 if TYPE_CHECKING:
@@ -24,11 +25,12 @@ ROWS_AT_ONCE = 65_536
 
 
 class View:
-    """A maintained view. Reading it sees whole batches only."""
+    """A maintained view. Reading it sees whole batches only, also beside threads that change its tables."""
 
     def __init__(self, database: Database, runtime: ViewRuntime) -> None:
         self._database = database
         self._runtime = runtime
+        self._lock = database._lock
         self.name = runtime.view.name
 
     @property
@@ -40,11 +42,13 @@ class View:
 
     def __len__(self) -> int:
         """How many rows there are, copies included, as SELECT COUNT(*) would say."""
-        return sum(int(pc.sum(rows.weight).as_py() or 0) for rows in self._runtime.rows())
+        with self._lock:
+            return sum(int(pc.sum(rows.weight).as_py() or 0) for rows in self._runtime.rows())
 
     def __bool__(self) -> bool:
         """True if there is any row."""
-        return any(len(rows) for rows in self._runtime.rows())
+        with self._lock:
+            return any(len(rows) for rows in self._runtime.rows())
 
     def __contains__(self, row: object) -> bool:
         """True if the row is in the result."""
@@ -55,6 +59,10 @@ class View:
                 f"a row of {self.name} has {len(self._runtime.types)} columns, not {len(row)}",
                 hint=f"its columns are {', '.join(self.schema.names)}",
             )
+        with self._lock:
+            return self._contains(row)
+
+    def _contains(self, row: Sequence[Any]) -> bool:
         words = self._words(row)
         if words is None:
             return False
@@ -83,8 +91,11 @@ class View:
         return found
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
-        """The rows as tuples, each as often as it has copies; the order is the engine's own."""
-        for batch, counts in self._batches():
+        """The rows as tuples, each as often as it has copies; the order is the engine's own.
+
+        They are all of one state: a StaleReadError ends the loop if the view's tables change before it does.
+        """
+        for batch, counts in self._steps():
             for row, copies in zip(_tuples(batch), counts, strict=True):
                 for _ in range(copies):
                     yield row
@@ -93,9 +104,10 @@ class View:
         """The row at a position of the engine's order."""
         if not isinstance(position, int):
             raise TypeError(f"a position is an integer, not a {type(position).__name__}: use page(offset=, limit=)")
-        if position < 0:
-            position += len(self)
-        rows = self.page(offset=position, limit=1) if position >= 0 else []
+        with self._lock:
+            if position < 0:
+                position += len(self)
+            rows = self.page(offset=position, limit=1) if position >= 0 else []
         if not rows:
             raise IndexError(f"{self.name} has no row at position {position}")
         return rows[0]
@@ -104,6 +116,10 @@ class View:
         """Some rows, from a position of the engine's order on."""
         if offset < 0 or limit < 0:
             raise ValueError("offset and limit are not negative")
+        with self._lock:
+            return self._page(offset, limit)
+
+    def _page(self, offset: int, limit: int) -> list[tuple[Any, ...]]:
         found: list[tuple[Any, ...]] = []
         passed = 0
         for rows in self._runtime.rows() if limit else ():
@@ -121,7 +137,7 @@ class View:
     def to_arrow(self) -> pa.Table:
         """All rows, copies repeated."""
         batches = []
-        with Progress(f"reading {self.name}") as progress:
+        with self._lock, Progress(f"reading {self.name}") as progress:
             for batch, counts in self._batches():
                 if any(c != 1 for c in counts):
                     positions = [i for i, c in enumerate(counts) for _ in range(c)]
@@ -137,6 +153,28 @@ class View:
     def _batches(self) -> Iterator[tuple[pa.RecordBatch, list[int]]]:
         for rows in self._runtime.rows():
             yield self._decoded(rows)
+
+    def _steps(self) -> Iterator[tuple[pa.RecordBatch, list[int]]]:
+        """The same, and others may have their turn between two batches."""
+        batches = self._batches()
+        seen = None
+        while True:
+            with self._lock:
+                seen = self._runtime.updates if seen is None else seen
+                try:
+                    found = next(batches, None) if self._runtime.updates == seen else self._stale()
+                except StaleCursor:  # a feed was opened or closed, which changes the state, too
+                    self._stale()
+            if found is None:
+                return
+            yield found
+
+    def _stale(self) -> NoReturn:
+        raise StaleReadError(
+            f"{self.name} has changed since the first of its rows was read, or a feed of it was opened or closed",
+            table=self.name,
+            hint="read all rows before the next change, with list(view); beside other threads use view.to_arrow()",
+        ) from None
 
     def _decoded(self, rows: WordRows) -> tuple[pa.RecordBatch, list[int]]:
         """Rows as values, and the copies of each."""
@@ -176,6 +214,10 @@ class View:
 
         ``restored`` says how ``Database.load`` filled it: from a "snapshot" of its state, or "rebuilt" from the rows.
         """
+        with self._lock:
+            return self._stats()
+
+    def _stats(self) -> dict[str, Any]:
         runtime = self._runtime
         nodes = []
         for core in runtime.cores:

@@ -1,0 +1,37 @@
+"""The days and instants that there are, years 1 to 9999: those of SQL, of Spark and of Python's datetime."""
+
+from __future__ import annotations
+
+from datetime import date, datetime, timedelta
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from everview.query.types import DataType, Kind
+
+YEARS: Final = "0001-01-01 to 9999-12-31"
+"""The range, for messages."""
+
+_EPOCH: Final = datetime(1970, 1, 1)
+_DAYS: Final = tuple((d - _EPOCH.date()).days for d in (date.min, date.max))
+_INSTANTS: Final = tuple((t - _EPOCH) // timedelta(microseconds=1) for t in (datetime.min, datetime.max))
+_RANGES: Final = {
+    Kind.DATE: (pa.int32(), _DAYS),
+    Kind.TIMESTAMP: (pa.int64(), _INSTANTS),
+    Kind.TIMESTAMP_NTZ: (pa.int64(), _INSTANTS),
+}
+
+
+def first_beyond(array: pa.Array, type_: DataType) -> int | None:
+    """The position of the first date or timestamp out of range; None if there is none, or the type is another."""
+    if type_.kind not in _RANGES:
+        return None
+    plain, (least, most) = _RANGES[type_.kind]
+    numbers = array.view(plain)
+    found = pc.min_max(numbers)
+    low, high = found["min"].as_py(), found["max"].as_py()
+    if low is None or (least <= low and high <= most):
+        return None
+    outside = pc.or_(pc.less(numbers, pa.scalar(least, plain)), pc.greater(numbers, pa.scalar(most, plain)))
+    return int(pc.index(outside, pa.scalar(True)).as_py())

@@ -1,0 +1,36 @@
+"""The memory limit of a database: what it may be, how machines keep it, and how it is refused to go beyond."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from everview.errors import MemoryLimitError
+from everview.kernel.machine import Machine
+
+
+def checked_limit(limit: Any) -> int | None:
+    """A memory limit that is one."""
+    if limit is None:
+        return None
+    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
+        raise MemoryLimitError(
+            f"memory_limit is {limit!r}, which is no number of bytes",
+            hint="pass an int, 1 or more, or None for no limit",
+        )
+    return limit
+
+
+def allow(machines: Sequence[Machine], more: int | None) -> None:
+    """Let each machine grow by so many bytes at most; None: by any number."""
+    for machine in machines:
+        machine.memory_limit = None if more is None else machine.nbytes() + more
+
+
+def too_much(what: str, limit: int | None) -> MemoryLimitError:
+    """The error to raise for what does not fit."""
+    than = "there is" if limit is None else f"the limit of {limit:,} bytes"
+    return MemoryLimitError(
+        f"{what} needs more memory than {than}; nothing has changed",
+        hint="raise memory_limit, or keep less in the tables",
+    )
