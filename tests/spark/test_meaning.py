@@ -10,7 +10,7 @@ import pytest
 import everview as ev
 from everview.errors import DataError
 from everview.spark.types import spark_type
-from tests.engine.test_meaning import COLUMNS, MEANINGS, ROW
+from tests.engine.test_meaning import COLUMNS, GUARDED, MEANINGS, ROW, UNREADABLE
 
 EXPRESSIONS = [
     "p + i", "p - 1", "p * 3", "p * -3", "p * 1.5", "p + 0.005", "p - w", "p / w", "p % 7", "-p", "abs(-p)",
@@ -74,3 +74,15 @@ def test_both_refuse_to_divide_by_zero(row: Any, expression: str) -> None:
         row.sql(f"SELECT {expression} AS y FROM meanings").collect()
     with pytest.raises(DataError, match="division by zero"):
         _embedded(expression)
+
+
+@pytest.mark.parametrize(("expression", "wanted"), GUARDED)
+def test_a_condition_guards_in_spark_too(row: Any, expression: str, wanted: bool) -> None:
+    ((value,),) = row.sql(f"SELECT {expression} AS y FROM meanings").collect()
+    assert value == wanted
+
+
+@pytest.mark.parametrize("expression", UNREADABLE)
+def test_spark_cannot_read_it_either(row: Any, expression: str) -> None:
+    with pytest.raises(Exception, match=r"CAST_INVALID_INPUT|CANNOT_PARSE|INVALID_INDEX_OF_ZERO"):
+        row.sql(f"SELECT {expression} AS y FROM meanings").collect()

@@ -31,6 +31,7 @@ A, B = Var("a"), Var("b")
         ((A, " / ", B), (DOUBLE, DOUBLE), True),
         (("upper(", A, ") || 'x'"), (STRING,), False),
         (("CASE WHEN ", A, " LIKE 'a%' THEN ", A, " ELSE ", B, " END"), (STRING, STRING), False),
+        ((A, " LIKE ", B), (STRING, STRING), True),
         ((A, " = 3"), (STRING,), True),
         (("CAST(", A, " AS BIGINT)"), (STRING,), True),
         ((A, " = ", B), (STRING, BIGINT), True),

@@ -257,7 +257,7 @@ class Checker:
         target = read_type(node.args["to"], self.source)
         if not can_cast(typed.type, target):
             raise self.source.mismatch(f"{typed.type} cannot be cast to {target}", node.this)
-        if is_string_literal(node.this) and target.is_temporal:
+        if is_string_literal(node.this) and target.is_temporal and not node.args.get("safe"):
             coerce(node.this.copy(), target, self.source)
             return Typed(target)
         same = typed.type.is_numeric and target.is_numeric and typed.type.is_integer
@@ -278,7 +278,7 @@ class Checker:
             raise self.source.unknown("date part", field, node, sorted(_EXTRACTS), "the parts are")
         if not (typed.type.is_temporal or typed.type.is_open or typed.type.kind in (Kind.STRING, Kind.INTERVAL)):
             raise self.source.mismatch(f"EXTRACT needs a date or timestamp, and this is {typed.type}", node.expression)
-        return Typed(DataType(Kind.DECIMAL, 8, 6) if field == "SECOND" else INT, typed.strict)
+        return Typed(DataType(Kind.DECIMAL, 8, 6) if field in ("SECOND", "SECONDS") else INT, typed.strict)
 
     def _strings(self, node: exp.Expr) -> Typed:
         if isinstance(node, exp.Substring) and node.args.get("start") is None:

@@ -8,13 +8,16 @@ from typing import Any, ClassVar
 import sqlglot
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
+from sqlglot.errors import ErrorLevel
 
 from everview.query.schema import Schema
 from everview.query.terms import Expression, Var
 from everview.query.types import DataType
+from everview.sql.calls import refused
 from everview.sql.datatypes import integer_literal
 from everview.sql.dialect import EverviewSpark
-from everview.sql.meaning import MACROS, spell_out, spelled_out
+from everview.sql.macros import MACROS
+from everview.sql.meaning import spell_out, spelled_out
 from everview.sql.parse import parse_statements
 
 MISTAKEN = "common_subexpressions"
@@ -55,7 +58,7 @@ def _strict(tree: exp.Expr) -> exp.Expr:
 
 def duckdb_expression(expression: Expression, names: Mapping[Var, str], types: Mapping[Var, DataType]) -> str:
     """An expression as DuckDB reads it once ``teach`` was run, its variables called by ``names``."""
-    return _read(spelled_out(expression, names, types)).transform(_typed, copy=False).sql("duckdb")
+    return _translated(_read(spelled_out(expression, names, types)), str(expression))
 
 
 def teach(connection: Any) -> None:
@@ -78,7 +81,15 @@ def duckdb_query(text: str, schema: Schema) -> str:
     source.typed = []
     read_script(source, [query.copy()], schema)  # which may change the tree, and reads copies of parts of it
     spell_out([(nodes[n.meta[_NUMBER]], type_) for n, type_ in source.typed if _NUMBER in n.meta])
-    return _read(query.sql(EverviewSpark, comments=False)).transform(_typed, copy=False).sql("duckdb")
+    return _translated(_read(query.sql(EverviewSpark, comments=False)), "the query")
+
+
+def _translated(tree: exp.Expr, what: str) -> str:
+    """A tree in DuckDB's dialect; what sqlglot has no translation for is refused, where it would only warn."""
+    try:
+        return tree.transform(_typed, copy=False).sql("duckdb", unsupported_level=ErrorLevel.RAISE)
+    except sqlglot.UnsupportedError as error:
+        raise refused(what, str(error)) from error
 
 
 def _typed(node: exp.Expr) -> exp.Expr:

@@ -84,4 +84,6 @@ def _is_harmless(expression: Expression, types: Mapping[Var, DataType]) -> bool:
     for node in tree.walk():
         if type(node) not in allowed or (isinstance(node, exp.Literal) and node.is_string is not text):
             return False
+        if isinstance(node, exp.Like) and not isinstance(node.expression, exp.Literal):
+            return False  # a pattern may end in its escape character
     return True

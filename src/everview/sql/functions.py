@@ -32,7 +32,7 @@ get_json_object(s,s) = STRING
 length(y) len(y) char_length(s) character_length(s) octet_length(y) bit_length(y) ascii(s) instr(s,s) locate(s,s,i?)
 position(s,s) levenshtein(s,s) find_in_set(s,s) year(t) quarter(t) month(t) day(t) dayofmonth(t) dayofweek(t)
 dayofyear(t) weekofyear(t) weekday(t) hour(t) minute(t) second(t) datediff(t,t) date_diff(t,t) hash(x*) bit_count(x)
-date_part(s,x) extract(s,x) int(x) = INT
+int(x) = INT
 
 contains(s,s) startswith(s,s) endswith(s,s) isnull(x) isnotnull(x) isnan(n) regexp_like(s,s) rlike(s,s) like(s,s)
 regexp(s,s) boolean(x) equal_null(x,x) luhn_check(s) = BOOLEAN
@@ -60,6 +60,7 @@ nullif(x,x) nullifzero(n) zeroifnull(n) = same
 nvl2(x,x,x) if(b,x,x) iff(b,x,x) = branches
 ceil(n) ceiling(n) floor(n) = whole
 round(n,i?) bround(n,i?) = rounded
+date_part(s,x) extract(s,x) = part
 """
 
 AGGREGATES = {
@@ -201,6 +202,9 @@ def _result(call: exp.Anonymous, rule: str, types: Sequence[DataType], source: S
         return _common(call, types[1:], source)
     if rule == "common":
         return _common(call, types, source)
+    if rule == "part":
+        seconds = call.expressions[0].name.upper() in ("SECOND", "SECONDS")
+        return decimal(8, 6) if seconds else DataType(Kind.INT)
     type_ = types[0]
     if type_.kind is not Kind.DECIMAL:
         return BIGINT if rule == "whole" and not type_.is_open else type_

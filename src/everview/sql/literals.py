@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
+from math import isfinite
 
 from sqlglot import exp
 
@@ -13,6 +15,13 @@ from everview.sql.datatypes import integer_literal, spark_name
 from everview.sql.dialect import EverviewSpark
 from everview.sql.source import Source
 
+_DATE = re.compile(r"([0-9]{4})(?:-([0-9]{1,2})(?:-([0-9]{1,2})(?:[ T].*)?)?)?")
+_TIMESTAMP = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[ T]|$)")
+_WHOLE = re.compile(r"[+-]?[0-9]+")
+_FRACTION = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_ENDLESS = re.compile(r"(?i)[+-]?inf(?:inity)?|nan")
+_BOOLEANS = dict.fromkeys(("t", "true", "y", "yes", "1"), True) | dict.fromkeys(("f", "false", "n", "no", "0"), False)
+_WHOLE_FLOATS = 2**24
 _RANGES = {Kind.TINYINT: 7, Kind.SMALLINT: 15, Kind.INT: 31, Kind.BIGINT: 63}
 
 
@@ -101,14 +110,15 @@ def _fitted_number(value: int | float | Decimal, type_: DataType) -> Const | Non
         whole = int(value)
         return Const(whole) if isinstance(value, int) and abs(whole) < 2 ** _RANGES[type_.kind] else None
     if type_.kind in (Kind.FLOAT, Kind.DOUBLE):
-        return Const(float(value)) if type_.kind is Kind.DOUBLE or float(value).is_integer() else None
+        exact = type_.kind is Kind.DOUBLE or (float(value).is_integer() and abs(float(value)) <= _WHOLE_FLOATS)
+        return Const(float(value)) if exact else None
     if type_.kind is Kind.DECIMAL and not isinstance(value, float):
-        exact = Decimal(value)
+        number = Decimal(value)
         try:
-            rounded = exact.quantize(Decimal(1).scaleb(-type_.scale))
+            rounded = number.quantize(Decimal(1).scaleb(-type_.scale))
         except InvalidOperation:
             return None
-        return Const(rounded) if rounded == exact and abs(exact) < 10 ** (type_.precision - type_.scale) else None
+        return Const(rounded) if rounded == number and abs(number) < 10 ** (type_.precision - type_.scale) else None
     return None
 
 
@@ -117,27 +127,22 @@ def parse_string(text: str, type_: DataType) -> Value | None:
     text = text.strip()
     try:
         if type_.kind is Kind.DATE:
-            return date.fromisoformat(_padded(text[:10]))
+            found = _DATE.fullmatch(text)
+            return date(*(int(part or 1) for part in found.groups())) if found else None
         if type_.kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_NTZ):
-            moment = datetime.fromisoformat(text)
+            moment = datetime.fromisoformat(text if _TIMESTAMP.match(text) else "")
             return moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment
         if type_.is_integer:
-            return int(text) if text.lstrip("+-").isdigit() else None
+            return int(text) if _WHOLE.fullmatch(text) else None
         if type_.kind is Kind.DECIMAL:
-            return Decimal(text)
+            return Decimal(text) if _FRACTION.fullmatch(text) else None
         if type_.kind in (Kind.FLOAT, Kind.DOUBLE):
-            return float(text)
+            return float(text) if _FRACTION.fullmatch(text) or _ENDLESS.fullmatch(text) else None
         if type_.kind is Kind.BOOLEAN:
-            return {"true": True, "t": True, "false": False, "f": False}.get(text.lower())
+            return _BOOLEANS.get(text.lower())
     except (ValueError, InvalidOperation):
         return None
     return None
-
-
-def _padded(text: str) -> str:
-    """Spark also reads 1995-1-5 as a date."""
-    parts = text.split("-")
-    return "-".join(p.zfill(w) for p, w in zip(parts, (4, 2, 2), strict=True)) if len(parts) == 3 else text
 
 
 def coerce(node: exp.Expr, type_: DataType, source: Source) -> exp.Expr:
@@ -154,8 +159,11 @@ def coerce(node: exp.Expr, type_: DataType, source: Source) -> exp.Expr:
     new: exp.Expr
     if isinstance(value, bool):
         new = exp.Boolean(this=value)
+    elif isinstance(value, float) and not isfinite(value):
+        new = exp.cast(exp.Literal.string(str(value)), exp.DataType.build("DOUBLE", dialect=EverviewSpark))
     elif isinstance(value, int | float | Decimal):
-        new = exp.Literal.number(abs(value)) if value >= 0 else exp.Neg(this=exp.Literal.number(abs(value)))
+        shown = f"{abs(value):f}" if isinstance(value, Decimal) else str(abs(value))
+        new = exp.Literal.number(shown) if value >= 0 else exp.Neg(this=exp.Literal.number(shown))
     else:
         shown = value.isoformat(sep=" ") if isinstance(value, datetime) else value.isoformat()  # type: ignore[union-attr]
         inner = exp.Literal.string(shown)

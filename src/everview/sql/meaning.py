@@ -1,7 +1,8 @@
 """What Spark SQL means and DuckDB would read otherwise, spelled out in functions that DuckDB is taught.
 
 Division of decimals (DuckDB divides doubles) and by zero, casts of fractions to integers (Spark cuts, DuckDB rounds),
-decimals that lose digits, and functions that count, name or round in another way.
+decimals that lose digits, floats beside other numbers, conditions that guard others, and functions that count, name or
+round in another way (``calls.py``).
 """
 
 from __future__ import annotations
@@ -14,56 +15,18 @@ from sqlglot import exp
 
 from everview.errors import QueryError
 from everview.query.terms import Expression, Var
-from everview.query.types import MOST_DIGITS, DataType, Kind, as_decimal
+from everview.query.types import DOUBLE, MOST_DIGITS, DataType, Kind, as_decimal
+from everview.sql.calls import call, called, cast, converted, like, part_of, shifted, substring, text_of
 from everview.sql.check import Checker
-from everview.sql.datatypes import spark_name
 from everview.sql.dialect import EverviewSpark
 from everview.sql.names import Cell, Relation, Scope
 from everview.sql.source import Source
 
-_FLOORED = "(({x}) - ((({x}) % {unit}) + {unit}) % {unit}) // {unit}"
-_WITHOUT_ZERO = "CASE WHEN b = 0 THEN error('division by zero') ELSE {} END"
-MACROS: Final = {
-    "spark_digits(x)": "CAST(replace(CAST(x AS VARCHAR), '.', '') AS HUGEINT)",
-    "spark_decimal(a, b, shift, unit)": _WITHOUT_ZERO.format(
-        "CAST(sign(a) * sign(b) * ((abs(spark_digits(a)) * shift + abs(spark_digits(b)) // 2) // abs(spark_digits(b)))"
-        " AS DECIMAL(38, 0)) * unit"
-    ),
-    "spark_whole(a, b)": _WITHOUT_ZERO.format("spark_digits(a) // spark_digits(b)"),
-    "spark_ratio(a, b)": _WITHOUT_ZERO.format("CAST(a AS DOUBLE) / CAST(b AS DOUBLE)"),
-    "spark_div(a, b)": _WITHOUT_ZERO.format("a // b"),
-    "spark_mod(a, b)": _WITHOUT_ZERO.format("a % b"),
-    "spark_pmod(a, b)": _WITHOUT_ZERO.format("CASE WHEN a % b < 0 THEN (a % b + b) % b ELSE a % b END"),
-    "spark_cut(x)": "trunc(x)",
-    "spark_start(x)": "CASE WHEN x = 0 THEN 1 ELSE x END",
-    "spark_isnull(x)": "x IS NULL",
-    "spark_isnotnull(x)": "x IS NOT NULL",
-    "spark_nanvl(a, b)": "CASE WHEN isnan(a) THEN b ELSE a END",
-    "spark_nullifzero(x)": "nullif(x, 0)",
-    "spark_zeroifnull(x)": "coalesce(x, 0)",
-    "spark_negative(x)": "-x",
-    "spark_positive(x)": "x",
-    "spark_rint(x)": "round_even(x, 0)",
-    "spark_e()": "exp(1.0)",
-    "spark_dayofweek(x)": "dayofweek(x) + 1",
-    "spark_weekday(x)": "isodow(x) - 1",
-    "spark_dayname(x)": "left(dayname(x), 3)",
-    "spark_monthname(x)": "left(monthname(x), 3)",
-    "spark_seconds(x)": "CAST((epoch_us(x) % 60000000 + 60000000) % 60000000 AS DECIMAL(8, 0)) * 0.000001",
-    "spark_unix_seconds(x)": _FLOORED.format(x="epoch_us(x)", unit=1_000_000),
-    "spark_unix_millis(x)": _FLOORED.format(x="epoch_us(x)", unit=1_000),
-    "spark_timestamp_seconds(x)": "make_timestamptz(CAST(x * 1000000 AS BIGINT))",
-    "spark_timestamp_millis(x)": "make_timestamptz(CAST(x * 1000 AS BIGINT))",
-    "spark_timestamp_micros(x)": "make_timestamptz(CAST(x AS BIGINT))",
-    "spark_from_utc_timestamp(x, zone)": "timezone('UTC', timezone(zone, x))",
-}
-"""In DuckDB's dialect, by signature, each after those it calls; one that has a function's name stands for it."""
-
-_TAUGHT: Final = {signature.partition("(")[0].removeprefix("spark_") for signature in MACROS}
-_OTHERWISE: Final = {"hash": "murmur3", "mod": "spark_mod", "to_unix_timestamp": "unix_timestamp"}
-_CONVERSIONS: Final = frozenset("boolean tinyint smallint int bigint float double string binary date timestamp".split())
-_PARTS: Final = {"DAYOFWEEK": "spark_dayofweek", "DOW": "spark_dayofweek", "SECOND": "spark_seconds"}
-_UNITS: Final = {"MM": "MONTH", "MON": "MONTH", "YYYY": "YEAR", "YY": "YEAR", "DD": "DAY"}
+_FAILING: Final = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.Neg, exp.Cast, exp.Func)
+_PAIRED: Final = (
+    *(exp.Add, exp.Sub, exp.Mul, exp.Mod),
+    *(exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ),
+)
 
 
 def spelled_out(expression: Expression, names: Mapping[Var, str], types: Mapping[Var, DataType]) -> str:
@@ -93,19 +56,104 @@ def spell_out(typed: Sequence[tuple[exp.Expr, DataType]]) -> None:
             known[id(spelled)] = type_
 
 
-def _spelled(node: exp.Expr, type_: DataType, types: Mapping[int, DataType]) -> exp.Expr:
+def _spelled(node: exp.Expr, type_: DataType, types: dict[int, DataType]) -> exp.Expr:
     """What a node is to be replaced by, or itself; its inner nodes have been replaced already."""
+    _widen(node, types)
     if isinstance(node, exp.Div | exp.IntDiv | exp.Mod):
         return _divided(node, type_, types)
     if isinstance(node, exp.Add | exp.Sub | exp.Mul) and type_.kind is Kind.DECIMAL:
         return _cut(node, type_, types)
     if isinstance(node, exp.Cast):
-        return _converted(node.this, types.get(id(node.this)), type_, node)
-    if isinstance(node, exp.Extract) and node.this.name.upper() in _PARTS:
-        return _call(_PARTS[node.this.name.upper()], node.expression)
+        return converted(node.this, types.get(id(node.this)), type_, node)
+    if isinstance(node, exp.And | exp.Or):
+        return _guarded(node)
+    if isinstance(node, exp.Anonymous):
+        return called(node, type_, types)
+    return _of_text(node, type_, types)
+
+
+def _of_text(node: exp.Expr, type_: DataType, types: Mapping[int, DataType]) -> exp.Expr:
+    if isinstance(node, exp.Extract):
+        part = part_of(node.this.name)
+        return call(part, node.expression) if part else node
     if isinstance(node, exp.Substring):
-        node.set("start", _call("spark_start", node.args["start"]))
-    return _called(node, type_, types) if isinstance(node, exp.Anonymous) else node
+        return substring(node.this, node.args["start"], node.args.get("length"))
+    if isinstance(node, exp.Like | exp.ILike) and not isinstance(node.parent, exp.Escape):
+        return like(node)
+    if isinstance(node, exp.DPipe):
+        sides = (text_of(side, types.get(id(side))) for side in (node.this, node.expression))
+        return exp.DPipe(**dict(zip(("this", "expression"), (s.copy() for s in sides), strict=True)), safe=False)
+    if isinstance(node, exp.BitwiseLeftShift | exp.BitwiseRightShift):
+        name = "shiftleft" if isinstance(node, exp.BitwiseLeftShift) else "shiftright"
+        return shifted(name, (node.this, node.expression), types.get(id(node.this), type_))
+    return node
+
+
+def _widen(node: exp.Expr, types: dict[int, DataType]) -> None:
+    """A FLOAT beside another number is a DOUBLE; DuckDB would make the other one a FLOAT."""
+    for united in _united(node):
+        kinds = [types.get(id(side)) for side in united]
+        known = {k.kind for k in kinds if k is not None and k.is_numeric}
+        if Kind.FLOAT in known and len(known) > 1:
+            for side, kind in zip(united, kinds, strict=True):
+                if kind is not None and kind.is_numeric and kind.kind is not Kind.DOUBLE:
+                    types[id(side.replace(cast(side, DOUBLE)))] = DOUBLE
+
+
+def _united(node: exp.Expr) -> list[list[exp.Expr]]:
+    """The parts of a node that are brought to one type."""
+    if isinstance(node, _PAIRED):
+        return [[node.this, node.expression]]
+    if isinstance(node, exp.In):
+        return [[node.this, *node.expressions]]
+    if isinstance(node, exp.Between):
+        return [[node.this, node.args["low"], node.args["high"]]]
+    if isinstance(node, exp.Case):
+        values = [branch.args["true"] for branch in node.args["ifs"]]
+        found = [[*values, node.args["default"]] if node.args.get("default") else values]
+        return [*found, [node.this, *(b.this for b in node.args["ifs"])]] if node.args.get("this") else found
+    if isinstance(node, exp.Anonymous) and node.name.lower() in ("mod", "equal_null", "nullif"):
+        return [list(node.expressions)]
+    return []
+
+
+def _guarded(node: exp.Expr) -> exp.Expr:
+    """A condition that decides keeps DuckDB from computing those after it, if they may fail."""
+    kind = type(node)
+    around = node.parent
+    while isinstance(around, exp.Paren):
+        around = around.parent
+    if type(around) is kind:
+        return node  # the whole chain is guarded at once
+    parts = _chain(node, kind)
+    if not any(_may_fail(part) for part in parts[1:]):
+        return node
+    decided = exp.Boolean(this=kind is exp.Or)
+    tests = [p.copy() if kind is exp.Or else exp.Not(this=exp.paren(p)) for p in parts]
+    ifs = [exp.If(this=test, true=decided.copy()) for test in tests]
+    return exp.Case(ifs=ifs, default=exp.paren(node))
+
+
+def _chain(node: exp.Expr, kind: type[exp.Expr]) -> list[exp.Expr]:
+    parts, rest = [], [node]
+    while rest:
+        part = rest.pop()
+        bare = part.unnest()
+        if type(bare) is kind:
+            rest += [bare.expression, bare.this]
+        else:
+            parts.append(part)
+    return parts
+
+
+def _may_fail(node: exp.Expr) -> bool:
+    return any(
+        not (
+            isinstance(n, exp.Connector | exp.Case | exp.If)
+            or (isinstance(n, exp.Cast) and isinstance(n.this, exp.Literal))
+        )
+        for n in node.find_all(*_FAILING)
+    )
 
 
 def _divided(node: exp.Expr, type_: DataType, types: Mapping[int, DataType]) -> exp.Expr:
@@ -117,91 +165,33 @@ def _divided(node: exp.Expr, type_: DataType, types: Mapping[int, DataType]) -> 
             return node
         name = "spark_mod" if isinstance(node, exp.Mod) else "spark_div" if type(node) is exp.IntDiv else "spark_ratio"
         sides = (_typed(side, k) for side, k in zip((left, right), kinds, strict=True))
-        return _call(name, *sides)
+        return call(name, *sides)
     scales = [as_decimal(k).scale for k in kinds]
     if isinstance(node, exp.IntDiv):
-        return _call("spark_whole", _wide(left, max(scales)), _wide(right, max(scales)))
+        return call("spark_whole", _wide(left, max(scales)), _wide(right, max(scales)))
     shift = _number(10 ** (type_.scale + scales[1] - scales[0]))
-    unit = _as(exp.Literal.string(f"{10**-type_.scale:.{type_.scale}f}"), _decimal(type_.scale))
-    return _as(_call("spark_decimal", _wide(left, scales[0]), _wide(right, scales[1]), shift, unit), type_)
+    unit = cast(exp.Literal.string(f"{10**-type_.scale:.{type_.scale}f}"), _decimal(type_.scale))
+    return cast(call("spark_decimal", _wide(left, scales[0]), _wide(right, scales[1]), shift, unit), type_)
 
 
 def _cut(node: exp.Expr, type_: DataType, types: Mapping[int, DataType]) -> exp.Expr:
     """A sum or product that has fewer digits after the point than its sides would give it is rounded to those."""
     scales = [as_decimal(types[id(side)]).scale for side in (node.this, node.expression)]
     full = sum(scales) if isinstance(node, exp.Mul) else max(scales)
-    return node if full == type_.scale else _as(exp.paren(node), type_)
-
-
-def _converted(inner: exp.Expr, have: DataType | None, want: DataType, node: exp.Expr) -> exp.Expr:
-    """A cast: Spark cuts fractions off, counts seconds, and writes timestamps without their zone."""
-    if have is None:
-        return node
-    if want.is_integer and have.kind in (Kind.DECIMAL, Kind.FLOAT, Kind.DOUBLE):
-        inner = _call("spark_cut", inner)
-    elif want.is_integer and have.kind is Kind.TIMESTAMP:
-        inner = _call("spark_unix_seconds", inner)
-    elif want.kind is Kind.TIMESTAMP and have.is_integer:
-        return _call("spark_timestamp_seconds", inner)
-    elif want.kind is Kind.STRING and have.kind is Kind.TIMESTAMP:
-        inner = _as(inner, DataType(Kind.TIMESTAMP_NTZ))
-    else:
-        return node
-    return type(node)(this=inner.copy(), to=node.args["to"].copy(), safe=node.args.get("safe"))
-
-
-def _called(node: exp.Anonymous, type_: DataType, types: Mapping[int, DataType]) -> exp.Expr:
-    name, arguments = node.name.lower(), node.expressions
-    first = types.get(id(arguments[0])) if arguments else None
-    if name in _CONVERSIONS and len(arguments) == 1:
-        cast = _as(arguments[0], type_)
-        return _converted(arguments[0], first, type_, cast)
-    if name in ("unix_timestamp", "to_unix_timestamp") and first is not None and first.is_temporal:
-        return _call("spark_unix_seconds", _as(arguments[0], DataType(Kind.TIMESTAMP)))
-    if name == "date_part" and arguments[0].name.upper() in _PARTS:
-        return _call(_PARTS[arguments[0].name.upper()], arguments[1])
-    if name in ("concat", "concat_ws"):
-        return _call(name, *(_written(a, types.get(id(a))) for a in arguments))
-    if name in ("trunc", "date_trunc"):
-        return _call(name, *(_unit(a) for a in arguments))
-    if name == "replace" and len(arguments) == 2:
-        return _call(name, *arguments, exp.Literal.string(""))
-    if name in ("substr", "substring") and len(arguments) > 1:
-        return _call(name, arguments[0], _call("spark_start", arguments[1]), *arguments[2:])
-    other = _OTHERWISE.get(name) or (f"spark_{name}" if name in _TAUGHT else None)
-    return _call(other, *arguments) if other else node
-
-
-def _written(node: exp.Expr, type_: DataType | None) -> exp.Expr:
-    """An argument of a concatenation."""
-    return _as(node, DataType(Kind.TIMESTAMP_NTZ)) if type_ is not None and type_.kind is Kind.TIMESTAMP else node
-
-
-def _unit(node: exp.Expr) -> exp.Expr:
-    """Spark's short names for units of time."""
-    known = _UNITS.get(node.name.upper()) if isinstance(node, exp.Literal) else None
-    return exp.Literal.string(known) if known else node
+    return node if full == type_.scale else cast(exp.paren(node), type_)
 
 
 def _typed(node: exp.Expr, type_: DataType) -> exp.Expr:
     """An integer literal in its own type; in DuckDB it would take that of the other side."""
-    return _as(node, type_) if isinstance(node, exp.Literal) and type_.is_integer else node
+    return cast(node, type_) if isinstance(node, exp.Literal) and type_.is_integer else node
 
 
 def _wide(node: exp.Expr, scale: int) -> exp.Expr:
-    return _as(node, _decimal(scale))
+    return cast(node, _decimal(scale))
 
 
 def _decimal(scale: int) -> DataType:
     return DataType(Kind.DECIMAL, MOST_DIGITS, scale)
-
-
-def _as(node: exp.Expr, type_: DataType) -> exp.Expr:
-    return exp.Cast(this=node.copy(), to=exp.DataType.build(spark_name(type_), dialect=EverviewSpark))
-
-
-def _call(name: str, *arguments: exp.Expr) -> exp.Expr:
-    return exp.Anonymous(this=name, expressions=[a.copy() for a in arguments])
 
 
 def _number(value: int) -> exp.Expr:
