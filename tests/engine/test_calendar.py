@@ -1,4 +1,4 @@
-"""Dates and timestamps beyond the years 1 to 9999: refused on the way in and where they are computed."""
+"""Dates and timestamps beyond the years 1 to 9999, and -2**63: refused on the way in and where they are computed."""
 
 from __future__ import annotations
 
@@ -96,3 +96,15 @@ def test_an_expression_beyond_is_no_matter_where_it_is_only_compared() -> None:
     db.sql("CREATE MATERIALIZED VIEW v AS SELECT d FROM r WHERE d + INTERVAL 9000 YEAR > d")
     db.insert("r", [(date(2024, 1, 1),)])
     assert list(db.view("v")) == [(date(2024, 1, 1),)]
+
+
+@pytest.mark.parametrize("feed", [False, True])
+def test_the_number_that_stands_for_null_is_refused_where_it_is_computed(feed: bool) -> None:
+    db = ev.Database()
+    db.sql("CREATE TABLE r (l BIGINT); CREATE MATERIALIZED VIEW v AS SELECT l - 1 AS x, l FROM r WHERE l - 1 < 9")
+    changes = db.view("v").changes() if feed else None
+    db.insert("r", [(-(2**63) + 2,)])
+    with pytest.raises(DataError, match="stands for NULL"):
+        db.insert("r", [(-(2**63) + 1,), (7,)])
+    assert list(db.view("v")) == [(-(2**63) + 1, -(2**63) + 2)]
+    assert changes is None or sum(b.num_rows for b in changes.read()) == 1

@@ -84,7 +84,7 @@ def test_signal_resume_and_failure(tmp_path: Path, environment: dict[str, str]) 
     run = command(path, "--trigger", "available_now")
     done = subprocess.run(run, env=environment, capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert (done.returncode, done.stderr) == (0, "")
-    lines = done.stdout.splitlines()
+    lines = [line for line in done.stdout.splitlines() if not line.startswith("first batch: ")]
     assert lines[0] == "clicks: starting Spark for pages"
     assert lines[2].startswith("batch 1 · 2 rows, ")
     assert lines[-1] == "done: 1 batches, 2 rows, 3 deltas"

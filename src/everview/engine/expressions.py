@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from everview.engine.calendar import YEARS, first_beyond
+from everview.engine.dictionary import NULL
 from everview.engine.formulas import Compiled, compiled
 from everview.engine.words import NARROW_DIGITS, arrow_type, data_type
 from everview.errors import DataError
@@ -174,6 +175,11 @@ def _in_type(array: Any, expression: Expression) -> pa.Array:
         raise DataError(
             f"{expression} has a value that is no {expression.type}: it holds {YEARS}",
             hint="correct the data, or leave such rows out with WHERE or CASE",
+        )
+    if expression.term is None and wanted == pa.int64() and pc.min(array).as_py() == NULL:
+        raise DataError(
+            f"{expression} is {NULL} (-2**63) for a row, which cannot be kept: it stands for NULL",
+            hint="compute it as DECIMAL(19, 0), or leave such rows out with WHERE or CASE",
         )
     return array
 
