@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
+from types import ModuleType
 
 import pytest
 
-from benchmarks import engine
+from benchmarks import engine, planning, report, results, spark
 from benchmarks.data.graphs import at_random, fifo, power_law, shuffled
 from benchmarks.drive import KernelRun, Sums
 from benchmarks.native import Native
@@ -62,7 +62,8 @@ def test_a_wrong_row_is_noticed() -> None:
 def test_the_other_bars_give_records_and_a_table() -> None:
     records = [
         *engine.selectivity("power law", "random", fifo("window", EDGES), 100, 1),
-        *engine.growth("star", (300, 600), 1),
+        *engine.growth("star", "random", (300, 600), 1),
+        *engine.growth("4-hop", "inserts", (300, 600), 1),
         *engine.enumeration((100, 300), 1),
     ]
     for record in records:
@@ -72,7 +73,8 @@ def test_the_other_bars_give_records_and_a_table() -> None:
     assert {r["bench"] for r in records} >= {"steps", "growth", "enumeration", "first result"}
 
 
-def test_kept_results_are_what_the_page_shows() -> None:
-    kept = [json.loads(line) for line in engine.RESULTS.read_text(encoding="utf-8").splitlines()]
-    page = Path(engine.PAGE).read_text(encoding="utf-8")
-    assert engine.table(kept[1:]) in page
+@pytest.mark.parametrize("benchmark", [engine, planning, spark], ids=["engine", "planning", "spark"])
+def test_kept_results_are_what_the_page_shows(benchmark: ModuleType) -> None:
+    head, *kept = results.read(benchmark.__name__.rpartition(".")[2])
+    shown = report.PAGE.read_text(encoding="utf-8").partition(benchmark.MARK)[2].partition(benchmark.END)[0]
+    assert shown.strip() == benchmark.section(head, kept)

@@ -1,12 +1,18 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from benchmarks import __main__ as main
+from benchmarks import results
 from benchmarks.bench import Bench
 from benchmarks.case import Case, Data, read_cases
+from benchmarks.experiments.base import Experiment
 from benchmarks.harness import Limits, supervised
 from benchmarks.runners import processes
 from benchmarks.runners.protocol import UNSUPPORTED
@@ -88,4 +94,55 @@ def test_a_wrong_result_is_noticed(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     (case,) = bench.cases()
     record = bench.measure(case, SYSTEMS["everview"])
     assert record["status"] == "wrong"
-    assert bench.wrong == [record]
+    assert bench.failed == [(record, record["reason"])]
+
+
+@pytest.mark.parametrize(
+    ("system", "quick", "told", "fails"),
+    [
+        ("everview", False, {"status": "error", "reason": "it broke"}, True),
+        ("flink", False, {"status": "error", "reason": "it broke"}, False),
+        ("flink", True, {"status": "error", "reason": "it broke"}, True),
+        ("flink", False, {"status": "wrong", "reason": "a row is missing"}, True),
+        ("everview", False, {"status": "timeout", "reason": "after 40 s"}, False),
+        ("everview", False, {"status": "ok", "check": {"status": "timeout", "reason": "after 120 s"}}, True),
+        ("duckdb", False, {"status": "ok", "check": {"status": "timeout", "reason": "after 120 s"}}, False),
+        ("duckdb", True, {"status": "ok", "check": {"status": "timeout", "reason": "after 120 s"}}, True),
+    ],
+)
+def test_what_makes_the_benchmarks_fail(
+    system: str, quick: bool, told: dict[str, object], fails: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A wrong result, and one of ours that is missing or unchecked; that a rival does not finish is a result."""
+    bench = Bench(scale=0.02, quick=quick, only=("3-hop",))
+    found = {"check": {"status": "ok", "reason": ""}, "run_s": 1.0, "peak_rss": 1} | told
+    monkeypatch.setattr(bench.harness, "measure", lambda *_: found)
+    bench.measure(next(bench.cases()), SYSTEMS[system])
+    assert bool(bench.failed) is fails
+
+
+def test_a_time_is_the_median_of_its_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(scale=0.02, only=("3-hop",))
+    times = iter([4.0, 3.0, 9.0])
+    monkeypatch.setattr(bench.harness, "check", lambda *_: {"status": "ok", "reason": ""})
+    run = {"status": "ok", "wall_s": 20.0, "peak_rss": 1, "rows": 1}
+    monkeypatch.setattr(bench.harness, "run", lambda *_, **__: run | {"run_s": next(times)})
+    record = bench.measure(replace(next(bench.cases()), deltas=None), SYSTEMS["everview"])
+    assert (record["run_s"], record["runs_s"]) == (3.5, [3.0, 4.0])
+
+
+def test_what_is_stopped_half_way_keeps_the_rest_as_it_was(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("benchmarks.results.write", partial(results.write, folder=tmp_path))
+    one, two, old = ({"case": name, "title": name} for name in ("one", "two", "old"))
+    results.write("some", [old, one | {"run_s": 9}], whole=True, folder=tmp_path)
+
+    def stopped(_: Bench) -> Iterator[results.Record]:
+        yield one
+        raise KeyboardInterrupt
+
+    experiment = Experiment("some", "Some", "", "some", lambda _: "", lambda _: {}, stopped)
+    with pytest.raises(KeyboardInterrupt):
+        main.run(experiment, Bench(), write=True, whole=True)
+    assert results.read("some", tmp_path) == [old, one]
+    main.run(replace(experiment, run=lambda _: iter([one, two])), Bench(), write=True, whole=True)
+    assert results.read("some", tmp_path) == [one, two]

@@ -115,6 +115,44 @@ def test_a_bar_is_reached_when_a_rival_does_not_finish(tmp_path: Path) -> None:
     assert found["`import everview`, no pyspark imported, seconds"].is_reached is None
 
 
+def test_the_best_rival_is_named_and_may_be_one_that_was_stopped() -> None:
+    runs = [record("everview"), record("flink", run_s=83.0), record("duckdb", "timeout"), record("pathway", "memory")]
+    shown = EXPERIMENTS["runtime"].table(runs)
+    assert "> 60.00 (DuckDB)" in shown
+    assert "| 0.50 (Pathway) |" in EXPERIMENTS["runtime"].table([*runs[:3], record("pathway", run_s=0.5)])
+    other = record("spark", data="another", run_s=2.0)
+    assert "not run" in EXPERIMENTS["runtime"].table([*runs, other])
+
+
+def test_times_that_were_checked_on_a_part_say_so() -> None:
+    part = record("everview", scale=1.0, check={"status": "ok", "scale": 0.1})
+    assert "1 s †" in EXPERIMENTS["runtime"].table([part])
+    assert "†" not in EXPERIMENTS["runtime"].table(
+        [record("everview", scale=1.0, check={"status": "ok", "scale": 1.0})]
+    )
+
+
+def test_a_bar_is_missed_if_we_do_not_finish(tmp_path: Path) -> None:
+    runs = [record("everview", "timeout"), record("native"), record("flink"), record("pathway", "memory")]
+    results.write("runtime", runs, whole=True, folder=tmp_path)
+    results.write("start", [record("everview", imported=["pyspark"])], whole=True, folder=tmp_path)
+    found = {bar.what: bar.is_reached for bar in bars.bars(tmp_path)}
+    for what in ("time ÷ by hand", "Flink's time ÷ ours", "Pathway's time ÷ ours"):
+        assert found[f"3-Hop, epinions, file order: {what}"] is False
+    assert found["`import everview`, no pyspark imported, seconds"] is False
+
+
+def test_of_two_runs_the_median_is_shown(tmp_path: Path) -> None:
+    results.write("runtime", [record("everview", run_s=1.0, runs_s=[1.0, 2.0])], whole=True, folder=tmp_path)
+    assert [r["run_s"] for r in results.read("runtime", tmp_path)] == [1.5]
+
+
+def test_a_measurement_says_what_it_was_made_of() -> None:
+    told = results.circumstances("benchmarks.engine")
+    assert told["command"].startswith("python -m benchmarks.engine")
+    assert told["revision"] in results.provenance([told], "engine")
+
+
 def test_newer_results_replace_those_of_the_same_run(tmp_path: Path) -> None:
     results.write("runtime", [record("everview"), record("duckdb")], whole=True, folder=tmp_path)
     results.write("runtime", [record("everview", run_s=2.0)], whole=False, folder=tmp_path)
