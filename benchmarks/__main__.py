@@ -1,7 +1,8 @@
 """Runs the experiments: ``python -m benchmarks --data ../shared/data --write``; docs/benchmarks.md describes them.
 
-Every run is checked; the exit code is 1 if a result is wrong. ``--write`` keeps what was measured in
-benchmarks/results/ and writes the tables and plots of docs/performance.md from there.
+Every run is checked; the exit code is 1 if a result is wrong, or if one of ours is missing or could not be checked.
+``--write`` keeps what was measured in benchmarks/results/ and writes the tables and plots of docs/performance.md from
+there; what is stopped half-way keeps what it has measured, and the rest as it was.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from benchmarks import report, results
 from benchmarks.bench import Bench, names
 from benchmarks.case import read_cases
 from benchmarks.experiments import EXPERIMENTS
+from benchmarks.experiments.base import Experiment
 from benchmarks.systems import SYSTEMS
 
 QUICK_SCALE = 0.3
@@ -25,26 +27,34 @@ def main() -> int:
     options = parser().parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started is ended, too
     scale = options.scale or (QUICK_SCALE if options.quick else 1.0)
-    bench = Bench(options.data, options.only, options.systems, scale, options.quick)
+    bench = Bench(options.data, options.only, options.on, options.systems, scale, options.quick)
     chosen = options.experiments or (("runtime",) if options.quick else tuple(EXPERIMENTS))
-    whole = not options.only and set(options.systems) == set(SYSTEMS) and not options.quick
-    for name in chosen:
-        experiment = EXPERIMENTS[name]
-        if experiment.run is None:
-            continue
-        print(f"--- {experiment.title}", file=sys.stderr)
-        records = []
-        for record in experiment.run(bench):
-            records.append(record)
-            if options.write:  # At once: what is stopped half-way keeps what it has measured.
-                results.write(name, records, whole=whole)
-        if records:
-            print(experiment.table(records))
-    if options.write:
-        report.write()
-    for record in bench.wrong:
-        print(f"wrong: {record['title']}, {record['data']}, {record['system']}: {record['reason']}", file=sys.stderr)
-    return 1 if bench.wrong else 0
+    whole = not options.only and not options.on and set(options.systems) == set(SYSTEMS) and not options.quick
+    try:
+        for name in chosen:
+            run(EXPERIMENTS[name], bench, write=options.write, whole=whole)
+    finally:
+        if options.write:
+            report.write()
+    for record, why in bench.failed:
+        print(f"failed: {record['title']}, {record['data']}, {record['system']}: {why}", file=sys.stderr)
+    return 1 if bench.failed else 0
+
+
+def run(experiment: Experiment, bench: Bench, *, write: bool, whole: bool) -> None:
+    """Run an experiment; older measurements stay until there are newer ones, and, if all was run, no longer."""
+    if experiment.run is None:
+        return
+    print(f"--- {experiment.title}", file=sys.stderr)
+    records = []
+    for record in experiment.run(bench):
+        records.append(record)
+        if write:
+            results.write(experiment.name, [record], whole=False)
+    if records:
+        print(experiment.table(records))
+        if write and whole:
+            results.write(experiment.name, records, whole=True)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -52,6 +62,7 @@ def parser() -> argparse.ArgumentParser:
     cases = sorted({case.name for case in read_cases()})
     found = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     found.add_argument("--data", type=Path, help="the folder with the graphs and snb-tiny; else, they are generated")
+    found.add_argument("--on", default="", help="only data with this in their titles, such as 'file order'")
     found.add_argument("--only", type=lambda t: names(t, cases), default=(), help="cases, with commas in between")
     found.add_argument(
         "--systems", type=lambda t: names(t, list(SYSTEMS)), default=tuple(SYSTEMS), help=f"of {', '.join(SYSTEMS)}"

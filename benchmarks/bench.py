@@ -21,11 +21,14 @@ class Bench:
 
     data: Path | None = None
     only: tuple[str, ...] = ()
+    on: str = ""
+    """A part of the titles of the data that are wanted."""
     chosen: tuple[str, ...] = tuple(SYSTEMS)
     scale: float = 1.0
     quick: bool = False
     harness: Harness = field(init=False)
-    wrong: list[Record] = field(default_factory=list)
+    failed: list[tuple[Record, str]] = field(default_factory=list)
+    """What must not be, and why: a wrong result, or one of ours that is missing or was not checked."""
 
     def __post_init__(self) -> None:
         self.harness = Harness(self.data, repeats=1 if self.quick else 3, install=not self.quick)
@@ -34,7 +37,7 @@ class Bench:
     def cases(self) -> Iterator[Case]:
         """The cases that were asked for, at the scale that was asked for."""
         for case in read_cases():
-            if self.only and case.name not in self.only:
+            if (self.only and case.name not in self.only) or self.on not in case.scaled(1.0, self.data).data.title:
                 continue
             if self.quick and not case.quick:
                 continue
@@ -59,9 +62,19 @@ class Bench:
 
         record = self.told(self.harness.measure(case, system, mode, watch) | told)
         shown.end(verdict(record))
-        if record["status"] == "wrong":
-            self.wrong.append(record)
+        fault = self._fault(record, system)
+        if fault:
+            self.failed.append((record, fault))
         return record
+
+    def _fault(self, record: Record, system: System) -> str | None:
+        """Why a run makes the whole fail; that a rival does not finish, or breaks down, is a result."""
+        if record["status"] == "wrong" or (record["status"] == "error" and (system.is_ours or self.quick)):
+            return str(record["reason"])
+        check = record.get("check", {"status": "ok"})
+        if check["status"] not in ("ok", "unsupported") and (system.is_ours or self.quick):
+            return f"its check: {check['status']} {check['reason']}"
+        return None
 
     def told(self, record: Record) -> Record:
         """A record with where, when and how it was made."""

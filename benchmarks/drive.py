@@ -18,6 +18,8 @@ from everview.engine.rows import Changes, Journal, WordRows
 WORKLOADS = Path(__file__).parent / "workloads" / "crown"
 SLICE = 65_536
 """Rows of deltas that are taken at a time; the hand-written programs' columns are as long."""
+ROW_BYTES = 16
+"""An edge as Arrow."""
 BATCH = 4_000
 """Updates in a batch of the database."""
 

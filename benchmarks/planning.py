@@ -1,23 +1,23 @@
 """How long planning takes: queries of 2 to 20 atoms in several shapes, best of three runs each.
 
-Run by ``make bench``; ``--write`` puts the table into docs/performance.md. The bar: 8 atoms in under a second, 20 atoms
-within 10 seconds (a cut of the search is stated in the table).
+Run by ``make bench``; ``--write`` keeps the times in benchmarks/results/ and puts the table into docs/performance.md.
+The bar: 8 atoms in under a second, 20 atoms within 10 seconds (a cut of the search is stated in the table).
 """
 
 from __future__ import annotations
 
 import argparse
-import platform
 import sys
 import time
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import everview as ev
+from benchmarks import report, results
 
 SIZES = (2, 4, 8, 12, 16, 20)
-TABLE = Path(__file__).parent.parent / "docs" / "performance.md"
-MARK = "<!-- planning: written by `make bench ARGS=--write` -->"
+MARK, END = "<!-- planning: written by `make bench ARGS=--write` -->", "<!-- end -->"
+Record = dict[str, Any]
 
 
 def path(n: int) -> str:
@@ -83,34 +83,48 @@ def measure(rules: str) -> tuple[float, bool]:
     return min(times), cut
 
 
-def run() -> tuple[list[str], bool]:
+def run() -> Iterator[Record]:
+    """Every shape at every size."""
     ev.explain("q(x) :- r(x).")
-    lines = ["| query | " + " | ".join(f"{n} atoms" for n in SIZES) + " |", "|---" * (len(SIZES) + 1) + "|"]
-    good = True
     for name, shape in SHAPES.items():
-        cells = []
         for n in SIZES:
             seconds, cut = measure(shape(n))
-            good &= seconds < (1.0 if n <= 8 else 10.0)
-            cells.append(f"{seconds * 1000:.0f} ms" + (" (cut)" if cut else ""))
-            print(f"{name:26} {n:3} atoms  {cells[-1]}", file=sys.stderr, flush=True)
+            print(f"{name:26} {n:3} atoms  {_shown(seconds, cut)}", file=sys.stderr, flush=True)
+            yield {"query": name, "atoms": n, "seconds": seconds, "cut": cut, "bar": 1.0 if n <= 8 else 10.0}
+
+
+def table(records: list[Record]) -> str:
+    """A line a shape, a column a size."""
+    lines = ["| query | " + " | ".join(f"{n} atoms" for n in SIZES) + " |", "|---" * (len(SIZES) + 1) + "|"]
+    for name in SHAPES:
+        cells = [_shown(r["seconds"], r["cut"]) for r in records if r["query"] == name]
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
-    return lines, good
+    return "\n".join(lines)
+
+
+def _shown(seconds: float, cut: bool) -> str:
+    return f"{seconds * 1000:.0f} ms" + (" (cut)" if cut else "")
+
+
+def section(head: Record, records: list[Record]) -> str:
+    """What the page shows of a run."""
+    reached = all(r["seconds"] < r["bar"] for r in records)
+    told = f"Bar {'reached' if reached else '**missed**'}: 8 atoms in under a second, 20 within 10 seconds."
+    return f"{table(records)}\n\n{told} {results.provenance([head], 'planning')}"
 
 
 def main() -> int:
+    """Measure, print, and keep what was measured."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--write", action="store_true", help="put the table into docs/performance.md")
+    parser.add_argument("--write", action="store_true", help="keep the times, and put the table into the docs")
     options = parser.parse_args()
-    lines, good = run()
-    machine = f"Python {platform.python_version()}, {platform.machine()}, {platform.system()}"
-    table = "\n".join([*lines, "", f"Measured on: {machine}. Bar {'reached' if good else 'MISSED'}."])
-    print(table)
+    records = list(run())
+    head = results.circumstances("benchmarks.planning")
+    print(section(head, records))
     if options.write:
-        before, _, after = TABLE.read_text(encoding="utf-8").partition(MARK)
-        rest = after.partition("<!-- end -->")[2]
-        TABLE.write_text(f"{before}{MARK}\n{table}\n<!-- end -->{rest}", encoding="utf-8")
-    return 0 if good else 1
+        results.put("planning", head, records)
+        report.fill(MARK, section(head, records), END)
+    return 0
 
 
 if __name__ == "__main__":

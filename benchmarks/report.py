@@ -45,6 +45,26 @@ def page(folder: Path = results.RESULTS) -> str:
     return f"{before}{MARK}\n{sections(folder)}\n{END}{rest.partition(END)[2]}"
 
 
+def fill(mark: str, text: str, end: str) -> None:
+    """Put a benchmark's own table into the page, and the bars at its top, which are among what was measured, too."""
+    before, found, after = PAGE.read_text(encoding="utf-8").partition(mark)
+    if not found:
+        raise ValueError(f"{PAGE.name} has no place for the table: {mark}")
+    PAGE.write_text(f"{before}{mark}\n{text}\n{end}{after.partition(end)[2]}", encoding="utf-8")
+    write()
+
+
+def refill() -> None:
+    """Write the page and the plots anew, with the tables of the benchmarks that write their own."""
+    from benchmarks import engine, planning, spark
+
+    for benchmark in (engine, planning, spark):
+        head, *records = results.read(benchmark.__name__.rpartition(".")[2]) or [None]
+        if head is not None:
+            fill(benchmark.MARK, benchmark.section(head, records), benchmark.END)
+    write()
+
+
 def write(folder: Path = results.RESULTS) -> None:
     """Write the page and the plots."""
     PAGE.write_text(page(folder), encoding="utf-8")
@@ -64,7 +84,7 @@ def main() -> int:
         "--check", action="store_true", help="write nothing; exit 1 if the page is not what it should be"
     )
     if not parser.parse_args().check:
-        write()
+        refill()
         return 0
     return 0 if PAGE.read_text(encoding="utf-8") == page() else 1
 

@@ -6,10 +6,12 @@ import json
 import os
 import platform
 import re
+import subprocess
 import sys
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 RESULTS = Path(__file__).resolve().parent / "results"
@@ -20,11 +22,22 @@ Record = dict[str, Any]
 
 
 def read(name: str, folder: Path = RESULTS) -> list[Record]:
-    """The measurements of a file; none if it is not there."""
+    """The measurements of a file; none if it is not there. A time is the median of its runs, in older ones as well."""
     path = folder / f"{name}.jsonl"
     if not path.exists():
         return []
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    found = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    for record in found:
+        if len(record.get("runs_s", ())) == 2:
+            record["run_s"] = median(record["runs_s"])
+    return found
+
+
+def put(name: str, head: Record, records: Iterable[Record], folder: Path = RESULTS) -> None:
+    """Keep the measurements of a benchmark that is always run as a whole, below a line with its circumstances."""
+    folder.mkdir(exist_ok=True)
+    lines = "".join(json.dumps(r) + "\n" for r in [head, *records])
+    (folder / f"{name}.jsonl").write_text(lines, encoding="utf-8")
 
 
 def write(name: str, records: Iterable[Record], *, whole: bool, folder: Path = RESULTS) -> None:
@@ -39,10 +52,26 @@ def _key(record: Record) -> tuple[object, ...]:
     return tuple(record.get(k) for k in KEY)
 
 
-def circumstances() -> Record:
-    """Where, when and how a measurement is made."""
-    command = " ".join(["python -m benchmarks", *sys.argv[1:]])
-    return {"date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M"), "command": command, "machine": machine()}
+def circumstances(module: str = "benchmarks") -> Record:
+    """Where, when and how a measurement is made, and of which code."""
+    command = " ".join([f"python -m {module}", *sys.argv[1:]])
+    date = datetime.now(UTC).strftime("%Y-%m-%d %H:%M")
+    return {"date": date, "command": command, "machine": machine(), "revision": revision()}
+
+
+def revision() -> str:
+    """The commit of the code that is measured, with a mark if it was changed since; nothing outside a repository."""
+    code = ["src", "benchmarks", ":!benchmarks/results"]
+    try:
+        commit = _git("rev-parse", "--short", "HEAD").strip()
+        changed = _git("status", "--porcelain", "--", *code)
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    return f"{commit} with changes" if changed else commit
+
+
+def _git(*words: str) -> str:
+    return subprocess.run(["git", *words], cwd=RESULTS.parent.parent, check=True, capture_output=True, text=True).stdout
 
 
 def machine() -> str:
@@ -56,8 +85,11 @@ def machine() -> str:
 
 def provenance(records: Iterable[Record], name: str) -> str:
     """The line below a table: the file its numbers are from, and what made that."""
-    ways = list(dict.fromkeys((r["command"], r["machine"]) for r in records))
-    dates = sorted({r["date"][:10] for r in records})
+    listed = list(records)
+    ways = list(dict.fromkeys((r["command"], r["machine"]) for r in listed))
+    dates = sorted({r["date"][:10] for r in listed if "date" in r}) or ["earlier"]
     when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
     told = "; ".join(f"`{command}` on {machine_}" for command, machine_ in ways)
-    return f"From [{name}.jsonl](../benchmarks/results/{name}.jsonl), {when}: {told}."
+    code = sorted({r["revision"] for r in listed if r.get("revision")})
+    of = f", code of {' and '.join(code)}" if code else ""
+    return f"From [{name}.jsonl](../benchmarks/results/{name}.jsonl), {when}{of}: {told}."

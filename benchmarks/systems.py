@@ -31,6 +31,11 @@ class System:
     modes: tuple[str, ...] = ("delta",)
     """Whole results can be read from those that keep or compute them; the others give changes alone."""
 
+    @property
+    def is_ours(self) -> bool:
+        """Whether it is Everview, or the program by hand that it is held against: neither may fail."""
+        return self.name == "native" or self.name.startswith("everview")
+
 
 SYSTEMS = {
     s.name: s

@@ -78,7 +78,7 @@ def seconds(record: Record | None) -> str:
     if record is None:
         return ""
     if record["status"] == "ok":
-        return duration(record["run_s"]) + ("" if record["check"]["status"] == "ok" else " (unchecked)")
+        return duration(record["run_s"]) + _mark(record)
     if record["status"] == "timeout" and record.get("updates"):
         return f"> {record['limit_s']:g} s at {record['updates'] / record['log_updates']:.0%}"
     if record["status"] == "timeout":
@@ -86,6 +86,14 @@ def seconds(record: Record | None) -> str:
     if record["status"] == "memory":
         return f"> {record['limit_bytes'] / 2**30:g} GiB"
     return SHORT[record["status"]]
+
+
+def _mark(record: Record) -> str:
+    """What is to be known of how a run was checked; rivals always are on a part of the log."""
+    check = record["check"]
+    if check["status"] != "ok":
+        return " (unchecked)"
+    return " †" if record["system"] == "everview" and check.get("scale", 1) < record.get("scale", 1) else ""
 
 
 def duration(value: float) -> str:

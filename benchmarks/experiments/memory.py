@@ -65,9 +65,9 @@ MEMORY = Experiment(
     title="Peak memory",
     about="""\
 The most resident memory, in MiB, of all processes of a run, sampled ten times a second over the whole run:
-interpreter, libraries, Java machine, the log's rows as the runner holds them, and deltas on their way. (That is about
-150 MiB for a Python process that has done nothing, so the ratios of small logs say little.) *our state* is what
-`Database.nbytes()` says. *÷ ours* is rounded down; "≥" where the rival was ended before it was done.
+interpreter, libraries, Java machine, the log's rows as the runner holds them, and deltas on their way. (Small logs' is
+that of the interpreter and its libraries, so their ratios say little.) *our state* is what `Database.nbytes()` says.
+*÷ ours* is rounded down; "≥" where the rival was ended before it was done.
 """,
     results="runtime",
     table=table,
