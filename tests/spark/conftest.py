@@ -123,3 +123,19 @@ def _wait_for(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
         else:
             return
     pytest.fail(f"the PostgreSQL server did not start:\n{log.read_text(encoding='utf-8')}")
+
+
+@pytest.fixture
+def stream(spark: Any, tmp_path: Path) -> Iterator[Any]:
+    """Makes streams over tables of these structs; all are stopped afterwards."""
+    from tests.spark.harness import Stream
+
+    made: list[Stream] = []
+
+    def make(tables: dict[str, Any]) -> Stream:
+        made.append(Stream(spark, tmp_path / f"stream{len(made)}", tables))
+        return made[-1]
+
+    yield make
+    for found in made:
+        found.stop()

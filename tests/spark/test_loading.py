@@ -19,26 +19,12 @@ from everview.spark import maintain, materialize, saved_offsets
 from everview.spark.session import PARTITIONS, SPARKS_OWN, configure, shard_keys
 from everview.spark.targets import ParquetTarget
 from tests.spark.feeds import bag
-from tests.spark.harness import Stream
 
 GRAPH = {"g": StructType().add("src", "long").add("dst", "long")}
 PEOPLE = {"p": StructType().add("id", "long").add("city", "string")}
 PATHS = "SELECT a.src, a.dst AS mid, b.dst FROM g a JOIN g b ON a.dst = b.src"
 CHUNK = "spark.sql.execution.arrow.maxRecordsPerBatch"
 ZONE = "spark.sql.session.timeZone"
-
-
-@pytest.fixture
-def stream(spark: SparkSession, tmp_path: Path) -> Iterator[Any]:
-    made: list[Stream] = []
-
-    def make(tables: dict[str, StructType]) -> Stream:
-        made.append(Stream(spark, tmp_path / f"stream{len(made)}", tables))
-        return made[-1]
-
-    yield make
-    for found in made:
-        found.stop()
 
 
 @pytest.fixture
@@ -231,6 +217,7 @@ def test_views_that_compute_with_instants_are_refused_outside_utc(stream: Any, s
         "SELECT id, CAST(day AS TIMESTAMP) AS x FROM t",
         "SELECT CAST(MAX(at) AS DATE) AS x FROM t",
         "SELECT x FROM (SELECT id, MAX(at) AS x FROM t GROUP BY id) m WHERE hour(x) > 3",
+        {"v": "SELECT id, at FROM t", "w": "SELECT id FROM v WHERE hour(at) > 3"},
     )
     free = (
         "SELECT id, at FROM t WHERE at < till",
@@ -282,6 +269,21 @@ def test_a_view_that_takes_over_a_checkpoint_gets_a_target_of_its_own(stream: An
     s.write("g", [((6, 7), "insert")])
     with pytest.raises((TargetError, StreamingQueryException), match="wants batch 0 next"):
         run(ends, "later", migrate=True)
+
+
+def test_the_files_of_a_log_that_spark_has_compacted(tmp_path: Path) -> None:
+    """An entry may be compacted before its batch has ended."""
+    log = tmp_path / "sources" / "0"
+    for folder in (log, tmp_path / "commits", tmp_path / "offsets"):
+        folder.mkdir(parents=True)
+    lines = [f'{{"path":"file:///f{i}","timestamp":1,"batchId":{i}}}' for i in range(11)]
+    (log / "8").write_text("\n".join(["v1", lines[8]]), encoding="utf-8")
+    (log / "9.compact").write_text("\n".join(["v1", *lines[:10]]), encoding="utf-8")
+    (log / "10").write_text("\n".join(["v1", lines[10]]), encoding="utf-8")
+    for last in (8, 9, 10):
+        (tmp_path / "commits" / str(last)).touch()
+        (tmp_path / "offsets" / str(last)).write_text(f'v1\n{{}}\n{{"logOffset":{last}}}', encoding="utf-8")
+        assert saved_offsets(f"file:{tmp_path}")["files"] == [[f"file:///f{i}" for i in range(last + 1)]]
 
 
 def test_the_files_that_a_query_has_read_are_listed(stream: Any) -> None:

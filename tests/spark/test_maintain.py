@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -45,19 +43,6 @@ SHOP = {
     ),
 }
 PATHS = "SELECT a.src, a.dst AS mid, b.dst FROM g a JOIN g b ON a.dst = b.src"
-
-
-@pytest.fixture
-def stream(spark: SparkSession, tmp_path: Path) -> Iterator[Any]:
-    made: list[Stream] = []
-
-    def make(tables: dict[str, StructType]) -> Stream:
-        made.append(Stream(spark, tmp_path / f"stream{len(made)}", tables))
-        return made[-1]
-
-    yield make
-    for found in made:
-        found.stop()
 
 
 def edges(r: random.Random, stream: Stream, steps: int) -> Counter[Any]:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import StreamingQueryException
 
-from everview.cli.run import _run as run_command
+from everview.cli.run import run_planned
 from everview.cli.status import Status, line
 from everview.errors import PipelineError
 from everview.spark.pipeline import launch
@@ -301,7 +301,7 @@ def test_a_run_that_ends_by_itself_has_failed(
     monkeypatch.setattr("everview.spark.pipeline.run.start", failing)
     monkeypatch.setattr("os.dup2", lambda *_: None)
     planned = plan(load(written(tmp_path, CLICKS)))
-    assert run_command(planned, Status(out, log="json", quiet=event is not None), migrate=False) == 1
+    assert run_planned(planned, Status(out, log="json", quiet=event is not None), migrate=False) == 1
     assert (json.loads(out.getvalue())["event"] if event else None) == event
 
 

@@ -58,7 +58,17 @@ def run(options: argparse.Namespace) -> int:
         text = json.dumps(planned.to_dict(), indent=2, ensure_ascii=False) if options.log == "json" else str(planned)
         print(text)
         return 0
-    return _run(planned, standard(options.log, options.quiet), migrate=options.migrate)
+    return run_planned(planned, standard(options.log, options.quiet), migrate=options.migrate)
+
+
+def run_planned(planned: Planned, status: Status, *, migrate: bool) -> int:
+    """Run a pipeline to its end; one whose output nobody reads has not ended as it should."""
+    try:
+        return _run(planned, status, migrate=migrate)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is flushed at the end
+        print(f"everview: {planned.pipeline.name} was stopped: nobody reads its output any more", file=sys.stderr)
+        return FAILED
 
 
 def _run(planned: Planned, status: Status, *, migrate: bool) -> int:
@@ -84,9 +94,7 @@ def _run(planned: Planned, status: Status, *, migrate: bool) -> int:
             status.say(f"{pipeline.name}: running; Ctrl-C stops it after the batch, a new start resumes")
             ended = follow(query, status.batch, stop, status.waiting)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is flushed at the end
-        print(f"everview: {pipeline.name} was stopped: nobody reads its output any more", file=sys.stderr)
-        return FAILED
+        raise
     except Exception as error:
         found = failed(error)
         with suppress(BrokenPipeError):

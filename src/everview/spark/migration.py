@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,6 +26,9 @@ from everview.spark.blobs import WEIGHT, read_blob
 from everview.spark.identity import Identity
 from everview.spark.session import need_rocksdb
 from everview.spark.types import COUNT, spark_type
+
+_COMPACT: Final = ".compact"
+"""How Spark ends the names of a log's entries that hold those before them."""
 
 
 def saved_tables(spark: SparkSession, checkpoint: str) -> dict[str, DataFrame]:
@@ -72,15 +75,15 @@ def _files(folder: _Folder, source: int, offset: Any) -> list[str]:
     """The files that a source has read up to an offset, which counts entries of its log, each of many files."""
     if not isinstance(offset, dict) or "logOffset" not in offset:
         return []
-    names = [n for n in folder.names(f"sources/{source}") if n.removesuffix(".compact").isdigit()]
-    entries = sorted((int(n.removesuffix(".compact")), n) for n in names)
-    compacted = max((at for at, n in entries if n.endswith(".compact")), default=-1)
-    found: dict[str, None] = {}
-    for at, name in entries:
-        if compacted <= at <= int(offset["logOffset"]) and (at > compacted or name.endswith(".compact")):
+    names = [n for n in folder.names(f"sources/{source}") if n.removesuffix(_COMPACT).isdigit()]
+    last = max((int(n.removesuffix(_COMPACT)) for n in names if n.endswith(_COMPACT)), default=-1)
+    found: dict[tuple[int, str], None] = {}
+    for name in names:
+        if name.endswith(_COMPACT) or int(name) > last:  # What is compacted holds all entries before.
             lines = folder.text(f"sources/{source}/{name}").splitlines()[1:]
-            found |= {str(json.loads(line)["path"]): None for line in lines if line.strip()}
-    return list(found)
+            read = [json.loads(line) for line in lines if line.strip()]
+            found |= {(e["batchId"], e["path"]): None for e in read if e["batchId"] <= int(offset["logOffset"])}
+    return [path for _, path in sorted(found)]
 
 
 def saved_identity(spark: SparkSession, checkpoint: str) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -24,8 +24,10 @@ def check_zone(spark: SparkSession, views: Sequence[View], schema: Schema) -> No
     zone = spark.conf.get(ZONE, "UTC") or "UTC"
     if zone.lower() in _UTC:
         return
+    known = {t.name.lower(): [c.type for c in t.columns] for t in schema}
     for view in views:
-        found = next(depending(view, schema), None)
+        found = next(depending(view, known), None)
+        known[view.name.lower()] = [c.type for c in view.columns]
         if found is not None:
             raise PipelineError(
                 f"view {view.name} computes with a TIMESTAMP ({found}), in UTC; the session's time zone is {zone}, in "
@@ -34,14 +36,15 @@ def check_zone(spark: SparkSession, views: Sequence[View], schema: Schema) -> No
             )
 
 
-def depending(view: View, schema: Schema) -> Iterator[Expression]:
-    """The expressions of a view whose value depends on a time zone."""
+def depending(view: View, known: Mapping[str, list[DataType]]) -> Iterator[Expression]:
+    """The expressions of a view whose value depends on a time zone; it reads relations with columns of these types."""
+    relations = {**known, **{s.name.lower(): [c.type for c in s.columns] for s in view.stages}}
     for body in (*(s.body for s in view.stages), view.body):
         for block in blocks(body):
-            types = _types(block, view, schema)
+            types = _types(block, relations)
             yield from (e for e in _expressions(block) if _depends(e, types))
             for atom in block.atoms:
-                for term, type_ in zip(atom.terms, _columns(atom.relation, view, schema), strict=False):
+                for term, type_ in zip(atom.terms, relations[atom.relation.lower()], strict=True):
                     if isinstance(term, Const) and type_.kind is Kind.TIMESTAMP:
                         yield Expression.of(term, type_)
 
@@ -57,11 +60,11 @@ def _expressions(block: Block) -> Iterator[Expression]:
             yield block.grouping.having
 
 
-def _types(block: Block, view: View, schema: Schema) -> dict[Var, DataType]:
+def _types(block: Block, relations: Mapping[str, list[DataType]]) -> dict[Var, DataType]:
     """The types of a block's variables."""
     found: dict[Var, DataType] = {}
     for atom in block.atoms:
-        pairs = [*zip(atom.terms, _columns(atom.relation, view, schema), strict=False)]
+        pairs = [*zip(atom.terms, relations[atom.relation.lower()], strict=True)]
         pairs += [(c.term, c.expression.type) for c in atom.computed]
         found |= {term: type_ for term, type_ in pairs if isinstance(term, Var)}
     if block.grouping is not None:
@@ -70,20 +73,12 @@ def _types(block: Block, view: View, schema: Schema) -> dict[Var, DataType]:
     return found
 
 
-def _columns(relation: str, view: View, schema: Schema) -> list[DataType]:
-    stage = next((s for s in view.stages if s.name == relation), None)
-    if stage is not None:
-        return [c.type for c in stage.columns]
-    table = schema.table(relation)
-    return [c.type for c in table.columns] if table is not None else []
-
-
 def _depends(expression: Expression, types: dict[Var, DataType]) -> bool:
     """True if instants go in or come out, unless they are only compared with each other."""
     term = expression.term
     if term is not None:
         return isinstance(term, Const) and isinstance(term.value, datetime) and expression.type.kind is Kind.TIMESTAMP
-    inside = any(types[v].kind is Kind.TIMESTAMP for v in expression.variables if v in types)
+    inside = any(types[v].kind is Kind.TIMESTAMP for v in expression.variables)
     if not inside and expression.type.kind is not Kind.TIMESTAMP:
         return False
     texts = [p.strip() for p in expression.parts if isinstance(p, str)]

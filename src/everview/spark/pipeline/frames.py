@@ -39,7 +39,8 @@ def read(spark: SparkSession, source: Source) -> DataFrame:
     if source.format in TEXTS and not {o.lower() for o in options} & {"mode", "columnnameofcorruptrecord"}:
         # Else Spark makes NULLs of what it cannot read, and nobody hears of it.
         options |= {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
-        struct = struct.add(CORRUPT, StringType())
+        if not any(f.name.lower() == CORRUPT for f in struct.fields):
+            struct = struct.add(CORRUPT, StringType())
     if source.format in FILES or format_ == delta_feed.NAME:
         reader = reader.schema(struct)
     reader = reader.format(format_).options(**options)

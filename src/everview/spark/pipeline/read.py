@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Final
 
@@ -22,10 +23,8 @@ KEYS: Final = (
 )
 SOURCE_KEYS: Final = ("format", "path", "schema", "options", "streaming")
 TABLE_KEYS: Final = ("source", "columns", "key", "not_null", "change_type", "initial", "rate")
-FEED_COLUMNS: Final = ("_change_type", "_count", "_commit_version", "_commit_timestamp", "_update")
+FEED_COLUMNS: Final = ("_change_type", "_count", "_commit_version", "_commit_timestamp", "_update", "_corrupt_record")
 CHANGE_TYPE: Final = "_change_type"
-
-DELTA_OPTIONS: Final = ("startingVersion", "maxVersionsPerTrigger")
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _INTERVAL = re.compile(r"\d+ (milliseconds?|seconds?|minutes?|hours?|days?)")
@@ -40,19 +39,19 @@ def load(path: Path, overrides: Mapping[str, str] | None = None) -> Pipeline:
     return _Reader(path, document).pipeline(overrides or {})
 
 
-def _check_delta(options: Mapping[str, Entry], path: str) -> None:
-    """Refuse options of a Delta source that nobody knows, or that have no sense."""
+def _check_delta(options: Mapping[str, Entry]) -> None:
+    """Refuse our options of a Delta source if they are misspelt or make no sense; others are Delta's, or a store's."""
+    from everview.spark.delta_feed import MOST, STARTING
+
+    own = {o.lower(): o for o in (STARTING, MOST)}
     for name, entry in options.items():
-        known = next((o for o in DELTA_OPTIONS if o.lower() == name.lower()), None)
-        if known is None and "://" not in path:
-            close = did_you_mean(name, DELTA_OPTIONS)
-            entry.refuse(
-                f"a Delta table on local disks has no option {name}", close or f"it has {', '.join(DELTA_OPTIONS)}"
-            )
-        text = entry.text()
-        if known == DELTA_OPTIONS[0] and text != "latest" and not text.isdecimal():
+        known, text = own.get(name.lower()), entry.text()
+        close = get_close_matches(name.lower(), own, 1, cutoff=0.9) if known is None else []
+        if close:
+            entry.refuse(f"there is no option {name}", f"did you mean {own[close[0]]}?")
+        if known == STARTING and text != "latest" and not text.isdecimal():
             entry.refuse(f"{text!r} is no version of a Delta table", "it is a number, or latest")
-        if known == DELTA_OPTIONS[1] and (not text.isdecimal() or int(text) < 1):
+        if known == MOST and (not text.isdecimal() or int(text) < 1):
             entry.refuse(f"{text!r} is no number of versions", "it is at least 1")
 
 
@@ -133,7 +132,7 @@ class _Reader:
         streaming = keys["streaming"].boolean() if "streaming" in keys else True
         options = {k: e.text() for k, e in keys["options"].mapping().items()} if "options" in keys else {}
         if format_ == model.DELTA and "options" in keys:
-            _check_delta(keys["options"].mapping(), path or "")
+            _check_delta(keys["options"].mapping())
         if "schema" in keys:
             columns = declared_columns(name, keys["schema"])
             if format_ == model.DELTA and streaming and all(c.name.lower() != CHANGE_TYPE for c in columns):
