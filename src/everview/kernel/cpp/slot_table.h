@@ -35,7 +35,7 @@ class SlotTable {
   // After it, one `insert` cannot fail. Moves slots, so positions found earlier are void.
   void reserve_one() {
     if (4 * (size_ + 1) <= 3 * slots_.size()) return;
-    rehash(std::max(kMinCapacity, slots_.size() + slots_.size() / (slots_.size() < kLarge ? 2 : 8)));
+    rehash(std::max(kMinCapacity, slots_.size() + slots_.size() / (slots_.size() < kLarge ? 2 : 16)));
   }
 
   void insert(Tag tag, std::uint32_t number) noexcept {
