@@ -40,6 +40,14 @@ def test_three_hops_share_two_variables() -> None:
     assert shares(spread(sql, 7)) == {"a_dst": 7}
 
 
+def test_a_path_is_cut_in_its_middle_where_updates_cost_most() -> None:
+    """An inner edge joins on both its ends, an outer one on one: the outer ones are sent to every shard."""
+    sql = """SELECT a.src, b.src AS s, c.src AS t, d.src AS u, d.dst FROM g a JOIN g b ON a.dst = b.src
+             JOIN g c ON b.dst = c.src JOIN g d ON c.dst = d.src"""
+    assert shares(spread(sql, 2)) == {"b_dst": 2}
+    assert shares(spread(f"{sql} WHERE d.dst % 10 = 0", 2)) == {"b_dst": 2}
+
+
 def test_a_frequent_value_moves_the_shares_elsewhere() -> None:
     sql = "SELECT o.k, o.c, c.n FROM o JOIN c ON o.c = c.c"
     assert shares(spread(sql, 4)) == {"c": 4}

@@ -371,7 +371,7 @@ class _Weigher:
     def grid(self, view: View) -> tuple[Grid, float]:
         """The best grid of a view and the load on its fullest shard; of equals the one with fewest dimensions."""
         occurrences = Places.nowhere(view, self.schema).occurrences
-        weights = [self.rates[o.table] * (_FILTERED if o.filtered else 1.0) for o in occurrences]
+        weights = [self.rates[o.table] * o.joins * (_FILTERED if o.filtered else 1.0) for o in occurrences]
         candidates = spread(view, self.schema) if self.shards > 1 else []
         if not candidates:
             one_cell = (Dimension("all", self.shards),) if self.shards > 1 else ()

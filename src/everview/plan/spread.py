@@ -27,6 +27,8 @@ class Occurrence:
     table: str
     alias: str
     filtered: bool
+    joins: int
+    """How many of its variables other atoms have: each costs an update an index and a way to go on."""
     hashed: tuple[Expression, ...] | None
 
     def part(self, share: int, skew: Mapping[tuple[str, str], float]) -> float:
@@ -149,8 +151,10 @@ class _Walk:
                         v = by_block.get(id(block))
                         hashed = None if v is None else self._hashed(atom, v)
                         filtered = any(p.variables and p.variables <= atom.variables for p in block.predicates)
+                        others = frozenset[Var]().union(*(a.variables for a in block.atoms if a is not atom))
+                        joins = max(1, len(atom.variables & others))
                         alias = atom.alias or atom.relation
-                        found.append(Occurrence(atom.relation, alias, filtered, hashed))
+                        found.append(Occurrence(atom.relation, alias, filtered, joins, hashed))
         return found
 
     def _hashed(self, atom: Atom, v: Var) -> tuple[Expression, ...] | None:
