@@ -12,8 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from everview.engine.bulk import apply_weighted, scan
+from everview.engine.bulk import scan
 from everview.errors import DataError
+from everview.spark.blobs import WEIGHT
 from everview.spark.shard import Shard
 from everview.sql import parse_schema
 from tests.engine.differential import Bag, Run, differences
@@ -130,7 +131,7 @@ def test_a_second_row_of_a_key_is_noticed_wherever_its_other_columns_lead(shards
             cluster.apply({"p": [((3, f"c{i}", i), 1)]})
         for shard in cluster.shards[0]:  # The shards that did take the row give it back, as Spark's do.
             for name, data, weight in _held(shard, (3, f"c{i}", i)):
-                apply_weighted(shard.db, [(name, data, pc.negate(weight))])
+                shard.apply({name: [data.append_column(WEIGHT, pc.negate(weight))]})
 
 
 def test_a_row_whose_key_is_taken_is_put_aside_only_where_shards_agree() -> None:
