@@ -69,7 +69,7 @@ format: $(INSTALLED) ## put the code into shape
 
 .PHONY: bench
 bench: $(INSTALLED) ## run all benchmarks, also after a missed bar; ARGS="--data ../shared/data --write" to keep them
-	@$(MAKE) --no-print-directory --keep-going bench-planning bench-engine bench-spark bench-rivals ARGS='$(ARGS)'
+	@$(MAKE) --no-print-directory --keep-going bench-planning bench-engine bench-rivals bench-spark ARGS='$(ARGS)'
 
 .PHONY: bench-rivals
 bench-rivals: $(INSTALLED) ## Everview beside other systems; ARGS="--only 3-hop --systems everview,duckdb" for less

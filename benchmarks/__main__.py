@@ -32,7 +32,7 @@ def main() -> int:
     whole = not options.only and not options.on and set(options.systems) == set(SYSTEMS) and not options.quick
     try:
         for name in chosen:
-            run(EXPERIMENTS[name], bench, write=options.write, whole=whole)
+            run(EXPERIMENTS[name], bench, write=options.write, whole=whole, ahead=not options.quick)
     finally:
         if options.write:
             report.write()
@@ -41,11 +41,16 @@ def main() -> int:
     return 1 if bench.failed else 0
 
 
-def run(experiment: Experiment, bench: Bench, *, write: bool, whole: bool) -> None:
-    """Run an experiment; older measurements stay until there are newer ones, and, if all was run, no longer."""
+def run(experiment: Experiment, bench: Bench, *, write: bool, whole: bool, ahead: bool = False) -> None:
+    """Run an experiment; older measurements stay until there are newer ones, and, if all was run, no longer.
+
+    With ``ahead``, all its checks come before the first time is taken.
+    """
     if experiment.run is None:
         return
     print(f"--- {experiment.title}", file=sys.stderr)
+    if ahead:
+        bench.check_ahead(experiment.run)
     records = []
     for record in experiment.run(bench):
         records.append(record)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from benchmarks.case import Case, read_cases
 from benchmarks.harness import GIB, Harness
 from benchmarks.results import Record, circumstances
-from benchmarks.systems import SYSTEMS, System
+from benchmarks.systems import CORES, SYSTEMS, System, interpreter
 
 _WIDTH = 110
 
@@ -33,6 +34,8 @@ class Bench:
     def __post_init__(self) -> None:
         self.harness = Harness(self.data, repeats=1 if self.quick else 3, install=not self.quick)
         self._circumstances = circumstances()
+        self._rehearsed: list[tuple[Case, System, str]] | None = None
+        """What would be measured, while that alone is asked."""
 
     def cases(self) -> Iterator[Case]:
         """The cases that were asked for, at the scale that was asked for."""
@@ -54,8 +57,10 @@ class Bench:
 
     def measure(self, case: Case, system: System, mode: str = "delta", **told: object) -> Record:
         """A checked, timed run, shown on the terminal; ``told`` is added to its record."""
-        label = f"{case.title}, {case.data.title}, {mode}, {system.title}"
-        shown = Line(label)
+        if self._rehearsed is not None:
+            self._rehearsed.append((case, system, mode))
+            return {}
+        shown = Line(_label(case, system, mode))
 
         def watch(updates: int, seconds: float, held: int) -> None:
             shown.draw(f"{updates:,} updates, {seconds:.0f} s, {held / GIB:.1f} GiB")
@@ -66,6 +71,31 @@ class Bench:
         if fault:
             self.failed.append((record, fault))
         return record
+
+    def check_ahead(self, run: Callable[[Bench], Iterator[Record]]) -> None:
+        """Check all that an experiment is about to measure, as many systems at once as there are cores.
+
+        A check takes no times, so it need not be alone on the machine, as what is measured afterwards is.
+        """
+        self._rehearsed = wanted = []
+        try:
+            for _ in run(self):
+                pass
+        finally:
+            self._rehearsed = None
+        by_system: dict[str, list[tuple[Case, System, str]]] = {}
+        for case, system, mode in wanted:
+            self.harness.to_check(case, system).data.log(self.data)  # Made once, by one thread.
+            if interpreter(system, self.harness.install) is not None:
+                by_system.setdefault(system.name, []).append((case, system, mode))
+
+        def check(queue: list[tuple[Case, System, str]]) -> None:
+            for case, system, mode in queue:
+                found = self.harness.check(case, system, mode)
+                Line(f"check: {_label(case, system, mode)}").end(f"{found['status']} {found['reason']}".strip())
+
+        with ThreadPoolExecutor(CORES) as pool:
+            list(pool.map(check, sorted(by_system.values(), key=len, reverse=True)))
 
     def _fault(self, record: Record, system: System) -> str | None:
         """Why a run makes the whole fail; that a rival does not finish, or breaks down, is a result."""
@@ -79,6 +109,10 @@ class Bench:
     def told(self, record: Record) -> Record:
         """A record with where, when and how it was made."""
         return record | self._circumstances
+
+
+def _label(case: Case, system: System, mode: str) -> str:
+    return f"{case.title}, {case.data.title}, {mode}, {system.title}"
 
 
 def verdict(record: Record) -> str:

@@ -145,6 +145,8 @@ class Case:
     """Whether the query's break-even is looked for on this data."""
     profile: bool = False
     """Whether a timed run says what its time was spent on."""
+    first: Case | None = None
+    """The same query on the first of its data, if this is not it."""
 
     @property
     def sql(self) -> str:
@@ -156,12 +158,18 @@ class Case:
         """The same case over a part of its data, or over what stands in for it."""
         data = self.data.at(factor, given)
         known = self.deltas if data == self.data else None
-        return replace(self, data=data, deltas=known)
+        first = self.first.scaled(factor, given) if self.first is not None else None
+        return replace(self, data=data, deltas=known, first=first)
 
-    def to_check(self, given: Path | None, *, own: bool) -> Case:
-        """The case on which rivals, or Everview itself, are checked: all of its log, in batches of one size."""
-        smaller = self.scaled(self.own_check_scale if own else self.check_scale, given)
-        return replace(smaller, sizes=())
+    def to_check(self, given: Path | None, *, own: bool, rival: bool) -> Case:
+        """The case on which Everview itself, or others, are checked: all of its log, in batches of one size.
+
+        Rivals are on the first data of a query alone: whether they give what it asks for does not depend on the graph,
+        and their checks take longer than all that is timed.
+        """
+        case = replace(self.first, every=self.every) if rival and self.first and not self.data.after else self
+        smaller = case.scaled(case.own_check_scale if own else case.check_scale, given)
+        return replace(smaller, sizes=(), first=None)
 
 
 def read_cases(folder: Path = CASES) -> Iterator[Case]:
@@ -174,9 +182,12 @@ def read_case(path: Path) -> Iterator[Case]:
     """The cases of a file."""
     told = tomllib.loads(path.read_text(encoding="utf-8"))
     title, query, common = told.pop("title"), told.pop("query"), told.pop("run", {})
+    first: Case | None = None
     for data in told.pop("data"):
         run = {**common, **data.pop("run", {})}
         run |= {key: tuple(run[key]) for key in ("modes", "systems", "quick") if key in run}
-        yield Case(path.stem, title, query, Data(**data), **run)
+        case = Case(path.stem, title, query, Data(**data), **run, first=first)
+        first = first or case
+        yield case
     if told:
         raise ValueError(f"{path.name} says {', '.join(told)}, which no case has")

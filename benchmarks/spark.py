@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import cycle
 from math import inf
 from pathlib import Path
@@ -201,50 +201,66 @@ def warm(spark: Any, folder: Path, small: bool) -> Iterator[Record]:
 
 
 def speedup(spark: Any, folder: Path, data: Path | None, small: bool) -> Iterator[Record]:
-    """Two shards against one, on two cores; the best of several runs each, in turns, as the JVM is getting warm."""
+    """Two shards against one, on two cores; the best of several runs each, in turns, as the JVM is getting warm.
+
+    With two cores, one shard may use both: while its changes go to the JVM, they are unpacked and compiled code is made
+    on the other. So it is also run on one core alone, which tells what a second core brings to those who had one.
+    """
     for query, graph, batches in _paths(data, small):
         _, rows = embedded(query, batches)
-        times = {1: inf, 2: inf}
-        for shards in (1, 2) * ROUNDS:
-            times[shards] = min(times[shards], _timed(spark, folder, query, batches, shards, rows))
+        times = dict.fromkeys(((1, 2), (2, 2), (1, 1)), inf)
+        for shards, cores in (*times,) * ROUNDS:
+            with _confined(spark, cores):
+                seconds = _timed(spark, folder, query, batches, shards, rows)
+            times[shards, cores] = min(times[shards, cores], seconds)
+        common = {"query": query, "graph": graph, "updates": sum(map(len, batches)), "deltas": rows, "most": False}
+        two = times[2, 2]
         yield {
             "bench": "2 shards against 1",
-            "query": query,
-            "graph": graph,
-            "updates": sum(map(len, batches)),
-            "deltas": rows,
-            "seconds": [times[1], times[2]],
-            "value": times[1] / times[2],
+            **common,
+            "seconds": [times[1, 2], two],
+            "value": times[1, 2] / two,
             "bar": 1.6,
-            "most": False,
+        }
+        yield {
+            "bench": "2 shards on 2 cores against 1 on 1",
+            **common,
+            "seconds": [times[1, 1], two],
+            "value": times[1, 1] / two,
         }
 
 
-def scaling(data: Path | None, small: bool) -> Iterator[Record]:
-    """Two cores with two shards against one core with one: each in a process that has no other cores.
-
-    With two cores, one shard has both: while its changes go to the JVM, they are unpacked and compiled code is made on
-    the other. This is what a second core, or machine, brings to those who had one.
-    """
-    found: dict[int, list[Record]] = {}
-    for cores in (1, 2):
-        command = [sys.executable, "-m", "benchmarks.spark", "--cores", str(cores)]
-        command += ["--data", str(data)] if data is not None else []
-        command += ["--small"] if small else []
-        told = subprocess.run(command, cwd=HERE.parent, check=True, capture_output=True, text=True).stdout
-        found[cores] = [json.loads(line) for line in told.splitlines() if line.startswith("{")]
-    for one, two in zip(found[1], found[2], strict=True):
-        times = [one["seconds"], two["seconds"]]
-        yield {**one, "bench": "2 cores with 2 shards against 1", "seconds": times, "value": times[0] / times[1]}
+@contextmanager
+def _confined(spark: Any, cores: int) -> Iterator[None]:
+    """Spark's processes, and those that they start, on so many of the machine's cores only."""
+    everywhere = os.sched_getaffinity(0)
+    driver = spark.sparkContext._gateway.proc.pid
+    _set_affinity(driver, set(sorted(everywhere)[:cores]))
+    try:
+        yield
+    finally:
+        _set_affinity(driver, everywhere)
 
 
-def on_cores(spark: Any, folder: Path, data: Path | None, small: bool, cores: int) -> Iterator[Record]:
-    """What ``scaling`` has run in a process of its own: as many shards as there are cores."""
-    for query, graph, batches in _paths(data, small):
-        _, rows = embedded(query, batches)
-        seconds = min(_timed(spark, folder, query, batches, cores, rows) for _ in range(ROUNDS))
-        updates = sum(map(len, batches))
-        yield {"query": query, "graph": graph, "updates": updates, "deltas": rows, "seconds": seconds, "most": False}
+def _set_affinity(process: int, cores: set[int]) -> None:
+    """Of all threads of a process and of those that it has started; what they start later inherits it."""
+    for found in _descendants(process):
+        with suppress(ProcessLookupError, FileNotFoundError):  # It has ended meanwhile.
+            for task in Path(f"/proc/{found}/task").iterdir():
+                with suppress(ProcessLookupError):
+                    os.sched_setaffinity(int(task.name), cores)
+
+
+def _descendants(process: int) -> set[int]:
+    """A process and all that it has started, and they."""
+    parents = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(ProcessLookupError, FileNotFoundError):
+            parents[int(stat.parent.name)] = int(stat.read_text(encoding="utf-8").rpartition(")")[2].split()[1])
+    found = {process}
+    while more := {child for child, parent in parents.items() if parent in found} - found:
+        found |= more
+    return found
 
 
 def _paths(data: Path | None, small: bool) -> Iterator[tuple[str, str, list[pa.Table]]]:
@@ -435,12 +451,10 @@ def is_reached(record: Record) -> bool:
 
 
 @contextmanager
-def _running(cores: int | None) -> Iterator[tuple[Any, Path]]:
-    """Spark, on so many of the machine's cores if any are named, and a folder; both are gone afterwards."""
+def _running() -> Iterator[tuple[Any, Path]]:
+    """Spark and a folder; both are gone afterwards."""
     folder = Path(tempfile.mkdtemp(prefix="everview-bench-"))
-    if cores:
-        os.sched_setaffinity(0, range(cores))
-    spark = session(folder, cores or 2)
+    spark = session(folder)
     try:
         yield spark, folder
     finally:
@@ -453,34 +467,26 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, help="the folder with epinions.csv.gz")
     parser.add_argument("--small", action="store_true", help="little data, to see that it works")
-    parser.add_argument(
-        "--only", choices=("warm", "speedup", "throughput", "floor", "join", "scaling"), help="one of them"
-    )
-    parser.add_argument("--cores", type=int, help="only the paths, on so many cores and shards; kept nowhere")
+    parser.add_argument("--only", choices=("warm", "speedup", "throughput", "floor", "join"), help="one of them")
     parser.add_argument(
         "--write", action="store_true", help="keep the results and put the table into docs/performance.md"
     )
     options = parser.parse_args()
     data, small = options.data, options.small
-    with _running(options.cores) as (spark, folder):
+    with _running() as (spark, folder):
         bars: dict[str, Callable[[], Iterator[Record]]] = {
             "warm": lambda: warm(spark, folder, small),
             "throughput": lambda: throughput(spark, folder, small),
             "floor": lambda: floor(spark, folder, small),
             "join": lambda: stream_join(spark, folder, small),
             "speedup": lambda: speedup(spark, folder, data, small),
-            "scaling": lambda: scaling(data, small),
         }
-        if options.cores:
-            bars = {"cores": lambda: on_cores(spark, folder, data, small, options.cores)}
         records = []
         for name, bar in bars.items():
-            if options.cores or options.only in (None, name):
+            if options.only in (None, name):
                 for record in bar():
                     records.append(record)
                     print(json.dumps(record), flush=True)
-    if options.cores:
-        return 0
     head = results.circumstances("benchmarks.spark")
     head["machine"] += f", pyspark {spark.version}"
     print(section(head, records))

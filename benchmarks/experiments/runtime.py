@@ -119,10 +119,11 @@ delivers every single update's own changes (`changes(per_update=True)`) or, wher
 rivals may use all cores, and may deliver net changes always. Recomputing systems run the query after every batch
 (delta mode) or every tenth (full mode), and need not work out what changed. "> 40 s at 12%" means ended at the time
 limit with that part of the log done; "–": the system, or this benchmark's translation for it, cannot express the
-query; "not run": nobody has tried; "†": the check was on a part of the log, as it is for rivals where theirs takes
-long. A run is the median of three, or two, where they take no more than some seconds. *÷ by hand*: our time divided by
-the hand-written C++ program's (rounded up). *best rival ÷ ours*: the fastest rival's time divided by ours (rounded
-down), and which rival that is; below 1, it wins; ">", if it was ended at its time limit.
+query; "not run": nobody has tried; "†": the check was on a part of the log (rivals are checked on the first data of a
+query alone, or on a part of it). A run is the median of three, or two, where they take no more than some seconds,
+start-up included. *÷ by hand*: our time divided by the hand-written C++ program's (rounded up). *best rival ÷ ours*:
+the fastest rival's time divided by ours (rounded down), and which rival that is; below 1, it wins; ">", if it was ended
+at its time limit.
 """,
     results="runtime",
     table=table,

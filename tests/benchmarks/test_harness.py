@@ -16,7 +16,7 @@ from benchmarks.experiments.base import Experiment
 from benchmarks.harness import Limits, supervised
 from benchmarks.runners import processes
 from benchmarks.runners.protocol import UNSUPPORTED
-from benchmarks.systems import SYSTEMS
+from benchmarks.systems import SYSTEMS, System
 
 RESULT = """print('noise'); print('{"event": "progress", "updates": 7}'); print('{"event": "result", "run_s": 1.5}')"""
 
@@ -74,7 +74,22 @@ def test_a_generated_graph_stands_in_for_a_file_that_is_not_there() -> None:
     assert (other.data.source, other.data.order, other.deltas) == ("power-law", "source", None)
 
 
-@pytest.mark.parametrize("system", ["everview", "duckdb"])
+def test_rivals_are_checked_on_the_first_data_of_a_query_and_we_on_each() -> None:
+    harness = Bench().harness
+    first, second = [c for c in read_cases() if c.name == "3-hop"][:2]
+    assert (first.data.source, second.data.source) == ("bitcoin-alpha", "epinions")
+    found = {
+        name: harness.to_check(replace(second, every=7), SYSTEMS[name]) for name in ("everview", "native", "flink")
+    }
+    assert found["flink"].data == first.scaled(first.check_scale, None).data
+    assert found["flink"].every == 7
+    assert found["everview"].data == second.scaled(1.0, None).data
+    assert found["native"].data == second.scaled(second.check_scale, None).data
+    loaded = replace(second, data=replace(second.data, after=0.5))
+    assert harness.to_check(loaded, SYSTEMS["duckdb"]).data.after == 0.5
+
+
+@pytest.mark.parametrize("system", ["everview", "everview-spark-2", "duckdb"])
 def test_a_case_is_run_and_checked(system: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("benchmarks.case.LOGS", tmp_path)
     monkeypatch.setattr("benchmarks.harness.BUILD", tmp_path)
@@ -125,10 +140,39 @@ def test_a_time_is_the_median_of_its_runs(monkeypatch: pytest.MonkeyPatch) -> No
     bench = Bench(scale=0.02, only=("3-hop",))
     times = iter([4.0, 3.0, 9.0])
     monkeypatch.setattr(bench.harness, "check", lambda *_: {"status": "ok", "reason": ""})
-    run = {"status": "ok", "wall_s": 20.0, "peak_rss": 1, "rows": 1}
+    run = {"status": "ok", "wall_s": 5.0, "peak_rss": 1, "rows": 1}
     monkeypatch.setattr(bench.harness, "run", lambda *_, **__: run | {"run_s": next(times)})
-    record = bench.measure(replace(next(bench.cases()), deltas=None), SYSTEMS["everview"])
+    case = replace(next(bench.cases()), deltas=None)
+    record = bench.measure(case, SYSTEMS["everview"])
     assert (record["run_s"], record["runs_s"]) == (3.5, [3.0, 4.0])
+    run["wall_s"], times = 15.0, iter([0.5, 0.4])
+    assert bench.measure(case, SYSTEMS["everview"])["runs_s"] == [0.5]
+
+
+def test_checks_come_ahead_of_what_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each once, those of a system one after the other; the rehearsal itself measures nothing."""
+    bench = Bench(scale=0.02, only=("3-hop",))
+    (case, *_) = bench.cases()
+    wanted = [(system, mode) for system in ("everview", "duckdb") for mode in ("delta", "full")]
+    seen: list[tuple[str, str, bool]] = []
+
+    def run(_: Case, system: System, mode: str, *__: object, check: bool, **___: object) -> dict[str, object]:
+        seen.append((system.name, mode, check))
+        return {"status": "ok", "fingerprint": {}, "run_s": 7.0, "wall_s": 8.0, "peak_rss": 1, "rows": 1}
+
+    def experiment(bench: Bench) -> Iterator[results.Record]:
+        for name, mode in wanted:
+            yield bench.measure(replace(case, deltas=None), SYSTEMS[name], mode)
+
+    monkeypatch.setattr(bench.harness, "run", run)
+    monkeypatch.setattr("benchmarks.harness.expected", lambda *_: {"rows": 5})
+    monkeypatch.setattr("benchmarks.harness.same", lambda *_: True)
+    bench.check_ahead(experiment)
+    assert [s for s in seen if s[0] == "everview"] == [("everview", "delta", True), ("everview", "full", True)]
+    assert sorted(seen) == sorted((name, mode, True) for name, mode in wanted)
+    seen.clear()
+    assert [r["check"]["rows"] for r in experiment(bench)] == [5, 5, 5, 5]
+    assert seen == [(name, mode, False) for name, mode in wanted]
 
 
 def test_what_is_stopped_half_way_keeps_the_rest_as_it_was(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
