@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from time import monotonic
 
 from benchmarks.case import Case, read_cases
 from benchmarks.harness import GIB, Harness
@@ -91,8 +92,10 @@ class Bench:
 
         def check(queue: list[tuple[Case, System, str]]) -> None:
             for case, system, mode in queue:
+                begun = monotonic()
                 found = self.harness.check(case, system, mode)
-                Line(f"check: {_label(case, system, mode)}").end(f"{found['status']} {found['reason']}".strip())
+                shown = f"{found['status']} {found['reason']}".strip()
+                Line(f"check: {_label(case, system, mode)}").end(f"{shown}, {monotonic() - begun:.0f} s")
 
         with ThreadPoolExecutor(CORES) as pool:
             list(pool.map(check, sorted(by_system.values(), key=len, reverse=True)))

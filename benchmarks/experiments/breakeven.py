@@ -14,7 +14,7 @@ from benchmarks.experiments.base import Experiment, legend, line, markdown, orde
 from benchmarks.results import Record
 from benchmarks.systems import SYSTEMS
 
-STAGES = ((1, 5), (10, 5), (100, 3), (1_000, 3), (10_000, 3))
+STAGES = ((1, 3), (10, 3), (100, 3), (1_000, 3), (10_000, 3))
 """Batch sizes, and how many batches of each; larger ones follow while the log has updates for them."""
 LARGEST = 100_000
 LOADED = 0.5
