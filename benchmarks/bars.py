@@ -153,7 +153,8 @@ def _spark(spark: list[Record]) -> Iterator[Bar]:
     for what, (sign, bar) in named.items():
         found = [r for r in spark if r["bench"] == what]
         for r in found:
-            yield Bar(f"Spark, {r['query']}: {what}", sign, bar, r["value"], "", "spark")
+            query = ", ".join(r[k] for k in ("query", "sink") if k in r)
+            yield Bar(f"Spark, {query}: {what}", sign, bar, r["value"], "", "spark")
         if not found:
             yield Bar(f"Spark: {what}", sign, bar, None, "", "spark")
 

@@ -26,6 +26,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from benchmarks import report, results
@@ -38,6 +39,9 @@ MARK, END = "<!-- spark: written by `make bench-spark ARGS=--write` -->", "<!-- 
 Record = dict[str, Any]
 ROUNDS = 5
 """How often a run is repeated whose best one counts: Java's compilers are at work for the first ones."""
+SPEEDUP_ROUNDS = 3
+"""The same where it comes last, when they have done most of their work."""
+SINKS = {"parquet": "feed to files", "noop": "feed to nobody"}
 EDGES = "src BIGINT, dst BIGINT, _change_type STRING"
 
 
@@ -93,6 +97,8 @@ class Run:
     def __init__(self, spark: Any, folder: Path) -> None:
         self.spark = spark
         self.folder = Path(tempfile.mkdtemp(dir=folder))
+        self.cores = 0.0
+        """How many cores Spark's processes kept busy, on average, while it ran."""
 
     def source(self, name: str, schema: str = EDGES) -> Any:
         path = self.folder / name
@@ -112,11 +118,18 @@ class Run:
         writer = feed.writeStream.option("checkpointLocation", str(self.folder / "checkpoint"))
         if sink == "parquet":
             writer = writer.option("path", str(self.folder / "sink"))
+        driver = _driver(self.spark)
+        begun, spent = perf_counter(), _cpu_seconds(driver)
         query = writer.format(sink).start()
         query.processAllAvailable()
+        self.cores = (_cpu_seconds(driver) - spent) / (perf_counter() - begun)
         found = [json.loads(p.json) if hasattr(p, "json") else p for p in query.recentProgress]
         query.stop()
         return [p for p in found if p["numInputRows"] > 0]
+
+    def written(self) -> int:
+        """The rows that are in the files of the sink."""
+        return sum(f.metadata.num_rows for f in ds.dataset(self.folder / "sink").get_fragments())
 
     def close(self) -> None:
         shutil.rmtree(self.folder)
@@ -203,30 +216,41 @@ def warm(spark: Any, folder: Path, small: bool) -> Iterator[Record]:
 def speedup(spark: Any, folder: Path, data: Path | None, small: bool) -> Iterator[Record]:
     """Two shards against one, on two cores; the best of several runs each, in turns, as the JVM is getting warm.
 
-    With two cores, one shard may use both: while its changes go to the JVM, they are unpacked and compiled code is made
-    on the other. So it is also run on one core alone, which tells what a second core brings to those who had one.
+    Once as a job that writes its feed to files, once with nobody who takes it: then the feed's way to the JVM is most
+    of what is left, and one shard uses both cores for it, as its changes are unpacked on one and read on the other.
+    How many cores were busy is told beside the times. It is also run on one core alone, which tells what a second core
+    brings to those who had one.
     """
     for query, graph, batches in _paths(data, small):
         _, rows = embedded(query, batches)
-        times = dict.fromkeys(((1, 2), (2, 2), (1, 1)), inf)
-        for shards, cores in (*times,) * ROUNDS:
+        ways = [(shards, 2, sink) for sink in ("parquet", "noop") for shards in (1, 2)] + [(1, 1, "noop")]
+        times, busy = dict.fromkeys(ways, inf), dict.fromkeys(ways, 0.0)
+        for way in ways * SPEEDUP_ROUNDS:
+            shards, cores, sink = way
             with _confined(spark, cores):
-                seconds = _timed(spark, folder, query, batches, shards, rows)
-            times[shards, cores] = min(times[shards, cores], seconds)
+                seconds, used = _timed(spark, folder, query, batches, shards, rows, sink)
+            if seconds < times[way]:
+                times[way], busy[way] = seconds, used
         common = {"query": query, "graph": graph, "updates": sum(map(len, batches)), "deltas": rows, "most": False}
-        two = times[2, 2]
-        yield {
-            "bench": "2 shards against 1",
-            **common,
-            "seconds": [times[1, 2], two],
-            "value": times[1, 2] / two,
-            "bar": 1.6,
-        }
+        for sink in ("parquet", "noop"):
+            one, two = (1, 2, sink), (2, 2, sink)
+            yield {
+                "bench": "2 shards against 1",
+                **common,
+                "sink": SINKS[sink],
+                "seconds": [times[one], times[two]],
+                "cores": [busy[one], busy[two]],
+                "value": times[one] / times[two],
+                "bar": 1.6,
+            }
+        one = (1, 1, "noop")
         yield {
             "bench": "2 shards on 2 cores against 1 on 1",
             **common,
-            "seconds": [times[1, 1], two],
-            "value": times[1, 1] / two,
+            "sink": SINKS["noop"],
+            "seconds": [times[one], times[two]],
+            "cores": [busy[one], busy[two]],
+            "value": times[one] / times[two],
         }
 
 
@@ -234,12 +258,17 @@ def speedup(spark: Any, folder: Path, data: Path | None, small: bool) -> Iterato
 def _confined(spark: Any, cores: int) -> Iterator[None]:
     """Spark's processes, and those that they start, on so many of the machine's cores only."""
     everywhere = os.sched_getaffinity(0)
-    driver = spark.sparkContext._gateway.proc.pid
+    driver = _driver(spark)
     _set_affinity(driver, set(sorted(everywhere)[:cores]))
     try:
         yield
     finally:
         _set_affinity(driver, everywhere)
+
+
+def _driver(spark: Any) -> int:
+    """The process that all others of Spark's descend from."""
+    return int(spark.sparkContext._gateway.proc.pid)
 
 
 def _set_affinity(process: int, cores: set[int]) -> None:
@@ -251,12 +280,23 @@ def _set_affinity(process: int, cores: set[int]) -> None:
                     os.sched_setaffinity(int(task.name), cores)
 
 
+def _cpu_seconds(process: int) -> float:
+    """The processor time of a process and all that it has started, and they; of those that have ended, too."""
+    ticks = sum(sum(map(int, _stat(found)[11:15])) for found in _descendants(process))
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _stat(process: int) -> list[str]:
+    """What Linux says about a process, from its state on; of one that has ended nothing is to be added up."""
+    with suppress(ProcessLookupError, FileNotFoundError):
+        return Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return []
+
+
 def _descendants(process: int) -> set[int]:
     """A process and all that it has started, and they."""
-    parents = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(ProcessLookupError, FileNotFoundError):
-            parents[int(stat.parent.name)] = int(stat.read_text(encoding="utf-8").rpartition(")")[2].split()[1])
+    told = {int(path.name): _stat(int(path.name)) for path in Path("/proc").glob("[0-9]*")}
+    parents = {found: int(stat[1]) for found, stat in told.items() if stat}
     found = {process}
     while more := {child for child, parent in parents.items() if parent in found} - found:
         found |= more
@@ -273,16 +313,20 @@ def _paths(data: Path | None, small: bool) -> Iterator[tuple[str, str, list[pa.T
         yield query, graph, tables(fifo("fifo", edges[: int(len(edges) * part)]), 100_000 if not small else 4_000)
 
 
-def _timed(spark: Any, folder: Path, query: str, batches: Sequence[pa.Table], shards: int, rows: int) -> float:
-    """The seconds of all batches but the first; so many rows must come out."""
+def _timed(
+    spark: Any, folder: Path, query: str, batches: Sequence[pa.Table], shards: int, rows: int, sink: str
+) -> tuple[float, float]:
+    """The seconds of all batches but the first, and how many cores were busy; so many rows must come out."""
     from everview.spark import maintain
 
     run = Run(spark, folder)
     run.files("g", batches)
-    progress = run.go(maintain(spark, view_sql(query), {"g": run.source("g")}, shards=shards))
+    progress = run.go(maintain(spark, view_sql(query), {"g": run.source("g")}, shards=shards), sink)
     _same(query, deltas_of(progress), rows)
+    if sink == "parquet":
+        _same(f"{query}, written", run.written(), rows)
     run.close()
-    return sum(seconds_of(progress)[1:])
+    return sum(seconds_of(progress)[1:]), run.cores
 
 
 def throughput(spark: Any, folder: Path, small: bool) -> Iterator[Record]:
@@ -301,8 +345,7 @@ def throughput(spark: Any, folder: Path, small: bool) -> Iterator[Record]:
         run.files("g", batches)
         progress = run.go(maintain(spark, view_sql("3-hop"), {"g": run.source("g")}, shards=2), "parquet")
         _same("3-hop", deltas_of(progress), rows)
-        written = pq.ParquetDataset(run.folder / "sink").read(columns=["_count"]).num_rows
-        _same("3-hop, written", written, rows)
+        _same("3-hop, written", run.written(), rows)
         alone, seconds = min(alone, once), min(seconds, sum(seconds_of(progress)[1:]))
         run.close()
     yield {
@@ -423,7 +466,8 @@ def table(records: list[Record]) -> str:
         else:
             parts.append(f"{deltas:,} rows of changes" if deltas is not None else "")
         parts.append(" and ".join(f"{s:.2f} s" for s in r["seconds"]))
-        query = f"{r['query']}, {r['graph']}" if "graph" in r else r["query"]
+        parts.append(" and ".join(f"{n:.2f}" for n in r["cores"]) + " cores busy" if "cores" in r else "")
+        query = ", ".join(r[k] for k in ("query", "graph", "sink") if k in r)
         shown = "; ".join(p for p in parts if p)
         rounded = at_most if r["most"] else at_least
         lines.append(f"| {r['bench']} | {query} | {shown} | {rounded(r['value'])} | {_judged(r)} |")
