@@ -1,0 +1,80 @@
+"""What the bars of the Spark pipeline are measured with: cores that processes may use, and those that they did use."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from time import perf_counter
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from benchmarks.spark import Run, _confined, _cpu_seconds, _descendants, table
+
+FAMILY = """
+import subprocess, sys
+child = subprocess.Popen([sys.executable, "-c", "print('up', flush=True); input()"], stdin=subprocess.PIPE)
+input()
+child.communicate(b"end")
+"""
+
+
+@pytest.fixture
+def family() -> Iterator[subprocess.Popen[str]]:
+    """A process that has started another; both are up."""
+    command = [sys.executable, "-c", FAMILY]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "up\n"
+        yield process
+        process.communicate("end\n")
+
+
+def test_spark_is_confined_to_some_cores_with_all_that_it_has_started(family: subprocess.Popen[str]) -> None:
+    spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(_gateway=SimpleNamespace(proc=family)))
+    everywhere = os.sched_getaffinity(0)
+    members = _descendants(family.pid)
+    assert len(members) == 2
+    with _confined(spark, 1):
+        assert [os.sched_getaffinity(member) for member in members] == [{min(everywhere)}] * 2
+    assert [os.sched_getaffinity(member) for member in members] == [everywhere] * 2
+
+
+def test_processor_time_is_counted_of_those_that_have_ended_too() -> None:
+    before, begun = _cpu_seconds(os.getpid()), perf_counter()
+    busy = "from time import process_time\nwhile process_time() < 0.5: pass"
+    subprocess.run([sys.executable, "-c", busy], check=True)
+    spent, passed = _cpu_seconds(os.getpid()) - before, perf_counter() - begun
+    assert 0.45 <= spent <= passed + 0.1
+
+
+def test_rows_that_were_written_are_counted_in_the_files(tmp_path: Path) -> None:
+    run = Run(None, tmp_path)
+    (run.folder / "sink" / "_spark_metadata").mkdir(parents=True)
+    (run.folder / "sink" / "_spark_metadata" / "0").write_text("v1", encoding="utf-8")
+    for i in range(3):
+        pq.write_table(pa.table({"n": range(10 + i)}), run.folder / "sink" / f"part-{i}.parquet")
+    assert run.written() == 33
+
+
+def test_the_table_says_where_the_feed_went_and_how_many_cores_were_busy() -> None:
+    record = {
+        "bench": "2 shards against 1",
+        "query": "3-hop",
+        "graph": "power law",
+        "sink": "feed to files",
+        "seconds": [3.0, 2.0],
+        "cores": [1.25, 1.875],
+        "value": 1.5,
+        "bar": 1.6,
+        "most": False,
+    }
+    shown = table([record]).splitlines()[-1]
+    assert "3-hop, power law, feed to files" in shown
+    assert "3.00 s and 2.00 s; 1.25 and 1.88 cores busy | 1.50 | ≥ 1.60 | **missed**" in shown
