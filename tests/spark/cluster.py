@@ -1,14 +1,17 @@
 """Spark's part played by a few lines of Python: rows are routed, packed, kept by shards and merged, all in one process.
 
-What stays out is Spark itself: Catalyst's hashes (Python's take their place), its state store and its tasks. So random
-cases by the hundred show that routes and merges are right, and a handful of real ones that Spark does the same.
+What stays out is Spark itself: Catalyst's hashes (others take their place, the same in every process), its state store
+and its tasks. So random cases by the hundred show that routes and merges are right, and a handful of real ones that
+Spark does the same.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import Any
+from zlib import crc32
 
 import pyarrow as pa
 
@@ -131,5 +134,11 @@ def _cells(hashed: Sequence[Expression], share: int, table: Table, arrays: Seque
         return pa.array([0] * len(arrays[0]), pa.int32())
     columns = {Var(c.name): a for c, a in zip(table.columns, arrays, strict=True)}
     values = [v.to_pylist() for v in Evaluator(list(hashed))(columns, len(arrays[0]))]
-    slices = [hash(tuple(map(plain, row))) * 0x9E3779B1 // 65536 % share for row in zip(*values, strict=True)]
+    slices = [hash(tuple(map(_number, row))) * 0x9E3779B1 // 65536 % share for row in zip(*values, strict=True)]
     return pa.array(slices, pa.int32())
+
+
+def _number(value: Any) -> int:
+    """The same for all that SQL calls equal, in every process, as Python's own hash of text is not."""
+    found = plain(value)
+    return hash(found) if isinstance(found, int | float | Decimal) else crc32(repr(found).encode())
