@@ -68,7 +68,7 @@ format: $(INSTALLED) ## put the code into shape
 	@$(BIN)/ruff format .
 
 .PHONY: bench
-bench: $(INSTALLED) ## run all benchmarks, also after a missed bar; ARGS="--data ../shared/data --write" to keep them
+bench: $(INSTALLED) ## run all benchmarks, about two hours; ARGS="--data ../shared/data --write" to keep them, --resume to go on
 	@$(MAKE) --no-print-directory --keep-going bench-planning bench-engine bench-rivals bench-spark ARGS='$(ARGS)'
 
 .PHONY: bench-rivals
@@ -81,7 +81,7 @@ bench-quick: $(INSTALLED) ## the same on little data, checked, in a few minutes,
 
 .PHONY: bench-planning
 bench-planning: $(INSTALLED) ## how long planning takes; ARGS=--write to keep it
-	@$(BIN)/python -m benchmarks.planning $(filter --write,$(ARGS))
+	@$(BIN)/python -m benchmarks.planning $(filter --write --resume,$(ARGS))
 
 .PHONY: bench-engine
 bench-engine: $(INSTALLED) ## the engine beside hand-written programs; ARGS="--data ../shared/data --write" to keep it

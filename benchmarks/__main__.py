@@ -32,6 +32,7 @@ def main() -> int:
     whole = not options.only and not options.on and set(options.systems) == set(SYSTEMS) and not options.quick
     try:
         for name in chosen:
+            bench.known = results.recent(name) if options.resume else {}
             run(EXPERIMENTS[name], bench, write=options.write, whole=whole, ahead=not options.quick)
     finally:
         if options.write:
@@ -77,6 +78,7 @@ def parser() -> argparse.ArgumentParser:
     )
     found.add_argument("--scale", type=float, help=f"the part of the data that is used (1; quick: {QUICK_SCALE})")
     found.add_argument("--quick", action="store_true", help="a small set, once each, on the rivals that are installed")
+    found.add_argument("--resume", action="store_true", help=results.RESUME)
     found.add_argument("--write", action="store_true", help="keep the results, and write docs/performance.md")
     return found
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import monotonic
 
+from benchmarks import results
 from benchmarks.case import Case, read_cases
 from benchmarks.harness import GIB, Harness
 from benchmarks.results import Record, circumstances
@@ -28,6 +29,8 @@ class Bench:
     chosen: tuple[str, ...] = tuple(SYSTEMS)
     scale: float = 1.0
     quick: bool = False
+    known: dict[tuple[object, ...], Record] = field(default_factory=dict)
+    """What a run that is gone on with has measured already."""
     harness: Harness = field(init=False)
     failed: list[tuple[Record, str]] = field(default_factory=list)
     """What must not be, and why: a wrong result, or one of ours that is missing or was not checked."""
@@ -58,6 +61,9 @@ class Bench:
 
     def measure(self, case: Case, system: System, mode: str = "delta", **told: object) -> Record:
         """A checked, timed run, shown on the terminal; ``told`` is added to its record."""
+        known = self.known.get(results.key(self.harness.describe(case, system, mode)))
+        if known is not None:
+            return known
         if self._rehearsed is not None:
             self._rehearsed.append((case, system, mode))
             return {}
@@ -74,7 +80,7 @@ class Bench:
         return record
 
     def check_ahead(self, run: Callable[[Bench], Iterator[Record]]) -> None:
-        """Check all that an experiment is about to measure, as many systems at once as there are cores.
+        """Check all that an experiment is about to measure, as many at once as there are cores.
 
         A check takes no times, so it need not be alone on the machine, as what is measured afterwards is.
         """
@@ -84,21 +90,20 @@ class Bench:
                 pass
         finally:
             self._rehearsed = None
-        by_system: dict[str, list[tuple[Case, System, str]]] = {}
+        once: dict[object, tuple[Case, System, str]] = {}
         for case, system, mode in wanted:
             self.harness.to_check(case, system).data.log(self.data)  # Made once, by one thread.
             if interpreter(system, self.harness.install) is not None:
-                by_system.setdefault(system.name, []).append((case, system, mode))
+                once.setdefault(self.harness.key_of_check(case, system, mode), (case, system, mode))
 
-        def check(queue: list[tuple[Case, System, str]]) -> None:
-            for case, system, mode in queue:
-                begun = monotonic()
-                found = self.harness.check(case, system, mode)
-                shown = f"{found['status']} {found['reason']}".strip()
-                Line(f"check: {_label(case, system, mode)}").end(f"{shown}, {monotonic() - begun:.0f} s")
+        def check(asked: tuple[Case, System, str]) -> None:
+            begun = monotonic()
+            found = self.harness.check(*asked)
+            shown = f"{found['status']} {found['reason']}".strip()
+            Line(f"check: {_label(*asked)}").end(f"{shown}, {monotonic() - begun:.0f} s")
 
         with ThreadPoolExecutor(CORES) as pool:
-            list(pool.map(check, sorted(by_system.values(), key=len, reverse=True)))
+            list(pool.map(check, once.values()))
 
     def _fault(self, record: Record, system: System) -> str | None:
         """Why a run makes the whole fail; that a rival does not finish, or breaks down, is a result."""

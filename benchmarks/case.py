@@ -171,7 +171,10 @@ class Case:
         Rivals are on the first data of a query alone: whether they give what it asks for does not depend on the graph,
         and their checks take longer than all that is timed.
         """
-        case = replace(self.first, every=self.every) if rival and self.first and not self.data.after else self
+        case = self
+        if rival and self.first:
+            data = replace(self.first.data, after=self.data.after)
+            case = replace(self.first, data=data, every=self.every, per_update=self.per_update)
         smaller = case.scaled(case.own_check_scale if own else case.check_scale, given)
         return replace(smaller, sizes=(), first=None)
 

@@ -301,7 +301,10 @@ def main() -> int:
     parser.add_argument(
         "--write", action="store_true", help="keep the results and put the table into docs/performance.md"
     )
+    parser.add_argument("--resume", action="store_true", help=results.RESUME)
     options = parser.parse_args()
+    if options.resume and results.stands("engine"):
+        return 0
     records = []
     for record in run(options.data, options.runs, options.small):
         records.append(record)

@@ -117,7 +117,10 @@ def main() -> int:
     """Measure, print, and keep what was measured."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help="keep the times, and put the table into the docs")
+    parser.add_argument("--resume", action="store_true", help=results.RESUME)
     options = parser.parse_args()
+    if options.resume and results.stands("planning"):
+        return 0
     records = list(run())
     head = results.circumstances("benchmarks.planning")
     print(section(head, records))

@@ -9,7 +9,8 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -17,6 +18,11 @@ from typing import Any
 RESULTS = Path(__file__).resolve().parent / "results"
 KEY = ("case", "data", "system", "mode", "batch", "every", "per_update", "point")
 """What a measurement is of: a newer one of the same replaces the older."""
+RECENT = timedelta(hours=12)
+"""How long a run that was stopped can be gone on with."""
+RESUME = (
+    f"go on with a run that was stopped on this machine in the last {RECENT.seconds // 3600} hours, with the same code"
+)
 
 Record = dict[str, Any]
 
@@ -42,13 +48,48 @@ def put(name: str, head: Record, records: Iterable[Record], folder: Path = RESUL
 
 def write(name: str, records: Iterable[Record], *, whole: bool, folder: Path = RESULTS) -> None:
     """Keep measurements: as all there is (``whole``), or in the place of older ones of the same."""
-    new = {_key(r): r for r in records}
-    old = {} if whole else {_key(r): r for r in read(name, folder)}
+    new = {key(r): r for r in records}
+    old = {} if whole else {key(r): r for r in read(name, folder)}
     folder.mkdir(exist_ok=True)
     (folder / f"{name}.jsonl").write_text("".join(json.dumps(r) + "\n" for r in (old | new).values()), encoding="utf-8")
 
 
-def _key(record: Record) -> tuple[object, ...]:
+def recent(name: str, folder: Path = RESULTS) -> dict[tuple[object, ...], Record]:
+    """What a file holds of a run that was stopped: measured on this machine within hours, of the same code.
+
+    By what they are of; what broke down is not among them.
+    """
+    return {key(r): r for r in read(name, folder) if is_recent(r) and r.get("status") != "error"}
+
+
+def stands(name: str, folder: Path = RESULTS) -> bool:
+    """Whether a benchmark that is always run as a whole need not be, to go on with a run that was stopped; tells so."""
+    found = read(name, folder)[:1]
+    if not found or not is_recent(found[0]):
+        return False
+    print(f"{name}: measured already, {found[0]['date']}, by {found[0]['command']}")
+    return True
+
+
+def is_recent(record: Record) -> bool:
+    """Whether a measurement, or a file's first line, is of this machine, these hours and this code."""
+    if record.get("machine", "").partition(", pyspark")[0] != machine() or "date" not in record:
+        return False
+    made = datetime.strptime(record["date"], "%Y-%m-%d %H:%M").replace(tzinfo=UTC)
+    return datetime.now(UTC) - made < RECENT and _is_same_code(str(record.get("revision", "")).split(" ")[0])
+
+
+@cache
+def _is_same_code(commit: str) -> bool:
+    """Whether the product, benchmarks aside, is that of a commit."""
+    try:
+        return bool(commit) and not _git("diff", "--name-only", commit, "--", "src")
+    except (OSError, subprocess.CalledProcessError):
+        return False
+
+
+def key(record: Record) -> tuple[object, ...]:
+    """What a measurement is of."""
     return tuple(record.get(k) for k in KEY)
 
 

@@ -37,7 +37,7 @@ from benchmarks.experiments.base import at_least, at_most
 HERE = Path(__file__).parent
 MARK, END = "<!-- spark: written by `make bench-spark ARGS=--write` -->", "<!-- end spark -->"
 Record = dict[str, Any]
-ROUNDS = 5
+ROUNDS = 4
 """How often a run is repeated whose best one counts: Java's compilers are at work for the first ones."""
 SPEEDUP_ROUNDS = 3
 """The same where it comes last, when they have done most of their work."""
@@ -515,7 +515,10 @@ def main() -> int:
     parser.add_argument(
         "--write", action="store_true", help="keep the results and put the table into docs/performance.md"
     )
+    parser.add_argument("--resume", action="store_true", help=results.RESUME)
     options = parser.parse_args()
+    if options.resume and results.stands("spark"):
+        return 0
     data, small = options.data, options.small
     with _running() as (spark, folder):
         bars: dict[str, Callable[[], Iterator[Record]]] = {

@@ -85,8 +85,8 @@ def test_rivals_are_checked_on_the_first_data_of_a_query_and_we_on_each() -> Non
     assert found["flink"].every == 7
     assert found["everview"].data == second.scaled(1.0, None).data
     assert found["native"].data == second.scaled(second.check_scale, None).data
-    loaded = replace(second, data=replace(second.data, after=0.5))
-    assert harness.to_check(loaded, SYSTEMS["duckdb"]).data.after == 0.5
+    loaded = harness.to_check(replace(second, data=replace(second.data, after=0.5)), SYSTEMS["duckdb"])
+    assert loaded.data == replace(first.scaled(first.check_scale, None).data, after=0.5)
 
 
 @pytest.mark.parametrize("system", ["everview", "everview-spark-2", "duckdb"])
@@ -150,7 +150,7 @@ def test_a_time_is_the_median_of_its_runs(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_checks_come_ahead_of_what_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each once, those of a system one after the other; the rehearsal itself measures nothing."""
+    """Each once; the rehearsal itself measures nothing."""
     bench = Bench(scale=0.02, only=("3-hop",))
     (case, *_) = bench.cases()
     wanted = [(system, mode) for system in ("everview", "duckdb") for mode in ("delta", "full")]
@@ -161,18 +161,78 @@ def test_checks_come_ahead_of_what_is_timed(monkeypatch: pytest.MonkeyPatch) -> 
         return {"status": "ok", "fingerprint": {}, "run_s": 7.0, "wall_s": 8.0, "peak_rss": 1, "rows": 1}
 
     def experiment(bench: Bench) -> Iterator[results.Record]:
-        for name, mode in wanted:
+        for name, mode in [*wanted, *wanted[:1]]:
             yield bench.measure(replace(case, deltas=None), SYSTEMS[name], mode)
 
     monkeypatch.setattr(bench.harness, "run", run)
     monkeypatch.setattr("benchmarks.harness.expected", lambda *_: {"rows": 5})
     monkeypatch.setattr("benchmarks.harness.same", lambda *_: True)
     bench.check_ahead(experiment)
-    assert [s for s in seen if s[0] == "everview"] == [("everview", "delta", True), ("everview", "full", True)]
     assert sorted(seen) == sorted((name, mode, True) for name, mode in wanted)
     seen.clear()
-    assert [r["check"]["rows"] for r in experiment(bench)] == [5, 5, 5, 5]
-    assert seen == [(name, mode, False) for name, mode in wanted]
+    assert [r["check"]["rows"] for r in experiment(bench)] == [5, 5, 5, 5, 5]
+    assert seen == [(name, mode, False) for name, mode in [*wanted, *wanted[:1]]]
+
+
+def test_what_a_stopped_run_has_measured_is_neither_checked_nor_timed_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(results, "_is_same_code", lambda _: True)
+    bench = Bench(scale=0.02, only=("3-hop",))
+    (case, *_) = bench.cases()
+    names = ("everview", "duckdb", "flink")
+    told = {name: bench.told(bench.harness.describe(case, SYSTEMS[name], "delta")) for name in names}
+    told["duckdb"] |= {"status": "ok", "run_s": 1.0}
+    told["flink"] |= {"status": "error"}
+    kept = [told["duckdb"], told["flink"], told["everview"] | {"status": "ok", "machine": "another"}]
+    results.write("runtime", kept, whole=True, folder=tmp_path)
+    bench.known = results.recent("runtime", tmp_path)
+    assert list(bench.known.values()) == [told["duckdb"]]
+    asked = []
+
+    def experiment(bench: Bench) -> Iterator[results.Record]:
+        for name in ("everview", "duckdb"):
+            yield bench.measure(case, SYSTEMS[name])
+
+    def check(_: Case, system: System, *__: object) -> results.Record:
+        asked.append(system.name)
+        return {"status": "wrong", "reason": "so that nothing is timed"}
+
+    monkeypatch.setattr(bench.harness, "check", check)
+    bench.check_ahead(experiment)
+    assert asked == ["everview"]
+    assert [r["status"] for r in experiment(bench)] == ["wrong", "ok"]
+
+
+@pytest.mark.parametrize(
+    ("told", "recent"),
+    [
+        ({}, True),
+        ({"machine": results.machine() + ", pyspark 4.3.0"}, True),
+        ({"machine": "another"}, False),
+        ({"date": "2020-01-01 00:00"}, False),
+        ({"revision": "abc with changes"}, True),
+        ({"revision": "def"}, False),
+    ],
+)
+def test_a_run_is_gone_on_with_on_the_same_machine_with_the_same_code_within_hours(
+    told: results.Record,
+    recent: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(results, "_is_same_code", lambda commit: commit == "abc")
+    head = results.circumstances() | {"revision": "abc"} | told
+    results.put("engine", head, [], tmp_path)
+    assert results.stands("engine", tmp_path) is recent
+    assert ("measured already" in capsys.readouterr().out) is recent
+    assert not results.stands("spark", tmp_path)
+
+
+def test_code_of_an_unknown_commit_is_another() -> None:
+    assert not results._is_same_code("")
+    assert not results._is_same_code("no-such-commit")
 
 
 def test_what_is_stopped_half_way_keeps_the_rest_as_it_was(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
