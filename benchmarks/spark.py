@@ -37,9 +37,9 @@ from benchmarks.experiments.base import at_least, at_most
 HERE = Path(__file__).parent
 MARK, END = "<!-- spark: written by `make bench-spark ARGS=--write` -->", "<!-- end spark -->"
 Record = dict[str, Any]
-ROUNDS = 4
+ROUNDS = 3
 """How often a run is repeated whose best one counts: Java's compilers are at work for the first ones."""
-SPEEDUP_ROUNDS = 3
+SPEEDUP_ROUNDS = 2
 """The same where it comes last, when they have done most of their work."""
 SINKS = {"parquet": "feed to files", "noop": "feed to nobody"}
 EDGES = "src BIGINT, dst BIGINT, _change_type STRING"
@@ -218,66 +218,33 @@ def speedup(spark: Any, folder: Path, data: Path | None, small: bool) -> Iterato
 
     Once as a job that writes its feed to files, once with nobody who takes it: then the feed's way to the JVM is most
     of what is left, and one shard uses both cores for it, as its changes are unpacked on one and read on the other.
-    How many cores were busy is told beside the times. It is also run on one core alone, which tells what a second core
-    brings to those who had one.
+    How many cores were busy is told beside the times.
     """
     for query, graph, batches in _paths(data, small):
         _, rows = embedded(query, batches)
-        ways = [(shards, 2, sink) for sink in ("parquet", "noop") for shards in (1, 2)] + [(1, 1, "noop")]
+        ways = [(shards, sink) for sink in SINKS for shards in (1, 2)]
         times, busy = dict.fromkeys(ways, inf), dict.fromkeys(ways, 0.0)
-        for way in ways * SPEEDUP_ROUNDS:
-            shards, cores, sink = way
-            with _confined(spark, cores):
-                seconds, used = _timed(spark, folder, query, batches, shards, rows, sink)
-            if seconds < times[way]:
-                times[way], busy[way] = seconds, used
+        for shards, sink in ways * SPEEDUP_ROUNDS:
+            seconds, used = _timed(spark, folder, query, batches, shards, rows, sink)
+            if seconds < times[shards, sink]:
+                times[shards, sink], busy[shards, sink] = seconds, used
         common = {"query": query, "graph": graph, "updates": sum(map(len, batches)), "deltas": rows, "most": False}
-        for sink in ("parquet", "noop"):
-            one, two = (1, 2, sink), (2, 2, sink)
+        for sink, told in SINKS.items():
+            one, two = times[1, sink], times[2, sink]
             yield {
                 "bench": "2 shards against 1",
                 **common,
-                "sink": SINKS[sink],
-                "seconds": [times[one], times[two]],
-                "cores": [busy[one], busy[two]],
-                "value": times[one] / times[two],
+                "sink": told,
+                "seconds": [one, two],
+                "cores": [busy[1, sink], busy[2, sink]],
+                "value": one / two,
                 "bar": 1.6,
             }
-        one = (1, 1, "noop")
-        yield {
-            "bench": "2 shards on 2 cores against 1 on 1",
-            **common,
-            "sink": SINKS["noop"],
-            "seconds": [times[one], times[two]],
-            "cores": [busy[one], busy[two]],
-            "value": times[one] / times[two],
-        }
-
-
-@contextmanager
-def _confined(spark: Any, cores: int) -> Iterator[None]:
-    """Spark's processes, and those that they start, on so many of the machine's cores only."""
-    everywhere = os.sched_getaffinity(0)
-    driver = _driver(spark)
-    _set_affinity(driver, set(sorted(everywhere)[:cores]))
-    try:
-        yield
-    finally:
-        _set_affinity(driver, everywhere)
 
 
 def _driver(spark: Any) -> int:
     """The process that all others of Spark's descend from."""
     return int(spark.sparkContext._gateway.proc.pid)
-
-
-def _set_affinity(process: int, cores: set[int]) -> None:
-    """Of all threads of a process and of those that it has started; what they start later inherits it."""
-    for found in _descendants(process):
-        with suppress(ProcessLookupError, FileNotFoundError):  # It has ended meanwhile.
-            for task in Path(f"/proc/{found}/task").iterdir():
-                with suppress(ProcessLookupError):
-                    os.sched_setaffinity(int(task.name), cores)
 
 
 def _cpu_seconds(process: int) -> float:

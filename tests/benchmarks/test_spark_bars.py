@@ -1,49 +1,17 @@
-"""What the bars of the Spark pipeline are measured with: cores that processes may use, and those that they did use."""
+"""What the bars of the Spark pipeline are measured with."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from time import perf_counter
-from types import SimpleNamespace
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 
-from benchmarks.spark import Run, _confined, _cpu_seconds, _descendants, table
-
-FAMILY = """
-import subprocess, sys
-child = subprocess.Popen([sys.executable, "-c", "print('up', flush=True); input()"], stdin=subprocess.PIPE)
-input()
-child.communicate(b"end")
-"""
-
-
-@pytest.fixture
-def family() -> Iterator[subprocess.Popen[str]]:
-    """A process that has started another; both are up."""
-    command = [sys.executable, "-c", FAMILY]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "up\n"
-        yield process
-        process.communicate("end\n")
-
-
-def test_spark_is_confined_to_some_cores_with_all_that_it_has_started(family: subprocess.Popen[str]) -> None:
-    spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(_gateway=SimpleNamespace(proc=family)))
-    everywhere = os.sched_getaffinity(0)
-    members = _descendants(family.pid)
-    assert len(members) == 2
-    with _confined(spark, 1):
-        assert [os.sched_getaffinity(member) for member in members] == [{min(everywhere)}] * 2
-    assert [os.sched_getaffinity(member) for member in members] == [everywhere] * 2
+from benchmarks.spark import Run, _cpu_seconds, table
 
 
 def test_processor_time_is_counted_of_those_that_have_ended_too() -> None:
