@@ -202,6 +202,10 @@ def test_what_a_stopped_run_has_measured_is_neither_checked_nor_timed_again(
     bench.check_ahead(experiment)
     assert asked == ["everview"]
     assert [r["status"] for r in experiment(bench)] == ["wrong", "ok"]
+    bench.known = {results.key(r): r | {"status": "wrong", "reason": "so it was"} for r in bench.known.values()}
+    bench.failed.clear()
+    assert [r["status"] for r in experiment(bench)] == ["wrong", "wrong"]
+    assert [r["reason"] for r, _ in bench.failed] == ["so that nothing is timed", "so it was"]
 
 
 @pytest.mark.parametrize(
