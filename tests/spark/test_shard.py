@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import struct
+from datetime import date, datetime
 from math import nan
+from unittest.mock import patch
 
 import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from everview.spark import shard as shards
 from everview.spark.blobs import WEIGHT
 from everview.spark.shard import Shard, ShardSpec
 from everview.sql import parse_schema, parse_view
@@ -50,3 +56,58 @@ def test_what_goes_and_what_comes_in_one_batch_meet_nowhere() -> None:
     told = sorted((r["a"], r["b"], r["c"], r["_change_type"]) for b in outcome.changes["v"] for r in b.to_pylist())
     assert told == [(0, 1, 5, "insert"), (1, 2, 3, "delete")]
     assert shard.db._views["v"].deltas == 3
+
+
+def changed(rows: list[tuple[int | None, int, int]]) -> list[tuple[object, ...]]:
+    """What a batch changes in a view that shows a table of rows (1, 2) and (NULL, 3)."""
+    schema = parse_schema("CREATE TABLE t (a BIGINT, b INT)")
+    shard = Shard(ShardSpec(tuple(schema), (parse_view("SELECT a, b FROM t", schema, "v"),)))
+    for batch in ([(1, 2, 5), (None, 3, 5)], rows):
+        a, b, weight = zip(*batch, strict=True)
+        found = {"a": pa.array(a, pa.int64()), "b": pa.array(b, pa.int32()), WEIGHT: pa.array(weight, pa.int64())}
+        outcome = shard.apply({"t": [pa.table(found)]})
+    told = [r for b in outcome.changes["v"] for r in b.to_pylist()]
+    return sorted((str(r["a"]), r["b"], r["_change_type"], r["_count"]) for r in told)
+
+
+KNOWN = st.sampled_from([(1, 2), (None, 3)])
+FREE = st.tuples(st.sampled_from([None, 0, 1, 2]), st.sampled_from([2, 3, 4]))
+GOES = st.tuples(KNOWN, st.just(-1))
+COMES = st.tuples(FREE, st.integers(1, 2))
+
+
+@given(st.lists(st.one_of(GOES, COMES), min_size=1, max_size=5))
+def test_a_batch_is_net_whether_its_rows_are_added_up_or_found_apart(drawn: list[tuple[tuple[int, int], int]]) -> None:
+    rows = [(*row, weight) for row, weight in drawn]
+    with patch.object(shards, "_may_meet", return_value=True):
+        expected = changed(rows)
+    assert changed(rows) == expected
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ([7, 7], pa.int64()),
+        ([-1, -1], pa.int8()),
+        ([None, None], pa.int32()),
+        ([date(2024, 2, 29)] * 2, pa.date32()),
+        ([datetime(2024, 2, 29, 12)] * 2, pa.timestamp("us")),
+        ([datetime(2024, 2, 29, 12)] * 2, pa.timestamp("us", "UTC")),
+        (["same", "same"], pa.string()),
+        ([1.5, 1.5], pa.float64()),
+    ],
+)
+def test_equal_rows_of_both_signs_are_found(values: list[object], kind: pa.DataType) -> None:
+    weights = pa.array([1, -1], pa.int64())
+    assert shards._may_meet(pa.table({"x": pa.array(values, kind), WEIGHT: weights}))
+
+
+def test_rows_of_one_sign_or_with_other_numbers_need_not_be_added_up() -> None:
+    def table(values: list[int], weights: list[int]) -> pa.Table:
+        when = pa.array([date(2024, 2, 29)] * len(values))
+        return pa.table({"when": when, "n": values, WEIGHT: pa.array(weights, pa.int64())})
+
+    assert not shards._may_meet(table([1, 1], [1, 2]))
+    assert not shards._may_meet(table([1, 1], [-1, -2]))
+    assert not shards._may_meet(table([1, 2, 3], [1, -1, 1]))
+    assert shards._may_meet(table([1, 2, 1], [1, -1, -1]))

@@ -12,6 +12,7 @@ from math import nan
 from time import perf_counter
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -142,8 +143,7 @@ class Shard:
             if not found:
                 continue
             data = pa.concat_tables(found)
-            signs = pc.min_max(data.column(WEIGHT)).as_py()
-            if signs["min"] < 0 < signs["max"] or self.tables[name].primary_key or self.spec.quarantine:
+            if self.tables[name].primary_key or self.spec.quarantine or _may_meet(data):
                 data = _netted(data)
             weight = data.column(WEIGHT)
             data = data.drop_columns([WEIGHT])
@@ -223,6 +223,40 @@ def _without_its_place(error: DataError, table: str) -> str:
     place = f"row {error.row} of the changes to {table} "
     text = error.message.removesuffix("; nothing has changed")
     return f"it {text.removeprefix(place)}" if text.startswith(place) else text
+
+
+def _may_meet(data: pa.Table) -> bool:
+    """False only if no row that comes is one that goes.
+
+    Rows of numbers and dates are told apart by a hash, which takes six tenths of the time of adding them up. Of others,
+    it would cost as much.
+    """
+    comes = data.column(WEIGHT).to_numpy() > 0
+    if comes.all() or not comes.any():
+        return False
+    mixed = np.zeros(data.num_rows, np.uint64)
+    for column in data.drop_columns([WEIGHT]).columns:
+        words = _words(column)
+        if words is None:
+            return True
+        mixed = (mixed ^ words) * _MIXER
+        mixed ^= mixed >> np.uint64(32)
+    return bool(pc.any(pc.is_in(pa.array(mixed[comes]), value_set=pa.array(mixed[~comes]))).as_py())
+
+
+_MIXER = np.uint64(0x9E3779B97F4A7C15)
+
+
+def _words(column: pa.ChunkedArray) -> np.ndarray[tuple[int], np.dtype[np.uint64]] | None:
+    """Equal words for equal values, if that costs next to nothing."""
+    kind = column.type
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        column = column.cast(pa.int32() if pa.types.is_date32(kind) else pa.int64())
+    elif not pa.types.is_integer(kind):
+        return None
+    values = pc.fill_null(column, 0) if column.null_count else column
+    words: np.ndarray[tuple[int], np.dtype[np.uint64]] = values.to_numpy().astype(np.uint64)
+    return words
 
 
 def _netted(data: pa.Table) -> pa.Table:
