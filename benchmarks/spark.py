@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from itertools import cycle
 from math import inf
 from pathlib import Path
@@ -33,15 +33,15 @@ from benchmarks import report, results
 from benchmarks.data.graphs import Updates, fifo, inserts, power_law, read_graph, shuffled, sparse
 from benchmarks.drive import database, view_sql
 from benchmarks.experiments.base import at_least, at_most
+from benchmarks.runners import processes
 
 HERE = Path(__file__).parent
 MARK, END = "<!-- spark: written by `make bench-spark ARGS=--write` -->", "<!-- end spark -->"
 Record = dict[str, Any]
-ROUNDS = 3
+ROUNDS = 5
 """How often a run is repeated whose best one counts: Java's compilers are at work for the first ones."""
-SPEEDUP_ROUNDS = 2
-"""The same where it comes last, when they have done most of their work."""
 SINKS = {"parquet": "feed to files", "noop": "feed to nobody"}
+PARTITIONS = "spark.sql.shuffle.partitions"
 EDGES = "src BIGINT, dst BIGINT, _change_type STRING"
 
 
@@ -71,7 +71,8 @@ def session(folder: Path, cores: int = 2) -> Any:
         ),
         "spark.local.dir": str(folder / "local"),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        "spark.sql.shuffle.partitions": "2",
+        "spark.python.unix.domain.socket.enabled": "true",
+        PARTITIONS: "2",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
         "spark.sql.streaming.stateStore.providerClass": (
             "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -119,10 +120,10 @@ class Run:
         if sink == "parquet":
             writer = writer.option("path", str(self.folder / "sink"))
         driver = _driver(self.spark)
-        begun, spent = perf_counter(), _cpu_seconds(driver)
+        begun, spent = perf_counter(), processes.cpu(processes.of_tree(driver))
         query = writer.format(sink).start()
         query.processAllAvailable()
-        self.cores = (_cpu_seconds(driver) - spent) / (perf_counter() - begun)
+        self.cores = (processes.cpu(processes.of_tree(driver)) - spent) / (perf_counter() - begun)
         found = [json.loads(p.json) if hasattr(p, "json") else p for p in query.recentProgress]
         query.stop()
         return [p for p in found if p["numInputRows"] > 0]
@@ -220,54 +221,35 @@ def speedup(spark: Any, folder: Path, data: Path | None, small: bool) -> Iterato
     of what is left, and one shard uses both cores for it, as its changes are unpacked on one and read on the other.
     How many cores were busy is told beside the times.
     """
-    for query, graph, batches in _paths(data, small):
-        _, rows = embedded(query, batches)
-        ways = [(shards, sink) for sink in SINKS for shards in (1, 2)]
-        times, busy = dict.fromkeys(ways, inf), dict.fromkeys(ways, 0.0)
-        for shards, sink in ways * SPEEDUP_ROUNDS:
-            seconds, used = _timed(spark, folder, query, batches, shards, rows, sink)
-            if seconds < times[shards, sink]:
-                times[shards, sink], busy[shards, sink] = seconds, used
-        common = {"query": query, "graph": graph, "updates": sum(map(len, batches)), "deltas": rows, "most": False}
+    jobs = [(*job, embedded(job[0], job[2])[1]) for job in _paths(data, small)]
+    ways = [(job, shards, sink) for sink in SINKS for job in range(len(jobs)) for shards in (1, 2)]
+    times, busy = dict.fromkeys(ways, inf), dict.fromkeys(ways, 0.0)
+    for job, shards, sink in ways * ROUNDS:
+        query, _, batches, rows = jobs[job]
+        seconds, used = _timed(spark, folder, query, batches, shards, rows, sink)
+        if seconds < times[job, shards, sink]:
+            times[job, shards, sink], busy[job, shards, sink] = seconds, used
+    for job, (query, graph, batches, rows) in enumerate(jobs):
         for sink, told in SINKS.items():
-            one, two = times[1, sink], times[2, sink]
+            one, two = times[job, 1, sink], times[job, 2, sink]
             yield {
                 "bench": "2 shards against 1",
-                **common,
+                "query": query,
+                "graph": graph,
                 "sink": told,
+                "updates": sum(map(len, batches)),
+                "deltas": rows,
                 "seconds": [one, two],
-                "cores": [busy[1, sink], busy[2, sink]],
+                "cores": [busy[job, 1, sink], busy[job, 2, sink]],
                 "value": one / two,
                 "bar": 1.6,
+                "most": False,
             }
 
 
 def _driver(spark: Any) -> int:
     """The process that all others of Spark's descend from."""
     return int(spark.sparkContext._gateway.proc.pid)
-
-
-def _cpu_seconds(process: int) -> float:
-    """The processor time of a process and all that it has started, and they; of those that have ended, too."""
-    ticks = sum(sum(map(int, _stat(found)[11:15])) for found in _descendants(process))
-    return ticks / os.sysconf("SC_CLK_TCK")
-
-
-def _stat(process: int) -> list[str]:
-    """What Linux says about a process, from its state on; of one that has ended nothing is to be added up."""
-    with suppress(ProcessLookupError, FileNotFoundError):
-        return Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-    return []
-
-
-def _descendants(process: int) -> set[int]:
-    """A process and all that it has started, and they."""
-    told = {int(path.name): _stat(int(path.name)) for path in Path("/proc").glob("[0-9]*")}
-    parents = {found: int(stat[1]) for found, stat in told.items() if stat}
-    found = {process}
-    while more := {child for child, parent in parents.items() if parent in found} - found:
-        found |= more
-    return found
 
 
 def _paths(data: Path | None, small: bool) -> Iterator[tuple[str, str, list[pa.Table]]]:
@@ -288,7 +270,9 @@ def _timed(
 
     run = Run(spark, folder)
     run.files("g", batches)
+    spark.conf.set(PARTITIONS, str(shards))  # As maintain does where nobody has chosen a number.
     progress = run.go(maintain(spark, view_sql(query), {"g": run.source("g")}, shards=shards), sink)
+    spark.conf.set(PARTITIONS, "2")
     _same(query, deltas_of(progress), rows)
     if sink == "parquet":
         _same(f"{query}, written", run.written(), rows)

@@ -1,4 +1,4 @@
-"""The processes of a run: those that carry its mark in their environment, whatever session or parent they have.
+"""The processes of a run: those that carry its mark in their environment, or descend from its first one.
 
 A process group would not do: PySpark's workers and Everview's shards begin groups and sessions of their own.
 """
@@ -6,7 +6,7 @@ A process group would not do: PySpark's workers and Everview's shards begin grou
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 MARK = "EVERVIEW_BENCH_RUN"
@@ -29,12 +29,24 @@ def of_run(run: str) -> list[int]:
     return found
 
 
-def rss(pids: list[int]) -> int:
+def of_tree(first: int) -> list[int]:
+    """A process and all that it has started, and they."""
+    parents = {}
+    for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
+        for fields in _stats([pid]):
+            parents[pid] = int(fields[1])
+    found = {first}
+    while more := {child for child, parent in parents.items() if parent in found} - found:
+        found |= more
+    return sorted(found)
+
+
+def rss(pids: Iterable[int]) -> int:
     """The bytes that processes hold in memory; pages that several of them share count for each."""
     return sum(int(fields[21]) * _PAGE for fields in _stats(pids))
 
 
-def cpu(pids: list[int]) -> float:
+def cpu(pids: Iterable[int]) -> float:
     """The processor seconds of processes so far, with those of their children that have ended."""
     return sum(sum(map(int, fields[11:15])) for fields in _stats(pids)) / _TICK
 
@@ -45,7 +57,7 @@ def start_of(pid: int) -> float:
     return int(fields[19]) / _TICK
 
 
-def _stats(pids: list[int]) -> Iterator[list[str]]:
+def _stats(pids: Iterable[int]) -> Iterator[list[str]]:
     """The fields of /proc/<pid>/stat from the third on: a process's name may hold spaces."""
     for pid in pids:
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -11,15 +12,28 @@ from time import perf_counter
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.spark import Run, _cpu_seconds, table
+from benchmarks.runners import processes
+from benchmarks.spark import Run, table
+from tests.spark.shards import until
 
 
 def test_processor_time_is_counted_of_those_that_have_ended_too() -> None:
-    before, begun = _cpu_seconds(os.getpid()), perf_counter()
+    before, begun = processes.cpu(processes.of_tree(os.getpid())), perf_counter()
     busy = "from time import process_time\nwhile process_time() < 0.5: pass"
     subprocess.run([sys.executable, "-c", busy], check=True)
-    spent, passed = _cpu_seconds(os.getpid()) - before, perf_counter() - begun
+    spent, passed = processes.cpu(processes.of_tree(os.getpid())) - before, perf_counter() - begun
     assert 0.45 <= spent <= passed + 0.1
+
+
+def test_a_tree_of_processes_has_those_that_began_sessions_of_their_own() -> None:
+    nested = "import subprocess, sys; subprocess.run(['sleep', '60'], start_new_session=True)"
+    with subprocess.Popen([sys.executable, "-c", nested], start_new_session=True) as child:
+        try:
+            until(lambda: len(processes.of_tree(child.pid)) == 2)
+            assert set(processes.of_tree(child.pid)) < set(processes.of_tree(os.getpid()))
+        finally:
+            for pid in processes.of_tree(child.pid):
+                os.kill(pid, signal.SIGKILL)
 
 
 def test_rows_that_were_written_are_counted_in_the_files(tmp_path: Path) -> None:
