@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
-import pandas as pd
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from everview.errors import StateMismatchError
@@ -18,6 +17,9 @@ from everview.spark.identity import Identity, misplaced
 from everview.spark.messages import FEED, Apply, Done, Leave, Targets
 from everview.spark.parcels import LEAST_BYTES, Parcel
 from everview.spark.workers import begin_task
+
+if TYPE_CHECKING:
+    import pandas as pd  # Not when the module is read: the driver does so in a new process whenever a query starts.
 
 PACKED: Final = "shard INT, kind STRING, name STRING, version BIGINT, rows BIGINT, blob BINARY, info STRING"
 """The columns of everything that travels packed."""
@@ -263,6 +265,8 @@ _BLOB = _COLUMNS.index("blob")
 
 def _framed(rows: Iterator[Packed]) -> Iterator[pd.DataFrame]:
     """As few frames as there can be without any becoming large: each costs Spark some milliseconds."""
+    import pandas as pd
+
     waiting: list[Packed] = []
     size = 0
     for row in rows:
