@@ -19,11 +19,12 @@ from everview.engine.expressions import Evaluator
 from everview.engine.ingest import table_schema
 from everview.plan.shards import Level, distribute
 from everview.query.schema import Schema, Table
-from everview.query.terms import Expression, Var
+from everview.query.terms import Var
 from everview.spark.blobs import read_blob
 from everview.spark.levels import targets_of
 from everview.spark.messages import FEED
-from everview.spark.pack import Packer, ways_of
+from everview.spark.pack import Packer
+from everview.spark.routing import Routing, Slice
 from everview.spark.sending import sent
 from everview.spark.shard import Shard, ShardSpec
 from everview.spark.spool import Spool
@@ -100,13 +101,13 @@ class Cluster:
         places = full.positions(c.name for c in table.columns)
         fields = list(table_schema(table))
         arrays = [pa.array([row[i] for row, _ in rows], f.type) for i, f in zip(places, fields, strict=True)]
-        ways, hashed = ways_of(table, self.levels[0])
-        cells = [_cells(h, share, table, arrays) for h, share in hashed]
+        routing = Routing.of(table, self.levels[0])
+        cells = [_cells(s, table, arrays) for s in routing.given]
         weight = pa.array([w for _, w in rows], pa.int64())
         names = [*(f.name for f in fields), "weight", "reason", *(f"cell{i}" for i in range(len(cells)))]
         batch = pa.RecordBatch.from_arrays([*arrays, weight, pa.nulls(len(rows), pa.string()), *cells], names=names)
         level = self.levels[0]
-        packer = Packer(table, ways, tuple(range(level.shards)), level.is_masked(table.name), self.quarantine)
+        packer = Packer(table, routing, tuple(range(level.shards)), level.is_masked(table.name), self.quarantine)
         found = []
         for packed in packer(iter([batch])):
             for key, kind, blob in zip(*(packed.column(c).to_pylist() for c in ("shard", "kind", "blob")), strict=True):
@@ -129,12 +130,11 @@ class Cluster:
         return keys
 
 
-def _cells(hashed: Sequence[Expression], share: int, table: Table, arrays: Sequence[pa.Array]) -> pa.Array:
-    if not hashed:
-        return pa.array([0] * len(arrays[0]), pa.int32())
+def _cells(given: Slice, table: Table, arrays: Sequence[pa.Array]) -> pa.Array:
+    """What Catalyst would hash, by another hash."""
     columns = {Var(c.name): a for c, a in zip(table.columns, arrays, strict=True)}
-    values = [v.to_pylist() for v in Evaluator(list(hashed))(columns, len(arrays[0]))]
-    slices = [hash(tuple(map(_number, row))) * 0x9E3779B1 // 65536 % share for row in zip(*values, strict=True)]
+    values = [v.to_pylist() for v in Evaluator(list(given.hashed))(columns, len(arrays[0]))]
+    slices = [hash(tuple(map(_number, row))) * 0x9E3779B1 // 65536 % given.share for row in zip(*values, strict=True)]
     return pa.array(slices, pa.int32())
 
 

@@ -82,7 +82,7 @@ def main(folder: Path, master: str, shards: int, settings: dict[str, str]) -> No
         writer = feed.writeStream.foreachBatch(sink).option("checkpointLocation", checkpoint)
         query = writer.trigger(availableNow=True).start()
     query.awaitTermination()
-    if any(shard["compacted"] for shard in stats(query)["shards"]):
+    if any(shard["compactions"] for shard in stats(query)["shards"]):
         (folder / "compacted").touch()
     (folder / "done").touch()
     spark.stop()

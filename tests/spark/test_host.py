@@ -13,7 +13,7 @@ from everview.engine.database import Database
 from everview.errors import BadRowError, DataError, MemoryLimitError, UnsupportedError
 from everview.spark import host as hosts
 from everview.spark.host import Host
-from everview.spark.messages import Apply, Done, Failed, Need, Rebuild
+from everview.spark.messages import Apply, Done, Failed, Load, Need, Rebuild, Rebuilt
 from everview.spark.shard import ShardSpec
 from tests.spark.shards import FIRST, SECOND, THIRD, Rows, blobs, changes, random_batch, spec
 
@@ -21,8 +21,15 @@ from tests.spark.shards import FIRST, SECOND, THIRD, Rows, blobs, changes, rando
 def at_first(settings: dict[str, Any] | None = None) -> tuple[Host, ShardSpec]:
     of = spec(**(settings or {}))
     host = Host()
-    host.rebuild(Rebuild(pickle.dumps(of), "digest", "v1", [(1, n, b) for n, b in blobs(FIRST, of)]))
+    rebuild(host, of, "v1", [(1, n, b) for n, b in blobs(FIRST, of)])
     return host, of
+
+
+def rebuild(host: Host, of: ShardSpec, token: str | None, rows: list[tuple[int, str, bytes]]) -> object:
+    """Have a shard made of its base rows."""
+    host.answer(Rebuild(pickle.dumps(of), "digest"))
+    host.answer(Load(rows))
+    return host.answer(Rebuilt(token))
 
 
 def ask(host: Host, of: ShardSpec, rows: Rows, before: str | None = "v1", after: str = "v2", **more: Any) -> object:
@@ -89,7 +96,7 @@ def test_any_history_with_retries_equals_one_without(seed: int) -> None:
     of = spec()
     plain, retried = Host(), Host()
     for host in (plain, retried):
-        host.rebuild(Rebuild(pickle.dumps(of), "digest", None, []))
+        rebuild(host, of, None, [])
     held: dict[str, Counter[tuple[Any, ...]]] = {"r": Counter(), "s": Counter()}
     before: str | None = None
     for number in range(12):
@@ -158,7 +165,7 @@ def test_a_failed_rebuild_leaves_no_version() -> None:
     host, of = at_first()
     wrong = [(1, n, b) for n, b in blobs({"r": [(1, 1, -1)]}, of)]
     with pytest.raises(BadRowError):
-        host.answer(Rebuild(pickle.dumps(of), "digest", None, wrong))
+        rebuild(host, of, None, wrong)
     assert isinstance(ask(host, of, SECOND), Need)
     assert isinstance(ask(host, of, SECOND, before=None), Need)
 

@@ -153,16 +153,36 @@ def test_a_dying_process_that_is_reached_again_has_died_once(place: Path) -> Non
     driver.check(FIRST)
 
 
+def test_a_shard_is_rebuilt_part_by_part(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clients, "LOAD_BYTES", 1)
+    driver = Driver()
+    for batch in (FIRST, SECOND):
+        driver.run(batch)
+    loads: list[object] = []
+    ask = clients.ShardClient._ask
+
+    def counted(self: clients.ShardClient, request: object) -> object:
+        loads.append(request)
+        return ask(self, request)
+
+    monkeypatch.setattr(clients.ShardClient, "_ask", counted)
+    end(processes(place)[0])
+    batches = {batch for batch, _, _ in driver.log}
+    driver.run(THIRD)
+    assert sum(isinstance(request, clients.Load) for request in loads) == len(batches) == 2
+    driver.check(together(FIRST, SECOND, THIRD))
+
+
 def test_a_process_that_dies_while_it_dumps_only_puts_compaction_off(place: Path) -> None:
     driver = Driver()
     driver.run(FIRST)
     with driver.client() as client:
-        assert client.dump("another") is None
-        rows = client.dump(driver.token or "")
-        assert rows is not None
-        assert sum(count for _, _, count in rows) == 5
+        with pytest.raises(clients.NoDumpError):
+            list(client.dump("another"))
+        assert sum(count for _, _, count in client.dump(driver.token or "")) == 5
         end(processes(place)[0])
-        assert client.dump(driver.token or "") is None
+        with pytest.raises(clients.NoDumpError):
+            list(client.dump(driver.token or ""))
     driver.run(SECOND)
     driver.check(together(FIRST, SECOND))
 

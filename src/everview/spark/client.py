@@ -7,9 +7,10 @@ import socket
 import struct
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from hashlib import sha256
+from itertools import groupby
 from multiprocessing.connection import Client as connect
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -17,7 +18,7 @@ from time import sleep
 from types import TracebackType
 
 from everview.errors import PipelineError
-from everview.spark.messages import Apply, Done, Dump, Failed, Need, Rebuild
+from everview.spark.messages import Apply, Done, Dump, Failed, Load, Need, Rebuild, Rebuilt
 from everview.spark.sockets import clear, locked, socket_of, sweep
 
 IDLE_SECONDS = 3600.0
@@ -31,7 +32,11 @@ END_SECONDS = 1.0
 MOST_LOG = 2_000
 """Of a process's last words so many characters are shown."""
 
-Rows = Callable[[], list[tuple[int, str, bytes]]]
+LOAD_BYTES = 32 << 20
+"""Base rows are sent in parts of about this size, so that nobody needs memory for all of them."""
+
+Logged = tuple[int, str, bytes]
+Rows = Callable[[], Iterable[Logged]]
 
 
 def _beginner() -> int:
@@ -58,6 +63,10 @@ class DiedError(Exception):
     def __init__(self, process: int, last_words: str) -> None:
         super().__init__(last_words)
         self.process = process
+
+
+class NoDumpError(Exception):
+    """The shard is at another version, or is no more."""
 
 
 class ShardClient:
@@ -100,18 +109,32 @@ class ShardClient:
         reply = self._ask(request)
         if not isinstance(reply, Need):
             return reply, [], None
-        rebuilt = self._ask(Rebuild(self.spec, self.digest, request.before, rows()))
-        bad = rebuilt.bad if isinstance(rebuilt, Done) else []
+        bad = self._rebuild(request.before, rows())
         return self._ask(request), bad, "new" if request.before is None else "another version"
 
-    def dump(self, token: str) -> list[tuple[str, bytes, int]] | None:
-        """All base rows as of a version; None if the shard is at another, or is no more."""
-        try:
-            reply = self._ask(Dump(token))
-        except DiedError:
-            self.close()
-            return None
-        return reply if isinstance(reply, list) else None
+    def _rebuild(self, token: str | None, rows: Iterable[Logged]) -> list[str]:
+        """Have the shard made anew from its base rows; gives those that were put aside."""
+        self._ask(Rebuild(self.spec, self.digest))
+        for part in _parts(rows):
+            self._ask(Load(part))
+        rebuilt = self._ask(Rebuilt(token))
+        return rebuilt.bad if isinstance(rebuilt, Done) else []
+
+    def dump(self, token: str) -> Iterator[tuple[str, bytes, int]]:
+        """All base rows as of a version, with their tables and numbers of rows; NoDumpError if it cannot be."""
+        more = False
+        while True:
+            try:
+                found = self._ask(Dump(token, more))
+            except DiedError as error:
+                self.close()
+                raise NoDumpError from error
+            if not isinstance(found, list):
+                raise NoDumpError
+            if not found:
+                return
+            yield from found
+            more = True
 
     def _ask(self, request: object) -> object:
         if self._connection is None:
@@ -140,6 +163,21 @@ class ShardClient:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _parts(rows: Iterable[Logged]) -> Iterator[list[Logged]]:
+    """Rows in parts of some size, none of which ends within a batch: only as a whole can one be taken in."""
+    waiting: list[Logged] = []
+    size = 0
+    for _, batch in groupby(rows, key=lambda row: row[0]):
+        for row in batch:
+            waiting.append(row)
+            size += len(row[2])
+        if size >= LOAD_BYTES:
+            yield waiting
+            waiting, size = [], 0
+    if waiting:
+        yield waiting
 
 
 def _connected(path: Path) -> Connection:

@@ -16,8 +16,9 @@ import pickle
 import sys
 import threading
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass, field
 from itertools import groupby
 from multiprocessing.connection import Connection, Listener
 from pathlib import Path
@@ -28,7 +29,7 @@ import pyarrow.compute as pc
 
 from everview.errors import EverviewError
 from everview.spark.blobs import WEIGHT, read_blob, write_blob
-from everview.spark.messages import Apply, Done, Dump, Failed, Need, Rebuild
+from everview.spark.messages import Apply, Done, Dump, Failed, Load, Need, Rebuild, Rebuilt
 from everview.spark.parcels import Post
 from everview.spark.sending import sent
 from everview.spark.shard import Outcome, Shard, ShardSpec
@@ -36,8 +37,23 @@ from everview.spark.sockets import clear, hold, locked
 from everview.spark.spool import Spool
 
 CHECK_SECONDS = 1.0
+DUMP_BYTES = 32 << 20
+"""Base rows are given in parts of about this size."""
 MOST_UNDO = 16 << 20
 """Of a batch that is larger, in bytes as it is stored, nothing is kept to take it back by: the shard is rebuilt."""
+
+
+Dumped = tuple[str, bytes, int]
+"""A table, rows of it and their number."""
+
+
+@dataclass
+class _Building:
+    """A shard that is being made of its base rows, and those of them that were put aside."""
+
+    shard: Shard
+    digest: str
+    bad: list[str] = field(default_factory=list)
 
 
 class Host:
@@ -51,30 +67,62 @@ class Host:
         self.last: tuple[str | None, list[tuple[str, bytes]]] | None = None
         """The version before, and the batch that led from it to this one; None if that is not known."""
         self.rebuilds = self.undone = 0
+        self._building: _Building | None = None
+        self._dumping: Iterator[Dumped] | None = None
 
     def answer(self, request: object) -> object:
         """What a request gives; a failure leaves the shard as it was, or marks it as unknown."""
+        if not isinstance(request, Load | Rebuilt):
+            self._building = None
+        if not isinstance(request, Dump):
+            self._dumping = None
         match request:
             case Rebuild():
-                return self.rebuild(request)
+                self._give_up()
+                spec = pickle.loads(request.spec)
+                assert isinstance(spec, ShardSpec)
+                self._building = _Building(Shard(spec), request.digest)
+                return None
+            case Load():
+                self._load(request)
+                return None
+            case Rebuilt():
+                return self._rebuilt(request)
             case Apply():
                 return self.apply(request)
             case Dump():
-                return list(self.shard.dump()) if self.shard is not None and self.token == request.token else Need()
+                return self._dump(request)
         raise TypeError(f"not a request: {request!r}")
 
-    def rebuild(self, request: Rebuild) -> object:
-        """Make the shard anew from its base rows."""
-        self._give_up()
-        spec = pickle.loads(request.spec)
-        assert isinstance(spec, ShardSpec)
-        shard = Shard(spec)
-        bad: list[str] = []
+    def _load(self, request: Load) -> None:
+        """Take some of the base rows in of which the shard is being made."""
+        made, self._building = self._building, None
+        assert made is not None
         for _, batch in groupby(request.rows, key=lambda row: row[0]):
-            bad += shard.load(_tables((name, blob) for _, name, blob in batch))
-        self.shard, self.digest, self.token = shard, request.digest, request.token
+            made.bad += made.shard.load(_tables((name, blob) for _, name, blob in batch))
+        self._building = made
+
+    def _rebuilt(self, request: Rebuilt) -> Done:
+        made, self._building = self._building, None
+        assert made is not None
+        self.shard, self.digest, self.token = made.shard, made.digest, request.token
         self.rebuilds += 1
-        return Done({}, bad, {})
+        return Done({}, made.bad, {})
+
+    def _dump(self, request: Dump) -> object:
+        """The next of the shard's base rows."""
+        if not request.more:
+            at = self.shard is not None and self.token == request.token
+            self._dumping = self.shard.dump() if self.shard is not None and at else None
+        if self._dumping is None:
+            return Need()
+        found: list[Dumped] = []
+        while sum(len(blob) for _, blob, _ in found) < DUMP_BYTES:
+            piece = next(self._dumping, None)
+            if piece is None:
+                break
+            found.append(piece)
+        return found
 
     def apply(self, request: Apply) -> object:
         """Take a batch in, if the shard is at the version that it follows."""

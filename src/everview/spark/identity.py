@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-FORMAT = 1
+FORMAT = 2
 """Of the log in the state store. State of another format is refused."""
 
 

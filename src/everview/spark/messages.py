@@ -15,12 +15,24 @@ FEED: Final = -1
 
 @dataclass(frozen=True)
 class Rebuild:
-    """Make the shard anew from its base rows (batch, table and blob), at a version."""
+    """Begin to make the shard anew; its base rows follow, as many times Load, and then Rebuilt."""
 
     spec: bytes
     digest: str
-    token: str | None
+
+
+@dataclass(frozen=True)
+class Load:
+    """Base rows (batch, table and blob): whole batches, in their order."""
+
     rows: list[tuple[int, str, bytes]]
+
+
+@dataclass(frozen=True)
+class Rebuilt:
+    """Those were all rows: the shard is at this version now."""
+
+    token: str | None
 
 
 @dataclass(frozen=True)
@@ -58,9 +70,10 @@ class Targets:
 
 @dataclass(frozen=True)
 class Dump:
-    """Give all base rows, as of a version."""
+    """Give the first of all base rows as of a version, or those that follow the ones that were given; none: no more."""
 
     token: str
+    more: bool = False
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from everview.plan.shards import MASK
 from everview.spark.blobs import WEIGHT, read_blob
 from everview.spark.identity import Identity
 from everview.spark.session import need_rocksdb
+from everview.spark.state import META, ROWS
 from everview.spark.types import COUNT, spark_type
 
 _COMPACT: Final = ".compact"
@@ -37,11 +38,11 @@ def saved_tables(spark: SparkSession, checkpoint: str) -> dict[str, DataFrame]:
     A table has the columns that the old views read; those that a new view needs beside them are not there.
     """
     need_rocksdb(spark)
-    meta = _state(spark, checkpoint, "meta").select(F.col("key.shard").alias("at"), "value.*").collect()
+    meta = _state(spark, checkpoint, META).select(F.col("key.shard").alias("at"), "value.*").collect()
     if not meta:
         raise PipelineError(f"there is no state in {checkpoint}", hint="has the query finished a batch?")
     homes = Identity(meta[0].identity).parts["homes"]
-    log = _state(spark, checkpoint, "log").select("key.shard", "list_element.*").where("name <> ''")
+    log = _state(spark, checkpoint, ROWS).where("user_map_key.batch >= 0").select("key.shard", "user_map_value.*")
     found: dict[str, DataFrame] = {}
     for row in log.groupBy("name").agg(F.first("blob").alias("blob")).collect():
         sample = read_blob(row.blob).schema
@@ -89,7 +90,7 @@ def _files(folder: _Folder, source: int, offset: Any) -> list[str]:
 def saved_identity(spark: SparkSession, checkpoint: str) -> dict[str, Any]:
     """The views, tables and shards that a checkpoint belongs to."""
     need_rocksdb(spark)
-    rows = _state(spark, checkpoint, "meta").select("value.identity").limit(1).collect()
+    rows = _state(spark, checkpoint, META).select("value.identity").limit(1).collect()
     return Identity(rows[0].identity).parts if rows else {}
 
 

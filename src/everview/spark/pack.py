@@ -10,20 +10,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from everview.engine.ingest import table_schema
-from everview.errors import BadRowError, PipelineError
-from everview.plan.shards import MASK, MOST_OCCURRENCES, Level
+from everview.errors import BadRowError
+from everview.plan.shards import MASK, Level
 from everview.query.schema import Table
 from everview.query.terms import Expression, Var
 from everview.spark.blobs import WEIGHT, write_blob
 from everview.spark.messages import bad_row
 from everview.spark.processor import BAD, BEAT, PACKED, ROWS
+from everview.spark.routing import Cells, Routing, Slice
 from everview.spark.types import CHANGE_TYPE, CORRUPT, COUNT
 from everview.spark.workers import begin_task
 
@@ -34,44 +34,16 @@ _CELL = "_everview_cell"
 COMING, GOING = ("insert", "update_postimage"), ("delete", "update_preimage")
 
 
-@dataclass(frozen=True)
-class Way:
-    """One occurrence's route, for the packer: which hash columns must have which value in each shard."""
-
-    columns: tuple[int, ...]
-    wanted: tuple[tuple[int, ...], ...]
-    """For each shard the values of those columns; a shard without any is not on this way."""
-
-
 def packed(frame: DataFrame, table: Table, level: Level, keys: list[int], *, quarantine: bool) -> DataFrame:
     """A table's changes as blobs: the shard's key, the table's name, and the rows."""
     own = {c.lower(): c for c in frame.columns}
     columns = [F.col(_quoted(own[c.name.lower()])).alias(c.name) for c in table.columns]
     weight = _weight(frame, own)
-    ways, hashed = ways_of(table, level)
-    hashes = [_slice(h, share, own).alias(f"{_CELL}{i}") for i, (h, share) in enumerate(hashed)]
+    routing = Routing.of(table, level)
+    hashes = [_slice(s, own).alias(f"{_CELL}{i}") for i, s in enumerate(routing.given)]
     reason = _reason(table, own).alias(REASON)
-    packer = Packer(table, ways, tuple(keys), level.is_masked(table.name), quarantine)
+    packer = Packer(table, routing, tuple(keys), level.is_masked(table.name), quarantine)
     return frame.select(*columns, weight.alias(WEIGHT), reason, *hashes).mapInArrow(packer, PACKED)
-
-
-def ways_of(table: Table, level: Level) -> tuple[tuple[Way, ...], list[tuple[tuple[Expression, ...], int]]]:
-    """The routes of a table's occurrences, and what is hashed for them into how many slices."""
-    places: dict[tuple[tuple[Expression, ...], int], int] = {}
-    ways = []
-    for grid, route in level.routes(table.name):
-        used = []
-        for k, (dimension, hashed) in enumerate(zip(grid.dimensions, route.coordinates, strict=True)):
-            if hashed is not None:
-                used.append((k, places.setdefault((hashed, dimension.share), len(places))))
-        wanted = tuple(tuple(grid.coordinates(s)[k] for k, _ in used) for s in range(level.shards))
-        ways.append(Way(tuple(at for _, at in used), wanted))
-    if len(ways) > MOST_OCCURRENCES:
-        raise PipelineError(
-            f"{table.name} occurs {len(ways)} times in the views of one query; shards tell {MOST_OCCURRENCES} apart",
-            hint="keep some of the views in a query of their own",
-        )
-    return tuple(ways), list(places)
 
 
 def _weight(frame: DataFrame, own: dict[str, str]) -> Column:
@@ -113,10 +85,8 @@ def _reason(table: Table, own: dict[str, str]) -> Column:
     return found
 
 
-def _slice(hashed: tuple[Expression, ...], share: int, own: dict[str, str]) -> Column:
-    if not hashed:
-        return F.lit(0)
-    return F.pmod(F.xxhash64(*(_hashable(e, own) for e in hashed)), F.lit(share)).cast("int")
+def _slice(given: Slice, own: dict[str, str]) -> Column:
+    return F.pmod(F.xxhash64(*(_hashable(e, own) for e in given.hashed)), F.lit(given.share)).cast("int")
 
 
 def _hashable(expression: Expression, own: dict[str, str]) -> Column:
@@ -135,7 +105,7 @@ class Packer:
     """Runs in Spark's workers, over a partition's Arrow batches."""
 
     table: Table
-    ways: tuple[Way, ...]
+    routing: Routing
     keys: tuple[int, ...]
     masked: bool
     quarantine: bool
@@ -193,25 +163,18 @@ class Packer:
         data = [table.column(i).cast(f.type) for i, f in enumerate(schema)]
         data.append(table.column(self.table.arity))
         rows = pa.table(data, names=[*schema.names, WEIGHT])
-        cells = [
-            table.column(self.table.arity + 2 + i).to_numpy() for i in range(table.num_columns - self.table.arity - 2)
-        ]
-        found: list[tuple[Any, ...]] = []
+        first = self.table.arity + 2
+        given = [table.column(i).to_numpy() for i in range(first, table.num_columns)]
+        named = dict(zip(schema.names, data, strict=False))
+        cells = self.routing.cells(named, given, rows.num_rows)
         for shard, key in enumerate(self.keys):
             part = self._for_shard(rows, cells, shard)
-            if part is not None and part.num_rows:
-                found.append((key, ROWS, self.table.name, part.num_rows, write_blob(part, stored=True), None))
-        for row in found:
-            yield _rows([row])
+            if part.num_rows:
+                yield _rows([(key, ROWS, self.table.name, part.num_rows, write_blob(part, stored=True), None)])
 
-    def _for_shard(self, rows: pa.Table, cells: list[Any], shard: int) -> pa.Table | None:
+    def _for_shard(self, rows: pa.Table, cells: list[Cells], shard: int) -> pa.Table:
         """The rows that a shard gets, with the ways on which they come."""
-        mask = np.zeros(rows.num_rows, np.int64)
-        for bit, way in enumerate(self.ways):
-            fits = np.ones(rows.num_rows, bool)
-            for column, wanted in zip(way.columns, way.wanted[shard], strict=True):
-                fits &= cells[column] == wanted
-            mask |= fits.astype(np.int64) << bit
+        mask = self.routing.masks(cells, shard, rows.num_rows)
         chosen = rows.filter(pa.array(mask != 0)) if (mask == 0).any() else rows
         if not self.masked:
             return chosen

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
@@ -12,10 +12,11 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 
 from everview.errors import StateMismatchError
 from everview.spark.blobs import MOST_BYTES
-from everview.spark.client import ShardClient
+from everview.spark.client import NoDumpError, ShardClient
 from everview.spark.identity import Identity, misplaced
 from everview.spark.messages import FEED, Apply, Done, Leave, Targets
 from everview.spark.parcels import LEAST_BYTES, Parcel
+from everview.spark.state import COMPACT_BYTES, Meta, MetaState, RowLog
 from everview.spark.workers import begin_task
 
 if TYPE_CHECKING:
@@ -26,46 +27,12 @@ PACKED: Final = "shard INT, kind STRING, name STRING, version BIGINT, rows BIGIN
 Packed = tuple[Any, ...]
 """A row of those columns."""
 ROWS, CHANGES, BAD, BEAT, METRICS = "rows", "changes", "bad", "beat", "metrics"
-LOG: Final = "batch BIGINT, name STRING, blob BINARY"
-META: Final = (
-    "shard INT, token STRING, identity STRING, batch BIGINT, stored BIGINT, compacted BIGINT, told BOOLEAN, "
-    "rebuilds BIGINT"
-)
-_ASIDE: Final = -1
-"""The batch of what is in the log and is no row: one that was put aside, as text."""
-COMPACT_BYTES = 4 << 20
-"""A log below this size is never compacted."""
-
-
-@dataclass
-class _Meta:
-    """What the state store says about a shard beside its rows."""
-
-    shard: int = -1
-    token: str | None = None
-    identity: str = ""
-    batch: int = 0
-    stored: int = 0
-    compacted: int = 0
-    told: bool = False
-    rebuilds: int = 0
-
-    def row(self) -> tuple[Any, ...]:
-        return (
-            self.shard,
-            self.token,
-            self.identity,
-            self.batch,
-            self.stored,
-            self.compacted,
-            self.told,
-            self.rebuilds,
-        )
 
 
 @dataclass
 class _Input:
     rows: list[tuple[str, bytes]] = field(default_factory=list)
+    count: int = 0
     passed: list[Packed] = field(default_factory=list)
     bad: list[str] = field(default_factory=list)
 
@@ -99,8 +66,8 @@ class ShardProcessor(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Called by Spark at the start of each task."""
-        self.log = handle.getListState("log", LOG)
-        self.meta = handle.getValueState("meta", META)
+        self.log = RowLog(handle)
+        self.meta = MetaState(handle)
         context = begin_task()
         if context is not None:  # In the driver, which only asks for the state's schema, there is none.
             self.query = context.getLocalProperty("sql.streaming.queryId") or "?"
@@ -108,18 +75,13 @@ class ShardProcessor(StatefulProcessor):
 
     def handleInitialState(self, key: Any, initialState: pd.DataFrame, timerValues: Any) -> None:
         """Called by Spark in the first batch with the rows of the static inputs: once for each chunk of them."""
-        rows: list[tuple[int, str, bytes]] = []
-        for r in initialState.itertuples(index=False):
-            if r.kind == ROWS:
-                rows.append((0, str(r.name), bytes(r.blob)))
-            elif r.kind == BAD:
-                rows.append((_ASIDE, "", str(r.info).encode()))
-        stored = self.meta.get()
-        meta = _Meta(self.shards[int(key[0])], uuid4().hex, self.identity.text) if stored is None else _Meta(*stored)
-        meta.stored += sum(len(blob) for batch, _, blob in rows if batch != _ASIDE)
-        if rows:
-            self.log.appendList(rows)
-        self.meta.update(meta.row())
+        given = _gathered(iter([initialState]))
+        meta = self.meta.get() or Meta(self.shards[int(key[0])], uuid4().hex, self.identity.text)
+        meta.batch += 1
+        self.log.append(meta.batch, given.rows)
+        self.log.append(-meta.batch, (("", text.encode()) for text in given.bad))
+        meta.grow(given.count, given.rows)
+        self.meta.put(meta)
 
     def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:
         """Called by Spark for each shard that gets anything in a batch."""
@@ -128,14 +90,13 @@ class ShardProcessor(StatefulProcessor):
     def _answers(self, shard: int, given: _Input) -> Iterator[Packed]:
         """What the shard says to its part of a batch."""
         stored = self.meta.get()
-        meta = _Meta(shard, identity=self.identity.text) if stored is None else _Meta(*stored)
-        self._check(meta)
+        meta = self._checked(stored or Meta(shard, identity=self.identity.text))
         if meta.shard != shard or (
             stored is None and self.version > 0
         ):  # Every shard is there from the first batch on.
             raise StateMismatchError(misplaced(shard, len(self.shards), None if stored is None else meta.shard))
         if self.quarantine and not meta.told:
-            given.bad += self._put_aside()
+            given.bad += map(bytes.decode, self.log.taken_aside())
         yield from given.passed
         if given.rows or not meta.told:
             yield from self._applied(shard, meta, given)
@@ -144,19 +105,19 @@ class ShardProcessor(StatefulProcessor):
             yield here, BAD, "", self.version, 1, None, text
         yield here, BEAT, "", self.version, 0, None, None
 
-    def _check(self, meta: _Meta) -> None:
+    def _checked(self, meta: Meta) -> Meta:
         """State of other views, tables or shards is refused, or, if that can be done and is wanted, taken over."""
         if meta.identity == self.identity.text:
-            return
+            return meta
         stored = Identity(meta.identity)
         if not self.identity.can_take_over(stored):
             raise StateMismatchError(*self.identity.refusal(stored))
         if self.identity.derived:
             self.log.clear()
-            meta.token, meta.batch, meta.stored, meta.compacted = None, 0, 0, 0
-        meta.identity, meta.told = self.identity.text, False
+            meta = Meta(meta.shard, compactions=meta.compactions, rebuilds=meta.rebuilds)  # Its rows come anew.
+        return replace(meta, identity=self.identity.text, told=False)
 
-    def _applied(self, shard: int, meta: _Meta, given: _Input) -> Iterator[Packed]:
+    def _applied(self, shard: int, meta: Meta, given: _Input) -> Iterator[Packed]:
         before, after = meta.token, uuid4().hex
         with ShardClient(self.query, f"{self.level}/{shard}", self.specs[shard]) as client:
             request = Apply(
@@ -169,15 +130,18 @@ class ShardProcessor(StatefulProcessor):
                 leave=Leave(self.version, self.parcel_bytes) if self.onward is None else None,
                 batch=self.version,
             )
-            reply, cause = client.apply(request, self._stored)
-            self._store(meta, given.rows if reply.accepted is None else reply.accepted)
+            reply, cause = client.apply(request, self.log.read)
             if given.rows:
+                taken = given.rows if reply.accepted is None else reply.accepted
                 meta.token = after
+                meta.batch += 1
+                self.log.append(meta.batch, taken)
+                meta.grow(given.count, taken)
             meta.told = True
             meta.rebuilds += cause is not None
-            if meta.stored - meta.compacted > max(self.compact_bytes, meta.compacted):
-                self._compact(client, meta)
-        self.meta.update(meta.row())
+            if meta.is_long(self.compact_bytes):
+                meta = self._shortened(client, meta, sum(reply.stats["rows"].values()))
+        self.meta.put(meta)
         given.bad += reply.bad
         here = self._home(shard)
         for (view, target), blobs in reply.changes.items():
@@ -190,52 +154,35 @@ class ShardProcessor(StatefulProcessor):
                     yield self.onward[target], ROWS, view, self.version, count, blob, None
         yield here, METRICS, "", self.version, 0, None, self._metrics(shard, meta, reply, cause, given)
 
-    def _put_aside(self) -> list[str]:
-        """The rows of the static inputs that could not be taken in: told in the first batch, and not kept longer."""
-        rows = self._stored()
-        found = [blob.decode() for batch, _, blob in rows if batch == _ASIDE]
-        if found:
-            self._replace_log([row for row in rows if row[0] != _ASIDE])
-        return found
-
-    def _stored(self) -> list[tuple[int, str, bytes]]:
-        return [(int(b), str(n), bytes(d)) for b, n, d in self.log.get()]
-
-    def _store(self, meta: _Meta, rows: list[tuple[str, bytes]]) -> None:
-        if rows:
-            meta.batch += 1
-            self.log.appendList([(meta.batch, name, blob) for name, blob in rows])
-            meta.stored += sum(len(blob) for _, blob in rows)
-
-    def _compact(self, client: ShardClient, meta: _Meta) -> None:
-        """Replace the log by the rows that are left of it."""
+    def _shortened(self, client: ShardClient, meta: Meta, left: int) -> Meta:
+        """Replace the log by the rows that are left of it, if that makes it shorter."""
         assert meta.token is not None
-        rows = client.dump(meta.token)
-        if rows is None:
-            return
-        meta.batch += 1
-        self._replace_log([(meta.batch, name, blob) for name, blob, _ in rows])
-        meta.stored = meta.compacted = sum(len(blob) for _, blob, _ in rows)
-
-    def _replace_log(self, rows: list[tuple[int, str, bytes]]) -> None:
-        """Spark's lists cannot be put as empty ones."""
-        if rows:
-            self.log.put(rows)
-        else:
-            self.log.clear()
+        if meta.is_tidy(left):
+            return replace(meta, compacted=meta.stored)
+        old, found = self.log.keys(), replace(meta, stored=0, logged=0, blobs=0, compactions=meta.compactions + 1)
+        try:
+            for name, blob, rows in client.dump(meta.token):
+                found.batch += 1
+                self.log.append(found.batch, [(name, blob)])
+                found.grow(rows, [(name, blob)])
+        except NoDumpError:  # Then later.
+            self.log.remove((batch, 0) for batch in range(meta.batch + 1, found.batch + 1))
+            return meta
+        self.log.remove(old)
+        return replace(found, compacted=found.stored)
 
     def _home(self, shard: int) -> int:
         """Where a shard's own rows go: to the next level's shard of that number, if there is one."""
         return shard if self.onward is None else self.onward[shard % len(self.onward)]
 
-    def _metrics(self, shard: int, meta: _Meta, reply: Done, cause: str | None, given: _Input) -> str:
+    def _metrics(self, shard: int, meta: Meta, reply: Done, cause: str | None, given: _Input) -> str:
         own = {
             "level": self.level,
             "shard": shard,
             "batch": self.version,
             "blobs": len(given.rows),
             "stored": meta.stored,
-            "compacted": meta.compacted,
+            "compactions": meta.compactions,
             "rebuilt": cause,
             "bad": len(given.bad),
             "rebuilds": meta.rebuilds,
@@ -252,6 +199,7 @@ def _gathered(frames: Iterator[pd.DataFrame]) -> _Input:
         for r in frame.itertuples(index=False):
             if r.kind == ROWS:
                 found.rows.append((str(r.name), bytes(r.blob)))
+                found.count += int(r.rows)
             elif r.kind == BAD:
                 found.bad.append(str(r.info))
             elif r.kind in (CHANGES, METRICS):

@@ -1,0 +1,109 @@
+"""Where a table's rows go: slices of their values, and the shards that these lead to (HyperCube, crown.md 10).
+
+A slice is a hash of some columns, modulo a dimension's share. Integers are hashed here, on Arrow's columns, which costs
+a fiftieth of handing another column over from Spark. Everything else is hashed by Catalyst, before the rows come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from everview.errors import PipelineError
+from everview.plan.shards import MOST_OCCURRENCES, Level
+from everview.query.schema import Table
+from everview.query.terms import Expression, Var
+
+Cells = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Slice:
+    """Columns of a table that are hashed into some slices; without any, all rows are in the first one."""
+
+    hashed: tuple[Expression, ...]
+    share: int
+
+    @property
+    def is_given(self) -> bool:
+        """True if Catalyst has to hash. All tables that share a dimension have integers in it, or none has."""
+        return not all(e.type.is_integer and isinstance(e.term, Var) for e in self.hashed)
+
+    def of(self, columns: dict[str, pa.ChunkedArray], length: int) -> Cells:
+        """The slice of every row; NULLs are in one."""
+        mixed = np.zeros(length, np.uint64)
+        for expression in self.hashed:
+            assert isinstance(expression.term, Var)
+            values = columns[expression.term.name].cast(pa.int64())
+            words = pc.fill_null(values, 0) if values.null_count else values
+            mixed = _mixed(mixed ^ words.to_numpy().view(np.uint64))
+        return (mixed % np.uint64(self.share)).astype(np.int64)
+
+
+def _mixed(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """SplitMix64's last steps: every bit of a word moves every other."""
+    words = words + np.uint64(0x9E3779B97F4A7C15)
+    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return words ^ (words >> np.uint64(31))
+
+
+@dataclass(frozen=True)
+class Way:
+    """One occurrence's route: in which slices a row must be, to go to each shard."""
+
+    slices: tuple[int, ...]
+    wanted: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
+class Routing:
+    """The ways of a table's occurrences; the position of one is its bit in the mask that rows carry."""
+
+    ways: tuple[Way, ...]
+    slices: tuple[Slice, ...]
+
+    @staticmethod
+    def of(table: Table, level: Level) -> Routing:
+        """A table's ways through a level."""
+        places: dict[Slice, int] = {}
+        ways = []
+        for grid, route in level.routes(table.name):
+            used = []
+            for k, (dimension, hashed) in enumerate(zip(grid.dimensions, route.coordinates, strict=True)):
+                if hashed is not None:
+                    used.append((k, places.setdefault(Slice(hashed, dimension.share), len(places))))
+            wanted = tuple(tuple(grid.coordinates(s)[k] for k, _ in used) for s in range(level.shards))
+            ways.append(Way(tuple(at for _, at in used), wanted))
+        if len(ways) > MOST_OCCURRENCES:
+            raise PipelineError(
+                f"{table.name} occurs {len(ways)} times in the views of one query, and shards tell {MOST_OCCURRENCES} "
+                "apart",
+                hint="keep some of the views in a query of their own",
+            )
+        return Routing(tuple(ways), tuple(places))
+
+    @property
+    def given(self) -> tuple[Slice, ...]:
+        """The slices that come with the rows."""
+        return tuple(s for s in self.slices if s.is_given)
+
+    def cells(self, columns: dict[str, pa.ChunkedArray], given: Sequence[Cells], length: int) -> list[Cells]:
+        """For every slice where each row is in it."""
+        rest = iter(given)
+        return [next(rest) if s.is_given else s.of(columns, length) for s in self.slices]
+
+    def masks(self, cells: Sequence[Cells], shard: int, length: int) -> npt.NDArray[np.int64]:
+        """On which ways each row goes to a shard."""
+        mask = np.zeros(length, np.int64)
+        for bit, way in enumerate(self.ways):
+            fits = np.ones(length, bool)
+            for at, wanted in zip(way.slices, way.wanted[shard], strict=True):
+                fits &= cells[at] == wanted
+            mask |= fits.astype(np.int64) << bit
+        return mask

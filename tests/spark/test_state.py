@@ -1,0 +1,171 @@
+"""What Spark's state store holds of a shard: its log, how much of it a batch touches, and when it is made shorter."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from everview.spark import processor as processors
+from everview.spark.client import NoDumpError
+from everview.spark.identity import Identity
+from everview.spark.metrics import stats
+from everview.spark.processor import ShardProcessor
+from everview.spark.state import TIDY_BYTES, Meta, MetaState, RowLog
+from tests.spark.test_loading import GRAPH, PATHS
+
+
+class Store:
+    """Spark's handle for one key: a map in an order of its own, and a value."""
+
+    def __init__(self) -> None:
+        self.map: dict[tuple[int, int], tuple[str, bytes]] = {}
+        self.value: tuple[Any, ...] | None = None
+
+    def getMapState(self, *_: object) -> Store:
+        return self
+
+    def getValueState(self, *_: object) -> Store:
+        return self
+
+    def updateValue(self, key: tuple[int, int], value: tuple[str, bytes]) -> None:
+        self.map[key] = value
+
+    def getValue(self, key: tuple[int, int]) -> tuple[str, bytes] | None:
+        return self.map.get(key)
+
+    def keys(self) -> Iterator[tuple[int, int]]:
+        return iter(random.Random(len(self.map)).sample(list(self.map), len(self.map)))
+
+    def removeKey(self, key: tuple[int, int]) -> None:
+        del self.map[key]
+
+    def clear(self) -> None:
+        self.map.clear()
+
+    def get(self) -> tuple[Any, ...] | None:
+        return self.value
+
+    def update(self, value: tuple[Any, ...]) -> None:
+        self.value = value
+
+
+class Shard:
+    """A client whose shard gives these rows, and then perhaps dies."""
+
+    def __init__(self, *rows: tuple[str, bytes, int], dies: bool = False) -> None:
+        self.rows, self.dies = rows, dies
+
+    def dump(self, token: str) -> Iterator[tuple[str, bytes, int]]:
+        assert token == "t"
+        yield from self.rows
+        if self.dies:
+            raise NoDumpError
+
+
+def test_batches_are_read_in_the_order_of_their_numbers() -> None:
+    log = RowLog(Store())
+    for batch in range(1, 12):
+        log.append(batch, [("r", b"%d" % batch), ("s", b"-%d" % batch)])
+    log.append(-3, [("", b"no row")])
+    expected = [(b, n, s % b) for b in range(1, 12) for n, s in (("r", b"%d"), ("s", b"-%d"))]
+    assert list(log.read()) == expected
+    assert log.taken_aside() == [b"no row"]
+    assert log.taken_aside() == []
+    log.remove(key for key in log.keys() if key[0] < 11)  # noqa: SIM118 - it is no dict
+    assert [b for b, _, _ in log.read()] == [11, 11]
+    log.clear()
+    assert list(log.read()) == []
+
+
+def test_where_a_shard_stands_is_read_as_it_was_put() -> None:
+    state = MetaState(Store())
+    assert state.get() is None
+    meta = Meta(2, "token", "{}", 7, 1_000, 50, 3, 900, 1, True, 4)
+    state.put(meta)
+    assert state.get() == meta
+
+
+def logged() -> tuple[ShardProcessor, Store, Meta]:
+    """A log of three batches, of which one row is left."""
+    store = Store()
+    processor = ShardProcessor([], Identity("{}"), [0])
+    processor.log = RowLog(store)
+    meta = Meta(0, "t", "{}", batch=3, stored=9, logged=3, blobs=3)
+    for batch in (1, 2, 3):
+        processor.log.append(batch, [("r", b"abc")])
+    return processor, store, meta
+
+
+def test_a_log_becomes_the_rows_that_are_left() -> None:
+    processor, store, meta = logged()
+    found = processor._shortened(Shard(("r", b"x", 1), ("s", b"yz", 2)), meta, 1)  # type: ignore[arg-type]
+    assert list(processor.log.read()) == [(4, "r", b"x"), (5, "s", b"yz")]
+    assert found == replace(meta, batch=5, stored=3, logged=3, blobs=2, compacted=3, compactions=1)
+    assert len(store.map) == 2
+
+
+def test_a_shard_that_dies_while_it_dumps_leaves_the_log_as_it_was() -> None:
+    processor, _, meta = logged()
+    before = list(processor.log.read())
+    found = processor._shortened(Shard(("r", b"x", 1), ("s", b"yz", 2), dies=True), meta, 1)  # type: ignore[arg-type]
+    assert (list(processor.log.read()), found) == (before, meta)
+
+
+def test_a_log_that_would_not_become_shorter_is_left_alone() -> None:
+    processor, _, meta = logged()
+    before = list(processor.log.read())
+    large = replace(meta, stored=3 * TIDY_BYTES)
+    assert processor._shortened(Shard(dies=True), large, 2) == replace(large, compacted=large.stored)  # type: ignore[arg-type]
+    assert list(processor.log.read()) == before
+
+
+@pytest.mark.parametrize(
+    ("stored", "logged", "blobs", "rows", "tidy"),
+    [
+        (TIDY_BYTES, 100, 1, 100, True),
+        (TIDY_BYTES, 150, 1, 100, True),
+        (TIDY_BYTES, 151, 1, 100, False),
+        (TIDY_BYTES, 100, 2, 100, False),
+        (TIDY_BYTES, 100, 1, 0, False),
+    ],
+)
+def test_a_log_is_tidy_if_its_rows_are_there_and_its_blobs_not_small(
+    stored: int, logged: int, blobs: int, rows: int, tidy: bool
+) -> None:
+    assert Meta(stored=stored, logged=logged, blobs=blobs).is_tidy(rows) is tidy
+
+
+def test_a_log_is_looked_at_when_it_has_doubled() -> None:
+    assert not Meta(stored=1_000).is_long(1_000)
+    assert Meta(stored=1_001).is_long(1_000)
+    assert not Meta(stored=4_000, compacted=2_000).is_long(1_000)
+    assert Meta(stored=4_001, compacted=2_000).is_long(1_000)
+
+
+def test_a_batch_reads_nothing_of_the_log_and_a_short_one_makes_the_same_shard(
+    stream: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On Spark: by RocksDB's own count. Then the log is compacted, and the shards are rebuilt from what is left."""
+    s = stream(GRAPH)
+    s.start(PATHS, shards=2)
+    edges = [(i, i + 1) for i in range(20_000)]
+    s.put({"g": [(edge, "insert") for edge in edges]})
+    s.put({"g": [((-1, 0), "insert")]})
+    store = s.query.lastProgress["stateOperators"][0]["customMetrics"]
+    assert store["rocksdbTotalBytesWritten"] > 0
+    assert store["rocksdbTotalBytesRead"] < 20_000
+    s.stop()
+    monkeypatch.setattr(processors, "COMPACT_BYTES", 1_000)
+    s.start(PATHS, shards=2)
+    s.put({"g": [(edge, "delete") for edge in edges[:15_000]]})
+    found = stats(s.query)
+    assert found["rebuilds"] >= 2
+    assert all(shard["compactions"] == 1 for shard in found["shards"])
+    s.stop()
+    s.start(PATHS, shards=2)
+    s.put({"g": [((-2, 15_000), "insert")]})
+    assert s.result() == s.expected(PATHS, {"g": [(-1, 0), *edges[15_000:], (-2, 15_000)]})
