@@ -14,21 +14,17 @@ from everview.spark.client import NoDumpError
 from everview.spark.identity import Identity
 from everview.spark.metrics import stats
 from everview.spark.processor import ShardProcessor
-from everview.spark.state import TIDY_BYTES, Meta, MetaState, RowLog
+from everview.spark.state import TIDY_BYTES, Meta, ShardState
 from tests.spark.test_loading import GRAPH, PATHS
 
 
 class Store:
-    """Spark's handle for one key: a map in an order of its own, and a value."""
+    """Spark's handle for one key: a map in an order of its own."""
 
     def __init__(self) -> None:
         self.map: dict[tuple[int, int], tuple[str, bytes]] = {}
-        self.value: tuple[Any, ...] | None = None
 
     def getMapState(self, *_: object) -> Store:
-        return self
-
-    def getValueState(self, *_: object) -> Store:
         return self
 
     def updateValue(self, key: tuple[int, int], value: tuple[str, bytes]) -> None:
@@ -42,15 +38,6 @@ class Store:
 
     def removeKey(self, key: tuple[int, int]) -> None:
         del self.map[key]
-
-    def clear(self) -> None:
-        self.map.clear()
-
-    def get(self) -> tuple[Any, ...] | None:
-        return self.value
-
-    def update(self, value: tuple[Any, ...]) -> None:
-        self.value = value
 
 
 class Shard:
@@ -67,7 +54,8 @@ class Shard:
 
 
 def test_batches_are_read_in_the_order_of_their_numbers() -> None:
-    log = RowLog(Store())
+    log = ShardState(Store())
+    log.put(Meta(1))
     for batch in range(1, 12):
         log.append(batch, [("r", b"%d" % batch), ("s", b"-%d" % batch)])
     log.append(-3, [("", b"no row")])
@@ -77,50 +65,49 @@ def test_batches_are_read_in_the_order_of_their_numbers() -> None:
     assert log.taken_aside() == []
     log.remove(key for key in log.keys() if key[0] < 11)  # noqa: SIM118 - it is no dict
     assert [b for b, _, _ in log.read()] == [11, 11]
-    log.clear()
-    assert list(log.read()) == []
+    assert log.meta() == Meta(1)
 
 
 def test_where_a_shard_stands_is_read_as_it_was_put() -> None:
-    state = MetaState(Store())
-    assert state.get() is None
+    state = ShardState(Store())
+    assert state.meta() is None
     meta = Meta(2, "token", "{}", 7, 1_000, 50, 3, 900, 1, True, 4)
     state.put(meta)
-    assert state.get() == meta
+    assert state.meta() == meta
 
 
 def logged() -> tuple[ShardProcessor, Store, Meta]:
     """A log of three batches, of which one row is left."""
     store = Store()
     processor = ShardProcessor([], Identity("{}"), [0])
-    processor.log = RowLog(store)
+    processor.state = ShardState(store)
     meta = Meta(0, "t", "{}", batch=3, stored=9, logged=3, blobs=3)
     for batch in (1, 2, 3):
-        processor.log.append(batch, [("r", b"abc")])
+        processor.state.append(batch, [("r", b"abc")])
     return processor, store, meta
 
 
 def test_a_log_becomes_the_rows_that_are_left() -> None:
     processor, store, meta = logged()
     found = processor._shortened(Shard(("r", b"x", 1), ("s", b"yz", 2)), meta, 1)  # type: ignore[arg-type]
-    assert list(processor.log.read()) == [(4, "r", b"x"), (5, "s", b"yz")]
+    assert list(processor.state.read()) == [(4, "r", b"x"), (5, "s", b"yz")]
     assert found == replace(meta, batch=5, stored=3, logged=3, blobs=2, compacted=3, compactions=1)
     assert len(store.map) == 2
 
 
 def test_a_shard_that_dies_while_it_dumps_leaves_the_log_as_it_was() -> None:
     processor, _, meta = logged()
-    before = list(processor.log.read())
+    before = list(processor.state.read())
     found = processor._shortened(Shard(("r", b"x", 1), ("s", b"yz", 2), dies=True), meta, 1)  # type: ignore[arg-type]
-    assert (list(processor.log.read()), found) == (before, meta)
+    assert (list(processor.state.read()), found) == (before, meta)
 
 
 def test_a_log_that_would_not_become_shorter_is_left_alone() -> None:
     processor, _, meta = logged()
-    before = list(processor.log.read())
+    before = list(processor.state.read())
     large = replace(meta, stored=3 * TIDY_BYTES)
     assert processor._shortened(Shard(dies=True), large, 2) == replace(large, compacted=large.stored)  # type: ignore[arg-type]
-    assert list(processor.log.read()) == before
+    assert list(processor.state.read()) == before
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from everview.plan.shards import MASK
 from everview.spark.blobs import WEIGHT, read_blob
 from everview.spark.identity import Identity
 from everview.spark.session import need_rocksdb
-from everview.spark.state import META, ROWS
+from everview.spark.state import META_KEY, VARIABLE, Meta
 from everview.spark.types import COUNT, spark_type
 
 _COMPACT: Final = ".compact"
@@ -38,11 +38,11 @@ def saved_tables(spark: SparkSession, checkpoint: str) -> dict[str, DataFrame]:
     A table has the columns that the old views read; those that a new view needs beside them are not there.
     """
     need_rocksdb(spark)
-    meta = _state(spark, checkpoint, META).select(F.col("key.shard").alias("at"), "value.*").collect()
-    if not meta:
+    shards = _shards(spark, checkpoint)
+    if not shards:
         raise PipelineError(f"there is no state in {checkpoint}", hint="has the query finished a batch?")
-    homes = Identity(meta[0].identity).parts["homes"]
-    log = _state(spark, checkpoint, ROWS).where("user_map_key.batch >= 0").select("key.shard", "user_map_value.*")
+    homes = Identity(next(iter(shards.values())).identity).parts["homes"]
+    log = _state(spark, checkpoint).where("user_map_key.batch > 0").select("key.shard", "user_map_value.*")
     found: dict[str, DataFrame] = {}
     for row in log.groupBy("name").agg(F.first("blob").alias("blob")).collect():
         sample = read_blob(row.blob).schema
@@ -50,7 +50,7 @@ def saved_tables(spark: SparkSession, checkpoint: str) -> dict[str, DataFrame]:
         fields = [StructField(f.name, spark_type(data_type(f.type))) for f in hashed]
         schema = StructType([*fields, StructField(COUNT, LongType())])
         names = [f.name for f in hashed]
-        keys = [m["at"] for m in meta if m["shard"] in homes[row["name"]]]
+        keys = [key for key, meta in shards.items() if meta.shard in homes[row["name"]]]
         own = log.where((F.col("name") == row["name"]) & F.col("shard").isin(keys))
         unpacked = own.mapInArrow(_Rows(MASK in sample.names), schema)
         summed = unpacked.groupBy(*names).agg(F.sum(COUNT).alias(COUNT)).where(F.col(COUNT) > 0)
@@ -90,17 +90,24 @@ def _files(folder: _Folder, source: int, offset: Any) -> list[str]:
 def saved_identity(spark: SparkSession, checkpoint: str) -> dict[str, Any]:
     """The views, tables and shards that a checkpoint belongs to."""
     need_rocksdb(spark)
-    rows = _state(spark, checkpoint, META).select("value.identity").limit(1).collect()
-    return Identity(rows[0].identity).parts if rows else {}
+    shards = _shards(spark, checkpoint)
+    return Identity(next(iter(shards.values())).identity).parts if shards else {}
 
 
-def _state(spark: SparkSession, checkpoint: str, variable: str) -> DataFrame:
+def _shards(spark: SparkSession, checkpoint: str) -> dict[int, Meta]:
+    """Where each shard stands, by its key."""
+    own = _state(spark, checkpoint).where(f"user_map_key.batch = {META_KEY[0]}")
+    rows = own.select("key.shard", "user_map_value.blob").collect()
+    return {row.shard: Meta.of(bytes(row.blob)) for row in rows}
+
+
+def _state(spark: SparkSession, checkpoint: str) -> DataFrame:
     # Spark numbers stateful operators from the sink: with a merge, the first level is operator 1.
     operators = spark.read.format("state-metadata").load(checkpoint).select("operatorId").distinct().collect()
     if not operators:
         raise PipelineError(f"there is no state in {checkpoint}", hint="has the query finished a batch?")
     first = max(row.operatorId for row in operators)
-    reader = spark.read.format("statestore").option("stateVarName", variable).option("operatorId", first)
+    reader = spark.read.format("statestore").option("stateVarName", VARIABLE).option("operatorId", first)
     return reader.load(checkpoint)
 
 

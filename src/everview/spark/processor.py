@@ -16,7 +16,7 @@ from everview.spark.client import NoDumpError, ShardClient
 from everview.spark.identity import Identity, misplaced
 from everview.spark.messages import FEED, Apply, Done, Leave, Targets
 from everview.spark.parcels import LEAST_BYTES, Parcel
-from everview.spark.state import COMPACT_BYTES, Meta, MetaState, RowLog
+from everview.spark.state import COMPACT_BYTES, Meta, ShardState
 from everview.spark.workers import begin_task
 
 if TYPE_CHECKING:
@@ -66,8 +66,7 @@ class ShardProcessor(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Called by Spark at the start of each task."""
-        self.log = RowLog(handle)
-        self.meta = MetaState(handle)
+        self.state = ShardState(handle)
         context = begin_task()
         if context is not None:  # In the driver, which only asks for the state's schema, there is none.
             self.query = context.getLocalProperty("sql.streaming.queryId") or "?"
@@ -76,12 +75,12 @@ class ShardProcessor(StatefulProcessor):
     def handleInitialState(self, key: Any, initialState: pd.DataFrame, timerValues: Any) -> None:
         """Called by Spark in the first batch with the rows of the static inputs: once for each chunk of them."""
         given = _gathered(iter([initialState]))
-        meta = self.meta.get() or Meta(self.shards[int(key[0])], uuid4().hex, self.identity.text)
+        meta = self.state.meta() or Meta(self.shards[int(key[0])], uuid4().hex, self.identity.text)
         meta.batch += 1
-        self.log.append(meta.batch, given.rows)
-        self.log.append(-meta.batch, (("", text.encode()) for text in given.bad))
+        self.state.append(meta.batch, given.rows)
+        self.state.append(-meta.batch, (("", text.encode()) for text in given.bad))
         meta.grow(given.count, given.rows)
-        self.meta.put(meta)
+        self.state.put(meta)
 
     def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:
         """Called by Spark for each shard that gets anything in a batch."""
@@ -89,14 +88,14 @@ class ShardProcessor(StatefulProcessor):
 
     def _answers(self, shard: int, given: _Input) -> Iterator[Packed]:
         """What the shard says to its part of a batch."""
-        stored = self.meta.get()
+        stored = self.state.meta()
         meta = self._checked(stored or Meta(shard, identity=self.identity.text))
         if meta.shard != shard or (
             stored is None and self.version > 0
         ):  # Every shard is there from the first batch on.
             raise StateMismatchError(misplaced(shard, len(self.shards), None if stored is None else meta.shard))
         if self.quarantine and not meta.told:
-            given.bad += map(bytes.decode, self.log.taken_aside())
+            given.bad += map(bytes.decode, self.state.taken_aside())
         yield from given.passed
         if given.rows or not meta.told:
             yield from self._applied(shard, meta, given)
@@ -113,7 +112,7 @@ class ShardProcessor(StatefulProcessor):
         if not self.identity.can_take_over(stored):
             raise StateMismatchError(*self.identity.refusal(stored))
         if self.identity.derived:
-            self.log.clear()
+            self.state.remove(self.state.keys())
             meta = Meta(meta.shard, compactions=meta.compactions, rebuilds=meta.rebuilds)  # Its rows come anew.
         return replace(meta, identity=self.identity.text, told=False)
 
@@ -130,18 +129,18 @@ class ShardProcessor(StatefulProcessor):
                 leave=Leave(self.version, self.parcel_bytes) if self.onward is None else None,
                 batch=self.version,
             )
-            reply, cause = client.apply(request, self.log.read)
+            reply, cause = client.apply(request, self.state.read)
             if given.rows:
                 taken = given.rows if reply.accepted is None else reply.accepted
                 meta.token = after
                 meta.batch += 1
-                self.log.append(meta.batch, taken)
+                self.state.append(meta.batch, taken)
                 meta.grow(given.count, taken)
             meta.told = True
             meta.rebuilds += cause is not None
             if meta.is_long(self.compact_bytes):
                 meta = self._shortened(client, meta, sum(reply.stats["rows"].values()))
-        self.meta.put(meta)
+        self.state.put(meta)
         given.bad += reply.bad
         here = self._home(shard)
         for (view, target), blobs in reply.changes.items():
@@ -159,16 +158,16 @@ class ShardProcessor(StatefulProcessor):
         assert meta.token is not None
         if meta.is_tidy(left):
             return replace(meta, compacted=meta.stored)
-        old, found = self.log.keys(), replace(meta, stored=0, logged=0, blobs=0, compactions=meta.compactions + 1)
+        old, found = self.state.keys(), replace(meta, stored=0, logged=0, blobs=0, compactions=meta.compactions + 1)
         try:
             for name, blob, rows in client.dump(meta.token):
                 found.batch += 1
-                self.log.append(found.batch, [(name, blob)])
+                self.state.append(found.batch, [(name, blob)])
                 found.grow(rows, [(name, blob)])
         except NoDumpError:  # Then later.
-            self.log.remove((batch, 0) for batch in range(meta.batch + 1, found.batch + 1))
+            self.state.remove((batch, 0) for batch in range(meta.batch + 1, found.batch + 1))
             return meta
-        self.log.remove(old)
+        self.state.remove(old)
         return replace(found, compacted=found.stored)
 
     def _home(self, shard: int) -> int:

@@ -1,31 +1,23 @@
 """What Spark's state store holds of a shard: a log of its base rows, and where the shard stands.
 
-The log is a map of blobs, by the number of their batch and their place in it. So a batch writes its own blobs and reads
-none. In a list it would not be so: a list is one value of the store, which Spark reads as a whole whenever something is
-appended (it counts the rows of its state), and which cannot have more than 2 GB. Nor does anything need all of the log
-in memory: it is read, and compacted, blob by blob.
+Both are in a map: blobs by the number of their batch, from 1 on, and their place in it. So a batch writes its own blobs
+and reads none. In a list it would not be so: a list is one value of the store, which Spark reads as a whole whenever
+something is appended (it counts the rows of its state), and which cannot have more than 2 GB. Nor does anything need all
+of the log in memory: it is read, and compacted, blob by blob.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
-from dataclasses import astuple, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Final
 
 from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
-from pyspark.sql.types import (
-    BinaryType,
-    BooleanType,
-    DataType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-)
+from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
 
-ROWS, META = "rows", "shard"
-"""The names of the state's variables."""
+VARIABLE: Final = "shard"
+"""The state's only variable: for Spark to set one up takes milliseconds, in every task."""
 COMPACT_BYTES = 4 << 20
 """A log that has not grown by so much is never compacted."""
 TIDY_BYTES = 64 << 10
@@ -34,53 +26,11 @@ TIDY_BYTES = 64 << 10
 Logged = tuple[int, str, bytes]
 """A batch's number, a table and rows of it."""
 Key = tuple[int, int]
+META_KEY: Final[Key] = (0, 0)
 
 # Schemas are no text: what that means, Spark would ask the JVM in every task.
 _KEY: Final = StructType([StructField("batch", LongType()), StructField("part", IntegerType())])
 _VALUE: Final = StructType([StructField("name", StringType()), StructField("blob", BinaryType())])
-
-
-class RowLog:
-    """The log of the shard whose key Spark has set."""
-
-    def __init__(self, handle: StatefulProcessorHandle) -> None:
-        self._blobs = handle.getMapState(ROWS, _KEY, _VALUE)
-
-    def append(self, batch: int, rows: Iterable[tuple[str, bytes]]) -> None:
-        """Add a batch, whose number no other one has. Such below 0 hold what is no row, and are not read."""
-        for part, row in enumerate(rows):
-            self._blobs.updateValue((batch, part), row)
-
-    def read(self) -> Iterator[Logged]:
-        """All rows, batch after batch."""
-        return self._read(key for key in self.keys() if key[0] >= 0)
-
-    def keys(self) -> list[Key]:
-        """The blobs' numbers, in their order; the store has another one."""
-        found = self._blobs.keys()
-        return sorted((int(batch), int(part)) for batch, part in found)
-
-    def remove(self, keys: Iterable[Key]) -> None:
-        """Forget some blobs."""
-        for key in keys:
-            self._blobs.removeKey(key)
-
-    def taken_aside(self) -> list[bytes]:
-        """What is no row, which is forgotten."""
-        keys = [key for key in self.keys() if key[0] < 0]
-        found = [blob for _, _, blob in self._read(keys)]
-        self.remove(keys)
-        return found
-
-    def clear(self) -> None:
-        """Forget everything."""
-        self._blobs.clear()
-
-    def _read(self, keys: Iterable[Key]) -> Iterator[Logged]:
-        for key in keys:
-            found = self._blobs.getValue(key)
-            assert found is not None
-            yield key[0], str(found[0]), bytes(found[1])
 
 
 @dataclass
@@ -102,6 +52,15 @@ class Meta:
     told: bool = False
     rebuilds: int = 0
 
+    @staticmethod
+    def of(text: bytes) -> Meta:
+        """As it was stored."""
+        return Meta(**json.loads(text))
+
+    def text(self) -> bytes:
+        """As it is stored."""
+        return json.dumps(asdict(self)).encode()
+
     def grow(self, rows: int, blobs: list[tuple[str, bytes]]) -> None:
         """Count what was added to the log."""
         self.stored += sum(len(blob) for _, blob in blobs)
@@ -117,21 +76,49 @@ class Meta:
         return 2 * self.logged <= 3 * rows and self.blobs * TIDY_BYTES <= self.stored
 
 
-_TYPES: Final[dict[str, DataType]] = {"int": LongType(), "bool": BooleanType()}
-_META: Final = StructType([StructField(f.name, _TYPES.get(str(f.type), StringType())) for f in fields(Meta)])
-
-
-class MetaState:
-    """Where the shard stands whose key Spark has set."""
+class ShardState:
+    """The state of the shard whose key Spark has set."""
 
     def __init__(self, handle: StatefulProcessorHandle) -> None:
-        self._value = handle.getValueState(META, _META)
+        self._map = handle.getMapState(VARIABLE, _KEY, _VALUE)
 
-    def get(self) -> Meta | None:
-        """None for a shard that is new."""
-        found = self._value.get()
-        return None if found is None else Meta(*found)
+    def meta(self) -> Meta | None:
+        """Where the shard stands; None if it is new."""
+        found = self._map.getValue(META_KEY)
+        return None if found is None else Meta.of(bytes(found[1]))
 
     def put(self, meta: Meta) -> None:
-        """Keep it with the batch."""
-        self._value.update(astuple(meta))
+        """Say where the shard stands."""
+        self._map.updateValue(META_KEY, ("", meta.text()))
+
+    def append(self, batch: int, rows: Iterable[tuple[str, bytes]]) -> None:
+        """Add a batch, whose number no other one has. Such below 0 hold what is no row, and are not read."""
+        for part, row in enumerate(rows):
+            self._map.updateValue((batch, part), row)
+
+    def read(self) -> Iterator[Logged]:
+        """All rows, batch after batch."""
+        return self._read(key for key in self.keys() if key[0] > 0)
+
+    def keys(self) -> list[Key]:
+        """The blobs' numbers, in their order; the store has another one."""
+        found = self._map.keys()
+        return sorted(key for key in ((int(b), int(p)) for b, p in found) if key != META_KEY)
+
+    def remove(self, keys: Iterable[Key]) -> None:
+        """Forget some blobs."""
+        for key in keys:
+            self._map.removeKey(key)
+
+    def taken_aside(self) -> list[bytes]:
+        """What is no row, which is forgotten."""
+        keys = [key for key in self.keys() if key[0] < 0]
+        found = [blob for _, _, blob in self._read(keys)]
+        self.remove(keys)
+        return found
+
+    def _read(self, keys: Iterable[Key]) -> Iterator[Logged]:
+        for key in keys:
+            found = self._map.getValue(key)
+            assert found is not None
+            yield key[0], str(found[0]), bytes(found[1])
