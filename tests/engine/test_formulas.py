@@ -54,7 +54,7 @@ class Maker:
 
     def integer(self, depth: int) -> Parts:
         r = self.random
-        shape = r.randrange(7) if depth else r.randrange(2)
+        shape = r.randrange(8) if depth else r.randrange(2)
         if shape == 0:
             return self.var(*BITS)
         if shape == 1:
@@ -65,6 +65,8 @@ class Maker:
             return ("CAST(", *self.integer(depth - 1), f" AS {r.choice(list(BITS))})")
         if shape == 4:
             return ("(-(", *self.integer(depth - 1), "))")
+        if shape == 5:
+            return ("(", *self.integer(depth - 1), f" & {r.choice([0, 1, 6, 127, 300, 2**31, 2**63 - 1])})")
         return ("(", *self.integer(depth - 1), r.choice([" + ", " - ", " * "]), *self.integer(depth - 1), ")")
 
     def exact(self, depth: int) -> Parts:

@@ -29,6 +29,7 @@ _BINARY: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "<=": pc.less_equal,
     ">": pc.greater,
     ">=": pc.greater_equal,
+    "&": pc.bit_wise_and,
     "and": pc.and_kleene,
     "or": pc.or_kleene,
     "%": lambda a, b: pc.subtract(a, pc.multiply(pc.divide(a, b), b)),  # of the dividend's sign: division truncates

@@ -21,8 +21,8 @@ class Leaf:
 class Operation:
     """An operator over arguments that have the types it needs already.
 
-    Arithmetic (``+ - *`` and ``%`` by a positive constant) is on integers of the result's type, and fails beyond it;
-    ``neg`` likewise. Comparisons (``= <> < <= > >=`` and ``in``, whose further arguments are constants) are on two
+    Arithmetic (``+ - *``, ``&`` and ``%`` by a positive constant) is on integers of the result's type, and fails beyond
+    it; ``neg`` likewise. Comparisons (``= <> < <= > >=`` and ``in``, whose further arguments are constants) are on two
     values of one type, and NULL where one is. ``and``, ``or`` and ``not`` have SQL's three values. ``null`` says
     whether its argument is NULL. ``cast`` gives the same value in a wider type, or fails.
     """

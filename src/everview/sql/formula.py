@@ -71,6 +71,8 @@ class _Reader:
             return _shifted(node)
         if kind in _ARITHMETIC:
             return self._arithmetic(_ARITHMETIC[kind], self.read(node.this), self.read(node.expression))
+        if kind is exp.BitwiseAnd:
+            return self._common_bits(self.read(node.this), self.read(node.expression))
         if kind is exp.Neg:
             return self._negated(self.read(node.this))
         if kind in _COMPARISONS:
@@ -119,6 +121,13 @@ class _Reader:
         type_ = arithmetic(sign, left.type, right.type)
         assert type_ is not None
         return Operation(sign, (_cast(left, type_), _cast(right, type_)), type_)
+
+    def _common_bits(self, left: Formula, right: Formula) -> Formula:
+        if not (left.type.is_integer and right.type.is_integer):
+            raise _NotSimple
+        type_ = common_type(left.type, right.type)
+        assert type_ is not None
+        return Operation("&", (_cast(self._not_constant(left), type_), _cast(right, type_)), type_)
 
     def _negated(self, inner: Formula) -> Formula:
         if not inner.type.is_integer:
