@@ -14,7 +14,7 @@ from everview.query.types import DataType, Kind, common_type
 from everview.sql.duckdb import read_expression
 from everview.sql.formula import formula
 
-_TOTAL: Final = frozenset({"=", "<>", "<", "<=", ">", ">=", "in", "and", "or", "not", "null", "%"})
+_TOTAL: Final = frozenset({"=", "<>", "<", "<=", ">", ">=", "in", "and", "or", "not", "null", "%", "&"})
 """The operations of formulas that have a value for all arguments."""
 
 _ALWAYS: Final[tuple[type[exp.Expr], ...]] = (
