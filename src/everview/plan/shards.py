@@ -43,6 +43,8 @@ class Route:
     table: str
     alias: str
     coordinates: tuple[tuple[Expression, ...] | None, ...]
+    conditions: tuple[Expression, ...] = ()
+    """Rows for which one of them does not hold are not needed on this route."""
 
 
 @dataclass(frozen=True)
@@ -388,7 +390,7 @@ class _Weigher:
         shares = min(ways, key=lambda shares: (load(shares), sum(n > 1 for n in shares)))
         used = [(c, s) for c, s in zip(candidates, shares, strict=True) if s > 1]
         routes = tuple(
-            Route(view.name, o.table, o.alias, tuple(c.occurrences[i].hashed for c, _ in used))
+            Route(view.name, o.table, o.alias, tuple(c.occurrences[i].hashed for c, _ in used), o.conditions)
             for i, o in enumerate(occurrences)
         )
         return Grid(view.name, tuple(Dimension(c.name, s) for c, s in used), routes), load(shares)

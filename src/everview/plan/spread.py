@@ -7,13 +7,13 @@ stage is either cut the same way, by an output column that holds the variable, o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from everview.query.conjunctive import Atom
 from everview.query.schema import Schema
-from everview.query.terms import Expression, Var
-from everview.query.types import DataType, Kind
+from everview.query.terms import Expression, Term, Var
+from everview.query.types import BOOLEAN, DataType, Kind
 from everview.query.view import Block, Stage, View, blocks, group_key
 
 MOST = 12
@@ -30,6 +30,8 @@ class Occurrence:
     joins: int
     """How many of its variables other atoms have: each costs an update an index and a way to go on."""
     hashed: tuple[Expression, ...] | None
+    conditions: tuple[Expression, ...] = ()
+    """What must hold for the table's columns, or a row means nothing to this occurrence."""
 
     def part(self, share: int, skew: Mapping[tuple[str, str], float]) -> float:
         """The part of the rows that the fullest of so many slices gets."""
@@ -154,8 +156,23 @@ class _Walk:
                         others = frozenset[Var]().union(*(a.variables for a in block.atoms if a is not atom))
                         joins = max(1, len(atom.variables & others))
                         alias = atom.alias or atom.relation
-                        found.append(Occurrence(atom.relation, alias, filtered, joins, hashed))
+                        conditions = tuple(self._conditions(block, atom))
+                        found.append(Occurrence(atom.relation, alias, filtered, joins, hashed, conditions))
         return found
+
+    def _conditions(self, block: Block, atom: Atom) -> Iterator[Expression]:
+        """The conditions that concern an atom alone, over its table's columns."""
+        table = self.schema.table(atom.relation)
+        assert table is not None
+        columns: dict[Var, Term] = {}
+        for column, term in zip(table.columns, atom.terms, strict=True):
+            if isinstance(term, Var):
+                columns.setdefault(term, Var(column.name))
+            else:
+                yield Expression((Var(column.name), " = ", term), BOOLEAN)
+        for predicate in block.predicates:
+            if predicate.variables and predicate.variables <= columns.keys():
+                yield predicate.substitute(columns)
 
     def _hashed(self, atom: Atom, v: Var) -> tuple[Expression, ...] | None:
         """The table's column that holds the variable; None if none does.

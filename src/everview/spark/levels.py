@@ -14,6 +14,7 @@ from everview.plan.shards import Level, masked
 from everview.query.view import View
 from everview.spark.identity import FORMAT, Identity
 from everview.spark.messages import Targets
+from everview.spark.routing import Routing
 from everview.spark.shard import ShardSpec
 
 
@@ -30,12 +31,18 @@ def identity_of(level: Level, views: Sequence[View], *, migrate: bool = False, d
         [g.view, [[d.name, d.share] for d in g.dimensions], [[r.table, str(r.coordinates)] for r in g.routes]]
         for g in level.grids
     ]
+    conditions = [
+        [t.name, bit, [text for text, _ in way.conditions]]
+        for t in level.tables
+        for bit, way in enumerate(Routing.of(t, level).ways)
+        if way.conditions
+    ]
     found = {
         "format": FORMAT,
         "shards": level.shards,
         "tables": [f"{t} {[c.nullable for c in t.columns]} {t.small_domains}" for t in tables],
         "views": [str(v) for v in views],
-        "routes": routes if level.shards > 1 else [],
+        "routes": [*routes, *conditions] if level.shards > 1 else [],
         "homes": {t.name: sorted(level.homes(t.name)) for t in tables},
     }
     return Identity(json.dumps(found, sort_keys=True), migrate, derived)

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
@@ -23,7 +25,7 @@ from everview.query.terms import Expression, Var
 from everview.spark.blobs import WEIGHT, write_blob
 from everview.spark.messages import bad_row
 from everview.spark.processor import BAD, BEAT, PACKED, ROWS
-from everview.spark.routing import Cells, Routing, Slice
+from everview.spark.routing import Routing, Slice
 from everview.spark.types import CHANGE_TYPE, CORRUPT, COUNT
 from everview.spark.workers import begin_task
 
@@ -167,14 +169,15 @@ class Packer:
         given = [table.column(i).to_numpy() for i in range(first, table.num_columns)]
         named = dict(zip(schema.names, data, strict=False))
         cells = self.routing.cells(named, given, rows.num_rows)
+        kept = self.routing.kept(named)
         for shard, key in enumerate(self.keys):
-            part = self._for_shard(rows, cells, shard)
+            mask = self.routing.masks(cells, kept, shard, rows.num_rows)
+            part = self._chosen(rows, mask)
             if part.num_rows:
                 yield _rows([(key, ROWS, self.table.name, part.num_rows, write_blob(part, stored=True), None)])
 
-    def _for_shard(self, rows: pa.Table, cells: list[Cells], shard: int) -> pa.Table:
+    def _chosen(self, rows: pa.Table, mask: npt.NDArray[np.int64]) -> pa.Table:
         """The rows that a shard gets, with the ways on which they come."""
-        mask = self.routing.masks(cells, shard, rows.num_rows)
         chosen = rows.filter(pa.array(mask != 0)) if (mask == 0).any() else rows
         if not self.masked:
             return chosen

@@ -2,6 +2,11 @@
 
 A slice is a hash of some columns, modulo a dimension's share. Integers are hashed here, on Arrow's columns, which costs
 a fiftieth of handing another column over from Spark. Everything else is hashed by Catalyst, before the rows come.
+
+A row goes on an occurrence's route only if the occurrence's own conditions hold for it, as far as they can be computed
+here and never fail; shards compute them again. Whatever they say, every row goes to the cells that are its table's
+*homes*, so that none is unknown everywhere, and a deletion of one that is not there is noticed. Tables with a key have
+no such conditions: a second row of a key would be noticed in some of the shards only that get it.
 """
 
 from __future__ import annotations
@@ -14,10 +19,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from everview.engine.formulas import compiled
 from everview.errors import PipelineError
-from everview.plan.shards import MOST_OCCURRENCES, Level
+from everview.plan.shards import MOST_OCCURRENCES, Level, Route
+from everview.query.formula import Formula
 from everview.query.schema import Table
 from everview.query.terms import Expression, Var
+from everview.sql.fallible import may_fail
+from everview.sql.formula import formula
 
 Cells = npt.NDArray[np.int64]
 
@@ -55,10 +64,16 @@ def _mixed(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 
 @dataclass(frozen=True)
 class Way:
-    """One occurrence's route: in which slices a row must be, to go to each shard."""
+    """One occurrence's route: in which slices a row must be to go to each shard, and what must hold for it.
+
+    To some shards it goes even if that does not hold.
+    """
 
     slices: tuple[int, ...]
     wanted: tuple[tuple[int, ...], ...]
+    conditions: tuple[tuple[str, Formula], ...] = ()
+    """As text, and as Arrow computes them."""
+    homes: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -72,14 +87,16 @@ class Routing:
     def of(table: Table, level: Level) -> Routing:
         """A table's ways through a level."""
         places: dict[Slice, int] = {}
-        ways = []
+        ways: list[Way] = []
         for grid, route in level.routes(table.name):
             used = []
             for k, (dimension, hashed) in enumerate(zip(grid.dimensions, route.coordinates, strict=True)):
                 if hashed is not None:
                     used.append((k, places.setdefault(Slice(hashed, dimension.share), len(places))))
             wanted = tuple(tuple(grid.coordinates(s)[k] for k, _ in used) for s in range(level.shards))
-            ways.append(Way(tuple(at for _, at in used), wanted))
+            conditions = () if table.primary_key or level.shards == 1 else _simple(route, table)
+            homes = level.homes(table.name) if not ways else frozenset[int]()
+            ways.append(Way(tuple(at for _, at in used), wanted, conditions, homes))
         if len(ways) > MOST_OCCURRENCES:
             raise PipelineError(
                 f"{table.name} occurs {len(ways)} times in the views of one query, and shards tell {MOST_OCCURRENCES} "
@@ -98,12 +115,35 @@ class Routing:
         rest = iter(given)
         return [next(rest) if s.is_given else s.of(columns, length) for s in self.slices]
 
-    def masks(self, cells: Sequence[Cells], shard: int, length: int) -> npt.NDArray[np.int64]:
+    def kept(self, columns: dict[str, pa.ChunkedArray]) -> list[npt.NDArray[np.bool_] | None]:
+        """For every way the rows for which its conditions hold; None: it has none."""
+        named = {Var(name): column for name, column in columns.items()}
+        return [_holding(way.conditions, named) if way.conditions else None for way in self.ways]
+
+    def masks(
+        self, cells: Sequence[Cells], kept: Sequence[npt.NDArray[np.bool_] | None], shard: int, length: int
+    ) -> npt.NDArray[np.int64]:
         """On which ways each row goes to a shard."""
         mask = np.zeros(length, np.int64)
-        for bit, way in enumerate(self.ways):
-            fits = np.ones(length, bool)
+        for bit, (way, holds) in enumerate(zip(self.ways, kept, strict=True)):
+            fits = np.ones(length, bool) if holds is None or shard in way.homes else holds.copy()
             for at, wanted in zip(way.slices, way.wanted[shard], strict=True):
                 fits &= cells[at] == wanted
             mask |= fits.astype(np.int64) << bit
         return mask
+
+
+def _simple(route: Route, table: Table) -> tuple[tuple[str, Formula], ...]:
+    """The conditions of a route that Arrow computes, whatever the values are."""
+    types = {Var(c.name): c.type for c in table.columns}
+    found = ((str(c), formula(c, types)) for c in route.conditions if not may_fail(c, types))
+    return tuple((text, computed) for text, computed in found if computed is not None)
+
+
+def _holding(conditions: Sequence[tuple[str, Formula]], columns: dict[Var, pa.ChunkedArray]) -> npt.NDArray[np.bool_]:
+    found: npt.NDArray[np.bool_] | None = None
+    for _, condition in conditions:
+        held = pc.fill_null(compiled(condition)(columns), False).to_numpy()
+        found = held if found is None else found & held
+    assert found is not None
+    return found
