@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks import __main__ as main
 from benchmarks import results
-from benchmarks.bench import Bench
+from benchmarks.bench import PATIENCE, Bench
 from benchmarks.case import Case, Data, read_cases
 from benchmarks.experiments.base import Experiment
 from benchmarks.harness import Limits, supervised
@@ -67,6 +67,12 @@ def test_cases_are_well_formed() -> None:
         assert case.data.at(0.1, None).title
 
 
+def test_little_data_has_all_the_time_that_a_slow_machine_needs() -> None:
+    (quick,), (first, *_) = (list(Bench(quick=q, only=("3-hop",)).cases()) for q in (True, False))
+    assert quick.limit == PATIENCE * first.limit
+    assert quick.limits == {name: PATIENCE * seconds for name, seconds in first.limits.items()}
+
+
 def test_a_generated_graph_stands_in_for_a_file_that_is_not_there() -> None:
     case = Case("3-hop", "3-Hop", "crown/3-hop", Data("epinions", order="file"), deltas=5)
     assert case.scaled(1, Path()).deltas == 5
@@ -93,6 +99,7 @@ def test_rivals_are_checked_on_the_first_data_of_a_query_and_we_on_each() -> Non
 def test_a_case_is_run_and_checked(system: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("benchmarks.case.LOGS", tmp_path)
     monkeypatch.setattr("benchmarks.harness.BUILD", tmp_path)
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")  # Spark runs for a batch: not worth compiling.
     bench = Bench(scale=0.02, quick=True, only=("3-hop",))
     (case,) = bench.cases()
     record = bench.measure(case, SYSTEMS[system])

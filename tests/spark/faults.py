@@ -36,6 +36,9 @@ SETTINGS = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.memory": "1g",
+    # A job of a few batches: Java's second compiler would only take the processor from it.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
     "spark.task.maxFailures": "8",
     "spark.sql.session.timeZone": "UTC",
     "spark.deploy.maxExecutorRetries": "-1",

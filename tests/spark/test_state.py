@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterator
 from dataclasses import replace
@@ -156,3 +157,14 @@ def test_a_batch_reads_nothing_of_the_log_and_a_short_one_makes_the_same_shard(
     s.start(PATHS, shards=2)
     s.put({"g": [((-2, 15_000), "insert")]})
     assert s.result() == s.expected(PATHS, {"g": [(-1, 0), *edges[15_000:], (-2, 15_000)]})
+
+
+def test_a_log_of_another_format_is_refused_with_what_to_do() -> None:
+    parts = {"format": 2, "shards": 1, "tables": [], "routes": [], "views": ["v"]}
+    old = Identity(json.dumps(parts | {"format": 1}))
+    new = Identity(json.dumps(parts), migrate=True)
+    assert not new.can_take_over(old)
+    (text,) = new.refusal(old)
+    assert "format: it has 1, and this query has 2" in text
+    assert "another version of Everview has written it" in text
+    assert "saved_tables" in text

@@ -56,6 +56,8 @@ class Identity:
                 "to keep the rows and rebuild the views from them, call maintain(..., migrate=True) once with this "
                 "checkpoint and a new target: the feed then begins with the whole of the new views"
             )
+        elif "format" in changed:
+            lines.append(f"another version of Everview has written it, which can read it: {MOVE}")
         else:
             lines.append(MOVE)
         return ("\n".join(lines),)
