@@ -161,6 +161,26 @@ def failing(*_: Any) -> None:
     raise MemoryError("no more")
 
 
+def test_a_batch_that_comes_in_parts_is_taken_in_as_a_whole() -> None:
+    """Of some of its rows alone, a sum would not fit 64 bits, and a quotient would not be."""
+    of = spec(
+        """CREATE TABLE r (a BIGINT, b BIGINT);
+           CREATE MATERIALIZED VIEW sums AS SELECT b, SUM(a) AS n FROM r GROUP BY b;
+           CREATE MATERIALIZED VIEW parts AS SELECT b, SUM(a) / SUM(a % 2) AS q FROM r GROUP BY b"""
+    )
+    large = 9 * 10**18
+    parts = [[(large, 1, 1), (large - 2, 1, 1)], [(-large, 1, 1)], [(3 - large, 1, 1)], [(4, 2, 1)], [(1, 2, 1)]]
+    host = Host()
+    host.answer(Rebuild(pickle.dumps(of), "digest"))
+    for part in parts:
+        host.answer(Load([(7, name, blob) for name, blob in blobs({"r": part}, of)]))
+    assert host.answer(Rebuilt("v1")) == Done({}, [], {})
+    assert host.shard is not None
+    assert sorted(host.shard.db.view("sums")) == [(1, 1), (2, 5)]
+    assert sorted(host.shard.db.view("parts")) == [(1, -1.0), (2, 5.0)]
+    assert isinstance(ask(host, of, {"r": [(1, 3, 1)]}), Done)
+
+
 def test_a_failed_rebuild_leaves_no_version() -> None:
     host, of = at_first()
     wrong = [(1, n, b) for n, b in blobs({"r": [(1, 1, -1)]}, of)]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from functools import reduce
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from everview.errors import PipelineError, SchemaError, TargetError
@@ -61,6 +62,19 @@ def test_static_rows_that_come_in_many_chunks_are_all_there(stream: Any, spark: 
     s.start(sql, shards=1, frames={"p": static})
     s.put({"g": [((7, 3), "insert")]})
     assert s.result() == s.expected(sql, {"g": [*edges, (7, 3)], "p": there})
+
+
+def test_static_changes_are_one_batch_whatever_chunks_they_come_in(stream: Any, spark: SparkSession, conf: Any) -> None:
+    conf(CHUNK, "1")
+    s = stream(GRAPH | PEOPLE)
+    changes = StructType(list(PEOPLE["p"])).add("_change_type", "string")
+    parts = [[(1, "a", "delete")], [(2, "b", "insert")], [(1, "a", "insert"), (1, "c", "insert")]]
+    static = reduce(DataFrame.union, (spark.createDataFrame(part, changes).coalesce(1) for part in parts))
+    sql = "SELECT g.src, p.city FROM g JOIN p ON g.dst = p.id"
+    s.start(sql, shards=1, frames={"p": static})
+    s.put({"g": [((10, 1), "insert"), ((20, 2), "insert")]})
+    assert s.result() == Counter({(10, "c"): 1, (20, "b"): 1})
+    s.stop()
 
 
 def test_bad_rows_among_static_ones_are_told_and_told_once(stream: Any, spark: SparkSession) -> None:

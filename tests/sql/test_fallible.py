@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from everview.query.terms import Expression, Var
-from everview.query.types import BIGINT, DOUBLE, STRING, DataType, decimal
+from everview.query.types import BIGINT, DOUBLE, INT, STRING, DataType, decimal
 from everview.sql.fallible import may_fail
 
 A, B = Var("a"), Var("b")
@@ -20,6 +20,9 @@ A, B = Var("a"), Var("b")
         (("-", A), (BIGINT,), True),
         ((A, " % 10 = 0"), (BIGINT,), False),
         ((A, " % ", B), (BIGINT, BIGINT), True),
+        ((A, " & ", B), (BIGINT, BIGINT), True),
+        ((A, " & ", B), (INT, INT), False),
+        ((A, " & 4 = 4"), (BIGINT,), False),
         ((A, " < ", B), (BIGINT, BIGINT), False),
         ((A, " + 1 < ", B), (BIGINT, BIGINT), True),
         ((A, " < ", B), (BIGINT, decimal(10, 2)), False),

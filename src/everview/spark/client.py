@@ -10,7 +10,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from hashlib import sha256
-from itertools import groupby
 from multiprocessing.connection import Client as connect
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -100,7 +99,12 @@ class ShardClient:
             raise PipelineError(f"process {dead} of a shard neither ends nor answers", hint="end it: it is rebuilt")
         if not isinstance(reply, Done):
             raise PipelineError(f"a shard was rebuilt and is still at another version: {reply!r}")
-        if bad and request.everything:
+        if bad and not request.everything:
+            raise PipelineError(
+                f"a shard was rebuilt from its log without a row that it had taken in: {bad[0]}; nothing has changed",
+                hint="this is a fault of Everview's; please report the query",
+            )
+        if bad:
             reply = Done(reply.changes, bad + reply.bad, reply.stats, reply.accepted)
         return reply, cause or why
 
@@ -166,13 +170,12 @@ class ShardClient:
 
 
 def _parts(rows: Iterable[Logged]) -> Iterator[list[Logged]]:
-    """Rows in parts of some size, none of which ends within a batch: only as a whole can one be taken in."""
+    """Rows in parts of some size."""
     waiting: list[Logged] = []
     size = 0
-    for _, batch in groupby(rows, key=lambda row: row[0]):
-        for row in batch:
-            waiting.append(row)
-            size += len(row[2])
+    for row in rows:
+        waiting.append(row)
+        size += len(row[2])
         if size >= LOAD_BYTES:
             yield waiting
             waiting, size = [], 0

@@ -19,7 +19,6 @@ import traceback
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import groupby
 from multiprocessing.connection import Connection, Listener
 from pathlib import Path
 from time import monotonic, sleep
@@ -54,6 +53,20 @@ class _Building:
     shard: Shard
     digest: str
     bad: list[str] = field(default_factory=list)
+    waiting: list[tuple[int, str, bytes]] = field(default_factory=list)
+    """Rows of the last batch: only as a whole can it be taken in."""
+
+    def load(self, rows: list[tuple[int, str, bytes]]) -> None:
+        """Take rows in as far as their batches have ended."""
+        for row in rows:
+            if self.waiting and self.waiting[0][0] != row[0]:
+                self.flush()
+            self.waiting.append(row)
+
+    def flush(self) -> None:
+        """There are no more rows of the last batch."""
+        batch, self.waiting = self.waiting, []
+        self.bad += self.shard.load(_tables((name, blob) for _, name, blob in batch))
 
 
 class Host:
@@ -98,13 +111,13 @@ class Host:
         """Take some of the base rows in of which the shard is being made."""
         made, self._building = self._building, None
         assert made is not None
-        for _, batch in groupby(request.rows, key=lambda row: row[0]):
-            made.bad += made.shard.load(_tables((name, blob) for _, name, blob in batch))
+        made.load(request.rows)
         self._building = made
 
     def _rebuilt(self, request: Rebuilt) -> Done:
         made, self._building = self._building, None
         assert made is not None
+        made.flush()
         self.shard, self.digest, self.token = made.shard, made.digest, request.token
         self.rebuilds += 1
         return Done({}, made.bad, {})

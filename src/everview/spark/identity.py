@@ -51,15 +51,15 @@ class Identity:
             lines.append(
                 f"  {name}: it has {_shown(stored.parts.get(name))}, and this query has {_shown(self.parts[name])}"
             )
+        if changed == ["routes", "views"]:
+            lines.append("  the new views need rows in shards that do not have them")
         if changed == ["views"]:
             lines.append(
                 "to keep the rows and rebuild the views from them, call maintain(..., migrate=True) once with this "
                 "checkpoint and a new target: the feed then begins with the whole of the new views"
             )
-        elif "format" in changed:
-            lines.append(f"another version of Everview has written it, which can read it: {MOVE}")
         else:
-            lines.append(MOVE)
+            lines += [OLDER, MOVE] if "format" in changed else [MOVE]
         return ("\n".join(lines),)
 
 
@@ -70,12 +70,14 @@ MOVE = (
     "(everview.spark.saved_offsets(checkpoint) tells)"
 )
 """What to do when a checkpoint cannot be taken over."""
+OLDER = "if another version of Everview has written it, that version can read it"
 
 
 def misplaced(shard: int, shards: int, stored: int | None) -> str:
     """Why a shard cannot be used whose place in the checkpoint has the state of another one, or none."""
     there = "none" if stored is None else f"that of shard {stored}"
-    return f"{_ANOTHER}\n  where shard {shard} of {shards} has its state, the checkpoint has {there}\n{MOVE}"
+    older = "" if stored is not None else f"\n{OLDER}"
+    return f"{_ANOTHER}\n  where shard {shard} of {shards} has its state, the checkpoint has {there}{older}\n{MOVE}"
 
 
 def _shown(part: object) -> str:

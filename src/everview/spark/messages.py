@@ -23,7 +23,7 @@ class Rebuild:
 
 @dataclass(frozen=True)
 class Load:
-    """Base rows (batch, table and blob): whole batches, in their order."""
+    """Base rows (batch, table and blob), batch after batch; the next ones may go on with the last batch."""
 
     rows: list[tuple[int, str, bytes]]
 

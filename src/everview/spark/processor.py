@@ -76,9 +76,9 @@ class ShardProcessor(StatefulProcessor):
         """Called by Spark in the first batch with the rows of the static inputs: once for each chunk of them."""
         given = _gathered(iter([initialState]))
         meta = self.state.meta() or Meta(self.shards[int(key[0])], uuid4().hex, self.identity.text)
-        meta.batch += 1
-        self.state.append(meta.batch, given.rows)
-        self.state.append(-meta.batch, (("", text.encode()) for text in given.bad))
+        meta.batch = 1  # All static rows are one batch, which is taken in net.
+        self.state.append(meta.batch, given.rows, meta.blobs)
+        self.state.put_aside(given.bad)
         meta.grow(given.count, given.rows)
         self.state.put(meta)
 
@@ -95,7 +95,7 @@ class ShardProcessor(StatefulProcessor):
         ):  # Every shard is there from the first batch on.
             raise StateMismatchError(misplaced(shard, len(self.shards), None if stored is None else meta.shard))
         if self.quarantine and not meta.told:
-            given.bad += map(bytes.decode, self.state.taken_aside())
+            given.bad += self.state.taken_aside()
         yield from given.passed
         if given.rows or not meta.told:
             yield from self._applied(shard, meta, given)
@@ -154,21 +154,32 @@ class ShardProcessor(StatefulProcessor):
         yield here, METRICS, "", self.version, 0, None, self._metrics(shard, meta, reply, cause, given)
 
     def _shortened(self, client: ShardClient, meta: Meta, left: int) -> Meta:
-        """Replace the log by the rows that are left of it, if that makes it shorter."""
+        """Replace the log by the rows that are left of it, if that makes it shorter.
+
+        They are one batch: what a part of them alone would give, no view may ever have had.
+        """
         assert meta.token is not None
         if meta.is_tidy(left):
             return replace(meta, compacted=meta.stored)
-        old, found = self.state.keys(), replace(meta, stored=0, logged=0, blobs=0, compactions=meta.compactions + 1)
+        old = self.state.keys()
+        fresh = Meta(batch=meta.batch + 1)
         try:
             for name, blob, rows in client.dump(meta.token):
-                found.batch += 1
-                self.state.append(found.batch, [(name, blob)])
-                found.grow(rows, [(name, blob)])
+                self.state.append(fresh.batch, [(name, blob)], fresh.blobs)
+                fresh.grow(rows, [(name, blob)])
         except NoDumpError:  # Then later.
-            self.state.remove((batch, 0) for batch in range(meta.batch + 1, found.batch + 1))
+            self.state.remove((fresh.batch, part) for part in range(fresh.blobs))
             return meta
         self.state.remove(old)
-        return replace(found, compacted=found.stored)
+        return replace(
+            meta,
+            batch=fresh.batch,
+            stored=fresh.stored,
+            logged=fresh.logged,
+            blobs=fresh.blobs,
+            compacted=fresh.stored,
+            compactions=meta.compactions + 1,
+        )
 
     def _home(self, shard: int) -> int:
         """Where a shard's own rows go: to the next level's shard of that number, if there is one."""

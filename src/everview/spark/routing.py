@@ -66,7 +66,7 @@ def _mixed(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 class Way:
     """One occurrence's route: in which slices a row must be to go to each shard, and what must hold for it.
 
-    To some shards it goes even if that does not hold.
+    To shards that are homes, it goes even if that does not hold.
     """
 
     slices: tuple[int, ...]
@@ -94,8 +94,9 @@ class Routing:
                 if hashed is not None:
                     used.append((k, places.setdefault(Slice(hashed, dimension.share), len(places))))
             wanted = tuple(tuple(grid.coordinates(s)[k] for k, _ in used) for s in range(level.shards))
-            conditions = () if table.primary_key or level.shards == 1 else _simple(route, table)
             homes = level.homes(table.name) if not ways else frozenset[int]()
+            idle = table.primary_key or len(homes) == level.shards
+            conditions = () if idle else _simple(route, table)
             ways.append(Way(tuple(at for _, at in used), wanted, conditions, homes))
         if len(ways) > MOST_OCCURRENCES:
             raise PipelineError(

@@ -9,7 +9,7 @@ all of the log in memory: it is read, and compacted, blob by blob.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Final
 
@@ -27,6 +27,8 @@ Logged = tuple[int, str, bytes]
 """A batch's number, a table and rows of it."""
 Key = tuple[int, int]
 META_KEY: Final[Key] = (0, 0)
+_ASIDE: Final = -1
+"""The batch of what is no row."""
 
 # Schemas are no text: what that means, Spark would ask the JVM in every task.
 _KEY: Final = StructType([StructField("batch", LongType()), StructField("part", IntegerType())])
@@ -91,10 +93,16 @@ class ShardState:
         """Say where the shard stands."""
         self._map.updateValue(META_KEY, ("", meta.text()))
 
-    def append(self, batch: int, rows: Iterable[tuple[str, bytes]]) -> None:
-        """Add a batch, whose number no other one has. Such below 0 hold what is no row, and are not read."""
-        for part, row in enumerate(rows):
+    def append(self, batch: int, rows: Iterable[tuple[str, bytes]], first: int = 0) -> None:
+        """Add to a batch; of what is there of it already, ``first`` is the number of blobs."""
+        for part, row in enumerate(rows, first):
             self._map.updateValue((batch, part), row)
+
+    def put_aside(self, texts: Sequence[str]) -> None:
+        """Add what is no row, and is not read as such."""
+        if texts:
+            known = sum(key[0] == _ASIDE for key in self.keys())
+            self.append(_ASIDE, (("", text.encode()) for text in texts), known)
 
     def read(self) -> Iterator[Logged]:
         """All rows, batch after batch."""
@@ -110,10 +118,10 @@ class ShardState:
         for key in keys:
             self._map.removeKey(key)
 
-    def taken_aside(self) -> list[bytes]:
+    def taken_aside(self) -> list[str]:
         """What is no row, which is forgotten."""
-        keys = [key for key in self.keys() if key[0] < 0]
-        found = [blob for _, _, blob in self._read(keys)]
+        keys = [key for key in self.keys() if key[0] == _ASIDE]
+        found = [blob.decode() for _, _, blob in self._read(keys)]
         self.remove(keys)
         return found
 

@@ -9,7 +9,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from everview.query.formula import Formula, Leaf
-from everview.query.terms import Expression, Var
+from everview.query.terms import Const, Expression, Var
 from everview.query.types import DataType, Kind, common_type
 from everview.sql.duckdb import read_expression
 from everview.sql.formula import formula
@@ -65,7 +65,14 @@ def _fails(node: Formula) -> bool:
     if node.operator == "cast":
         inner = node.arguments[0]
         return common_type(inner.type, node.type) != node.type or _fails(inner)
+    if node.operator == "&" and node.type.kind is Kind.BIGINT and not any(map(_is_natural, node.arguments)):
+        return True  # It may be the least BIGINT, which cannot be kept.
     return node.operator not in _TOTAL or any(map(_fails, node.arguments))
+
+
+def _is_natural(node: Formula) -> bool:
+    value = node.term.value if isinstance(node, Leaf) and isinstance(node.term, Const) else None
+    return isinstance(value, int) and value >= 0
 
 
 def _is_harmless(expression: Expression, types: Mapping[Var, DataType]) -> bool:
