@@ -179,8 +179,9 @@ def test_a_rebuild_that_leaves_out_a_row_that_was_taken_in_is_an_error(place: Pa
     driver.run(FIRST)
     driver.log.append((9, *blobs({"r": [(77, 77, -1)]}, driver.spec)[0]))
     end(processes(place)[0])
-    with pytest.raises(PipelineError, match="without a row that it had taken in"):
-        driver.run(SECOND)
+    for _ in range(2):  # However often Spark tries.
+        with pytest.raises(PipelineError, match="of its own log a row is refused that it had taken in"):
+            driver.run(SECOND)
 
 
 def test_a_process_that_dies_while_it_dumps_only_puts_compaction_off(place: Path) -> None:

@@ -99,11 +99,6 @@ class ShardClient:
             raise PipelineError(f"process {dead} of a shard neither ends nor answers", hint="end it: it is rebuilt")
         if not isinstance(reply, Done):
             raise PipelineError(f"a shard was rebuilt and is still at another version: {reply!r}")
-        if bad and not request.everything:
-            raise PipelineError(
-                f"a shard was rebuilt from its log without a row that it had taken in: {bad[0]}; nothing has changed",
-                hint="this is a fault of Everview's; please report the query",
-            )
         if bad:
             reply = Done(reply.changes, bad + reply.bad, reply.stats, reply.accepted)
         return reply, cause or why
@@ -113,15 +108,15 @@ class ShardClient:
         reply = self._ask(request)
         if not isinstance(reply, Need):
             return reply, [], None
-        bad = self._rebuild(request.before, rows())
+        bad = self._rebuild(request, rows())
         return self._ask(request), bad, "new" if request.before is None else "another version"
 
-    def _rebuild(self, token: str | None, rows: Iterable[Logged]) -> list[str]:
-        """Have the shard made anew from its base rows; gives those that were put aside."""
+    def _rebuild(self, request: Apply, rows: Iterable[Logged]) -> list[str]:
+        """Have the shard made anew from its base rows; gives those that were put aside, where there may be any."""
         self._ask(Rebuild(self.spec, self.digest))
         for part in _parts(rows):
             self._ask(Load(part))
-        rebuilt = self._ask(Rebuilt(token))
+        rebuilt = self._ask(Rebuilt(request.before, whole=not request.everything))
         return rebuilt.bad if isinstance(rebuilt, Done) else []
 
     def dump(self, token: str) -> Iterator[tuple[str, bytes, int]]:

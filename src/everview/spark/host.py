@@ -26,7 +26,7 @@ from time import monotonic, sleep
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from everview.errors import EverviewError
+from everview.errors import EverviewError, PipelineError
 from everview.spark.blobs import WEIGHT, read_blob, write_blob
 from everview.spark.messages import Apply, Done, Dump, Failed, Load, Need, Rebuild, Rebuilt
 from everview.spark.parcels import Post
@@ -118,6 +118,11 @@ class Host:
         made, self._building = self._building, None
         assert made is not None
         made.flush()
+        if request.whole and made.bad:
+            raise PipelineError(
+                f"a shard cannot be rebuilt: of its own log a row is refused that it had taken in: {made.bad[0]}",
+                hint="this is a fault of Everview's; please report the query. Nothing is lost",
+            )
         self.shard, self.digest, self.token = made.shard, made.digest, request.token
         self.rebuilds += 1
         return Done({}, made.bad, {})

@@ -30,9 +30,10 @@ class Load:
 
 @dataclass(frozen=True)
 class Rebuilt:
-    """Those were all rows: the shard is at this version now."""
+    """Those were all rows: the shard is at this version now, unless it was to be ``whole``, and some were put aside."""
 
     token: str | None
+    whole: bool = False
 
 
 @dataclass(frozen=True)
