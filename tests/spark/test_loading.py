@@ -91,6 +91,25 @@ def test_bad_rows_among_static_ones_are_told_and_told_once(stream: Any, spark: S
     assert "id is NULL" in bad["reason"]
 
 
+def test_static_rows_that_a_shard_refuses_are_put_aside_for_good(stream: Any, spark: SparkSession) -> None:
+    """They are not in the log from which the shard is rebuilt."""
+    s = stream(GRAPH | PEOPLE)
+    static = spark.createDataFrame([(1, "Cork"), (1, "Delft"), (2, "Ede")], PEOPLE["p"]).coalesce(1)
+    options = {"shards": 1, "frames": {"p": static}, "bad_rows": "quarantine"}
+    schema = "CREATE TABLE p (id BIGINT PRIMARY KEY, city STRING)"
+    s.start("SELECT g.src, p.city FROM g JOIN p ON g.dst = p.id", schema=schema, **options)
+    s.put({"g": [((10, 1), "insert"), ((20, 2), "insert")]})
+    assert len(s.bad()) == 1
+    first = s.result()
+    s.stop()
+    s.start("SELECT g.src, p.city FROM g JOIN p ON g.dst = p.id", schema=schema, **options)
+    s.put({"g": [((30, 2), "insert")]})
+    assert len(s.bad()) == 1
+    assert s.result() == first + Counter({(30, "Ede"): 1})
+    assert len(first) == 2
+    s.stop()
+
+
 def test_rows_to_begin_with_are_checked_and_go_where_the_streams_rows_go(stream: Any, spark: SparkSession) -> None:
     s = stream(GRAPH)
     with pytest.raises(PipelineError, match="initial has rows for h, and there is no such table"):

@@ -136,9 +136,12 @@ class ShardProcessor(StatefulProcessor):
                 meta.batch += 1
                 self.state.append(meta.batch, taken)
                 meta.grow(given.count, taken)
+            holds_refused = bool(reply.bad) and not meta.told  # Rows that were there first may have been put aside.
             meta.told = True
             meta.rebuilds += cause is not None
-            if meta.is_long(self.compact_bytes):
+            if holds_refused:
+                meta = self._compacted(client, meta)
+            elif meta.is_long(self.compact_bytes):
                 meta = self._shortened(client, meta, sum(reply.stats["rows"].values()))
         self.state.put(meta)
         given.bad += reply.bad
@@ -154,22 +157,29 @@ class ShardProcessor(StatefulProcessor):
         yield here, METRICS, "", self.version, 0, None, self._metrics(shard, meta, reply, cause, given)
 
     def _shortened(self, client: ShardClient, meta: Meta, left: int) -> Meta:
-        """Replace the log by the rows that are left of it, if that makes it shorter.
+        """Compact the log, if that makes it shorter and can be done now."""
+        if meta.is_tidy(left):
+            return replace(meta, compacted=meta.stored)
+        try:
+            return self._compacted(client, meta)
+        except NoDumpError:
+            return meta
+
+    def _compacted(self, client: ShardClient, meta: Meta) -> Meta:
+        """Replace the log by the rows that are left of it; NoDumpError if the shard does not give them.
 
         They are one batch: what a part of them alone would give, no view may ever have had.
         """
         assert meta.token is not None
-        if meta.is_tidy(left):
-            return replace(meta, compacted=meta.stored)
         old = self.state.keys()
         fresh = Meta(batch=meta.batch + 1)
         try:
             for name, blob, rows in client.dump(meta.token):
                 self.state.append(fresh.batch, [(name, blob)], fresh.blobs)
                 fresh.grow(rows, [(name, blob)])
-        except NoDumpError:  # Then later.
+        except NoDumpError:
             self.state.remove((fresh.batch, part) for part in range(fresh.blobs))
-            return meta
+            raise
         self.state.remove(old)
         return replace(
             meta,
