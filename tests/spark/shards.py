@@ -19,8 +19,8 @@ import pyarrow as pa
 from everview.engine.ingest import table_schema
 from everview.spark.blobs import WEIGHT, read_blob, write_blob
 from everview.spark.client import ShardClient
-from everview.spark.host import started
-from everview.spark.messages import Apply, Done
+from everview.spark.host import Host, started
+from everview.spark.messages import Apply, Done, Load, Rebuild, Rebuilt
 from everview.spark.parcels import Parcel
 from everview.spark.shard import ShardSpec
 from everview.sql import parse_script
@@ -56,6 +56,13 @@ def blobs(rows: Rows, of: ShardSpec) -> list[tuple[str, bytes]]:
             arrays = [pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)]
             found.append((table.name, write_blob(pa.table(arrays, schema=schema), stored=True)))
     return found
+
+
+def rebuild(host: Host, of: ShardSpec, token: str | None, rows: list[tuple[int, str, bytes]]) -> object:
+    """Have a shard made of its base rows."""
+    host.answer(Rebuild(pickle.dumps(of), "digest"))
+    host.answer(Load(rows))
+    return host.answer(Rebuilt(token))
 
 
 class Driver:

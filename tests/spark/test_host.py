@@ -15,7 +15,7 @@ from everview.spark import host as hosts
 from everview.spark.host import Host
 from everview.spark.messages import Apply, Done, Failed, Load, Need, Rebuild, Rebuilt
 from everview.spark.shard import ShardSpec
-from tests.spark.shards import FIRST, SECOND, THIRD, Rows, blobs, changes, random_batch, spec
+from tests.spark.shards import FIRST, SECOND, THIRD, Rows, blobs, changes, random_batch, rebuild, spec
 
 
 def at_first(settings: dict[str, Any] | None = None) -> tuple[Host, ShardSpec]:
@@ -23,13 +23,6 @@ def at_first(settings: dict[str, Any] | None = None) -> tuple[Host, ShardSpec]:
     host = Host()
     rebuild(host, of, "v1", [(1, n, b) for n, b in blobs(FIRST, of)])
     return host, of
-
-
-def rebuild(host: Host, of: ShardSpec, token: str | None, rows: list[tuple[int, str, bytes]]) -> object:
-    """Have a shard made of its base rows."""
-    host.answer(Rebuild(pickle.dumps(of), "digest"))
-    host.answer(Load(rows))
-    return host.answer(Rebuilt(token))
 
 
 def ask(host: Host, of: ShardSpec, rows: Rows, before: str | None = "v1", after: str = "v2", **more: Any) -> object:

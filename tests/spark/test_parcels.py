@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from everview.spark import parcels
 from everview.spark.blobs import read_blob
 from everview.spark.feed import Unpacker
 from everview.spark.host import Host
-from everview.spark.messages import FEED, Apply, Done, Leave, Rebuild, Targets
+from everview.spark.messages import FEED, Apply, Done, Leave, Targets
 from everview.spark.parcels import Outgoing, Parcel, Post
 from everview.spark.processor import CHANGES
 from everview.spark.sending import sent
@@ -26,7 +25,7 @@ from everview.spark.shard import ShardSpec
 from everview.spark.sockets import clear
 from everview.spark.spool import Spool
 from everview.spark.types import VERSION
-from tests.spark.shards import FIRST, SECOND, Rows, blobs, changes, spec, together
+from tests.spark.shards import FIRST, SECOND, Rows, blobs, changes, rebuild, spec, together
 
 SCHEMA = pa.schema({"x": pa.int64(), "y": pa.string()})
 BATCHES = [
@@ -281,7 +280,7 @@ def ask(host: Host, of: ShardSpec, rows: Rows, batch: int, before: str = "v1", a
 
 def started(post: Post) -> tuple[Host, ShardSpec]:
     of, host = spec(), Host(post)
-    host.rebuild(Rebuild(pickle.dumps(of), "digest", "v1", [(1, n, b) for n, b in blobs(FIRST, of)]))
+    rebuild(host, of, "v1", [(1, n, b) for n, b in blobs(FIRST, of)])
     return host, of
 
 
@@ -339,7 +338,7 @@ def test_a_parcel_and_a_blob_are_unpacked_alike(post: Post) -> None:
     ((parcel, rows),) = reply.changes[view.name, FEED]
     assert isinstance(parcel, Parcel)
     plain = Host()
-    plain.rebuild(Rebuild(pickle.dumps(of), "digest", "v1", [(1, n, b) for n, b in blobs(FIRST, of)]))
+    rebuild(plain, of, "v1", [(1, n, b) for n, b in blobs(FIRST, of)])
     inline = plain.answer(Apply("digest", "v1", "v2", blobs(SECOND, of), False, None))
     assert isinstance(inline, Done)
     ((blob, _),) = inline.changes[view.name, FEED]
