@@ -32,7 +32,7 @@ MOST_LOG = 2_000
 """Of a process's last words so many characters are shown."""
 
 LOAD_BYTES = 32 << 20
-"""Base rows are sent in parts of about this size, so that nobody needs memory for all of them."""
+"""Base rows are sent in parts of about this size, so that the worker needs no memory for all of them."""
 
 Logged = tuple[int, str, bytes]
 Rows = Callable[[], Iterable[Logged]]
@@ -66,6 +66,9 @@ class DiedError(Exception):
 
 class NoDumpError(Exception):
     """The shard is at another version, or is no more."""
+
+    def __init__(self) -> None:
+        super().__init__("a shard does not give its rows: its process has died, or is at another version")
 
 
 class ShardClient:

@@ -1,7 +1,7 @@
 """Where a table's rows go: slices of their values, and the shards that these lead to (HyperCube, crown.md 10).
 
 A slice is a hash of some columns, modulo a dimension's share. Integers are hashed here, on Arrow's columns, which costs
-a fiftieth of handing another column over from Spark. Everything else is hashed by Catalyst, before the rows come.
+less than having Spark hand over another column. Everything else is hashed by Catalyst, before the rows come.
 
 A row goes on an occurrence's route only if the occurrence's own conditions hold for it, as far as they can be computed
 here and never fail; shards compute them again. Whatever they say, every row goes to the cells that are its table's

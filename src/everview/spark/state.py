@@ -2,8 +2,8 @@
 
 Both are in a map: blobs by the number of their batch, from 1 on, and their place in it. So a batch writes its own blobs
 and reads none. In a list it would not be so: a list is one value of the store, which Spark reads as a whole whenever
-something is appended (it counts the rows of its state), and which cannot have more than 2 GB. Nor does anything need
-all of the log in memory: it is read, and compacted, blob by blob.
+something is appended (it counts the rows of its state), and which cannot have more than 2 GB. Nor does a worker need
+all of the log in memory: it is read, and compacted, blob by blob. (A shard that is rebuilt has a whole batch, packed.)
 """
 
 from __future__ import annotations
