@@ -7,6 +7,7 @@ import json
 import os
 import resource
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -244,7 +245,38 @@ def refused(path: Path, *words: str) -> None:
 def test_no_file(tmp_path: Path) -> None:
     refused(tmp_path / "nowhere", "nowhere", "No such file")
     refused(tmp_path, "cannot load", "directory")
-    refused(Path("/dev/null"), "is no file")
+    refused(Path("/dev/null"), "is no regular file")
+
+
+def test_what_is_no_regular_file_is_refused_without_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a process of its own: one that waits for a writer of the FIFO could not be stopped here."""
+    os.mkfifo(tmp_path / "fifo")
+    monkeypatch.chdir(tmp_path)  # a socket's path is short
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind("socket")
+    for name, words in (("fifo", "is no regular file"), ("socket", "cannot load")):
+        code = f"import everview as e; e.Database.load({str(tmp_path / name)!r})"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+        assert "SnapshotError" in done.stderr
+        assert words in done.stderr
+
+
+def test_only_the_owner_may_read_a_new_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the process's mask, also while it is being written."""
+    seen: list[int] = []
+    sync = os.fsync
+
+    def noting(descriptor: int) -> None:
+        seen.append(os.fstat(descriptor).st_mode & 0o777)
+        sync(descriptor)
+
+    monkeypatch.setattr(container.os, "fsync", noting)
+    before = os.umask(0)
+    try:
+        path = saved(database("hops"), tmp_path)
+    finally:
+        os.umask(before)
+    assert seen[0] == path.stat().st_mode & 0o777 == 0o600
 
 
 def test_foreign_files(tmp_path: Path) -> None:

@@ -99,13 +99,14 @@ class Writer:
 def replacing(path: Path) -> Iterator[BinaryIO]:
     """A new file that takes the place of ``path`` when the block ends, whole and on the disk; else nothing happens.
 
-    What the operating system refuses is a SnapshotError.
+    Only its owner may read it, from its first byte on; in the place of a file it gets that file's permissions. What the
+    operating system refuses is a SnapshotError.
     """
     shown, target = os.fspath(path), os.path.realpath(path)
     temporary = f"{target}.{token_hex(6)}.tmp"
     try:
         mode = _mode(target, shown)
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o666)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o600)
         try:
             with open(descriptor, "wb") as file:
                 yield file
@@ -227,9 +228,9 @@ def reading(path: Path) -> Iterator[Reader]:
     """A saved file, open; whatever goes wrong with it is a SnapshotError."""
     shown = os.fspath(path)
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=_without_waiting) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise SnapshotError(f"{shown} is no file", hint="give the path that db.save was given")
+                raise SnapshotError(f"{shown} is no regular file", hint="give the path that db.save was given")
             yield Reader(file, path)
     except SnapshotError:
         raise
@@ -239,6 +240,11 @@ def reading(path: Path) -> Iterator[Reader]:
         ) from error
     except Exception as error:  # the file passed its checksums, but what it says cannot be: nothing of it is used
         raise SnapshotError(f"{shown} cannot be restored: {_told(error)}", hint=_DAMAGED) from error
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """Open a file; a FIFO without a writer would be waited for."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def _told(error: Exception) -> str:
