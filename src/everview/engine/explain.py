@@ -12,7 +12,9 @@ from everview.query.schema import Schema
 from everview.query.view import View
 from everview.sql import parse_rules, parse_schema, parse_script
 
-_QUOTED_OR_COMMENT = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|`[^`]*`|--[^\n]*|/\*.*?\*/|%[^\n]*", re.DOTALL)
+_QUOTED_OR_COMMENT = re.compile(
+    r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`|--[^\n]*|/\*.*?\*/|%[^\n]*""", re.DOTALL
+)
 
 
 def explain(

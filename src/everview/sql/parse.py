@@ -35,6 +35,7 @@ _OTHERS = (
 )
 _CREATE_MODIFIERS = ("OR", "REPLACE", "TEMPORARY", "TEMP", "GLOBAL", "MATERIALIZED", "EXTERNAL")
 _AFTER_LISTS = ("FROM", "WHERE", "GROUP", "HAVING", "ORDER", "UNION", "EXCEPT", "INTERSECT", "LIMIT")
+_DEEPER = {TokenType.L_PAREN: 1, TokenType.CASE: 1, TokenType.R_PAREN: -1, TokenType.END: -1}
 _MAX_DEPTH = 150
 _MAX_SET_OPERATIONS = 150
 _T = TypeVar("_T")
@@ -149,7 +150,7 @@ def _token_error(text: str) -> SqlSyntaxError:
 def _check_nesting(source: Source) -> None:
     depth = 0
     for token in source.tokens:
-        depth += {"(": 1, "CASE": 1, ")": -1, "END": -1}.get(token.text.upper(), 0)
+        depth += _DEEPER.get(token.token_type, 0)
         if depth > _MAX_DEPTH:
             raise source.syntax(
                 f"more than {_MAX_DEPTH} levels of nesting", source.token(token), hint="split it with WITH clauses"
@@ -160,8 +161,8 @@ def _check_beginnings(source: Source) -> None:
     """Each statement must begin with a word that Everview reads; others are refused before sqlglot guesses."""
     for index in source.beginnings():
         token = source.tokens[index]
-        word = token.text.upper()
-        if token.token_type is TokenType.STRING or word not in (*_STARTS, *_OTHERS):
+        word = token.text.upper().partition(" ")[0]
+        if not is_word(token, *_STARTS, *_OTHERS):
             close = get_close_matches(word, _STARTS, n=1)
             raise source.syntax(
                 f"a statement cannot begin with {source.text[token.start : token.end + 1]}",
@@ -203,7 +204,7 @@ def _check_tokens(source: Source) -> None:
     for token, after in pairwise([*source.tokens, None]):
         if token is None:
             break
-        ends = after is None or after.text == ";"
+        ends = after is None or after.token_type is TokenType.SEMICOLON
         if is_word(token, "ON", "USING") and (ends or is_word(after, *_AFTER_LISTS, "JOIN")):
             raise source.syntax(f"{token.text.upper()} needs something after it", source.token(token))
         if token.token_type is TokenType.COMMA and ends:

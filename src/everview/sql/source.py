@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable
 from difflib import get_close_matches
+from typing import Final
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
@@ -22,6 +23,21 @@ from everview.errors import (
 )
 from everview.query.types import DataType
 
+_QUOTED: Final = frozenset(
+    (
+        TokenType.STRING,
+        TokenType.IDENTIFIER,
+        TokenType.RAW_STRING,
+        TokenType.HEX_STRING,
+        TokenType.BIT_STRING,
+        TokenType.BYTE_STRING,
+        TokenType.NATIONAL_STRING,
+        TokenType.HEREDOC_STRING,
+        TokenType.UNICODE_STRING,
+    )
+)
+"""Tokens whose text is the user's own, whatever word or sign it looks like."""
+
 
 def position_at(text: str, start: int, length: int = 1) -> Position:
     """The position of a character offset; lines are counted as ``str.splitlines`` does, as the excerpts are."""
@@ -30,10 +46,8 @@ def position_at(text: str, start: int, length: int = 1) -> Position:
 
 
 def is_word(token: Token | None, *words: str) -> bool:
-    """True if a token is one of the keywords, or begins with it as GROUP BY does; never for a string."""
-    return (
-        token is not None and token.token_type is not TokenType.STRING and token.text.upper().partition(" ")[0] in words
-    )
+    """True if a token is one of the keywords, or begins with it as GROUP BY does; never for what is quoted."""
+    return token is not None and token.token_type not in _QUOTED and token.text.upper().partition(" ")[0] in words
 
 
 class Source:
@@ -89,8 +103,8 @@ class Source:
 
     def beginnings(self) -> list[int]:
         """The indexes of the tokens that statements begin with."""
-        found = [i for i, t in enumerate(self.tokens) if i == 0 or self.tokens[i - 1].text == ";"]
-        return [i for i in found if self.tokens[i].text != ";"]
+        ends = [t.token_type is TokenType.SEMICOLON for t in self.tokens]
+        return [i for i, is_end in enumerate(ends) if not is_end and (i == 0 or ends[i - 1])]
 
     def first_token(self, statement: exp.Expr) -> Token:
         """The token that a statement begins with."""
