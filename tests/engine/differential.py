@@ -18,6 +18,7 @@ import pyarrow as pa
 import pytest
 
 import everview as ev
+from everview.engine.transaction import is_positional
 from everview.errors import DataError, EverviewError
 from tests.engine.generator import HUGE, Case, Row, Step, TableDef
 from tests.sql.evaluate import to_duckdb
@@ -403,7 +404,7 @@ class Run:
         view = self.db.view(name)
         runtime = self.db._views[name]
         once = bool(getattr(runtime.view.body, "distinct", False) or runtime.group_columns is not None)
-        netted = not follower.per_update or not self.db._is_positional(name)
+        netted = not follower.per_update or not is_positional(self.db, name)
         by_update: dict[int, Bag] = {}
         batches = follower.take()
         expect(len(batches) <= MOST_BATCHES, f"{name}: {len(batches)} batches in the feed after one commit")

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pytest
 
 import everview as ev
-from everview.engine import core, database, feed
+from everview.engine import core, feed, transaction
 from everview.engine.core import _EntryRuntime
 from everview.engine.feed import MOST_IN_BATCH
 from everview.engine.rows import SLICE, Changes, WordRows
@@ -314,7 +314,7 @@ def test_pieces_told_as_they_come_say_the_same_as_updates_one_by_one(
         made.append(isinstance(told, feed.ToldRows))
         return told
 
-    monkeypatch.setattr(database, "as_told", watched)
+    monkeypatch.setattr(transaction, "as_told", watched)
     r = random.Random(slice_)
     together, apart = _joined(), _joined()
     with together.view("v").changes(per_update=True) as all_at_once, apart.view("v").changes() as one_by_one:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import everview as ev
-from everview.engine import database
+from everview.engine import transaction
 from everview.errors import DataError, OverDeleteError
 
 PATHS = "SELECT r.a, r.b, s.c FROM e r JOIN f s ON r.b = s.b"
@@ -22,13 +22,13 @@ def netted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many changes went into each netting, and came out of it."""
     seen: list[int] = []
 
-    def watched(batch: list[database.Changes]) -> list[database.Changes]:
+    def watched(batch: list[transaction.Changes]) -> list[transaction.Changes]:
         found = original(batch)
         seen.extend((sum(map(len, batch)), sum(map(len, found))))
         return found
 
-    original = database.net_changes
-    monkeypatch.setattr(database, "net_changes", watched)
+    original = transaction.net_changes
+    monkeypatch.setattr(transaction, "net_changes", watched)
     return seen
 
 
@@ -136,7 +136,7 @@ def test_rows_are_counted_through_failures_and_files(tmp_path: Path) -> None:
 def test_an_error_names_the_row_that_was_given(
     at_once: int, netted: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(database, "MOST_AT_ONCE", at_once)
+    monkeypatch.setattr(transaction, "MOST_AT_ONCE", at_once)
     db = paths()
     db.sql("CREATE MATERIALIZED VIEW total AS SELECT b, SUM(a) AS n FROM e GROUP BY b")
     db.view("v").changes()

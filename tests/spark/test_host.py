@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from everview.engine.database import Database
+from everview.engine.transaction import Transaction
 from everview.errors import BadRowError, DataError, MemoryLimitError, UnsupportedError
 from everview.spark import host as hosts
 from everview.spark.host import Host
@@ -131,7 +131,7 @@ def test_a_failure_after_the_batch_was_taken_in_gives_the_shard_up(monkeypatch: 
     host, of = at_first()
     many: Rows = {"r": [(i, 2, 1) for i in range(10, 20)]}
     with monkeypatch.context() as patch:
-        patch.setattr(Database, "_tell", refusing)
+        patch.setattr(Transaction, "_tell", refusing)
         with pytest.raises(DataError):
             ask(host, of, many)
     assert isinstance(ask(host, of, many), Need)

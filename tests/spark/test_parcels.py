@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from everview.engine import feed as feeds
-from everview.engine.database import Database
+from everview.engine.transaction import Transaction
 from everview.errors import MemoryLimitError, PipelineError
 from everview.spark import feed as unpacking
 from everview.spark import parcels
@@ -316,14 +316,14 @@ def test_a_refused_batch_leaves_nothing(post: Post, tmp_path: Path, monkeypatch:
     """Though some of its changes have been written already when it fails."""
     host, of = started(post)
 
-    def refusing(self: Database, before: int) -> None:
+    def refusing(self: Transaction, before: int) -> None:
         if lying(tmp_path):
             raise MemoryLimitError("no more")
 
     assert host.shard is not None
     host.shard.db.memory_limit = 1 << 40
     with monkeypatch.context() as patch:
-        patch.setattr(Database, "_check_memory", refusing)
+        patch.setattr(Transaction, "_check_memory", refusing)
         with pytest.raises(MemoryLimitError):
             ask(host, of, {"r": [(i, 2, 1) for i in range(10, 20)]}, 1)
     assert not lying(tmp_path)

@@ -3,40 +3,32 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from os import PathLike
 from threading import RLock
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from everview.engine.batch import Batch, Operation
 from everview.engine.dictionary import Dictionary
-from everview.engine.feed import Callback, ChangeFeed, ToldRows, as_told, feed_batches, feed_schema
+from everview.engine.feed import Callback, ChangeFeed, feed_schema
 from everview.engine.ingest import read_changes, read_rows
 from everview.engine.known import check_expressions
 from everview.engine.memory import allow, checked_limit, too_much
-from everview.engine.netting import each_once, net_changes
 from everview.engine.progress import Progress
-from everview.engine.rows import Changes, Journal, WordRows, counted, joined, ones, repeated
+from everview.engine.rows import Changes, Journal, WordRows, joined, ones, repeated
 from everview.engine.runtime import ViewRuntime
 from everview.engine.table import BaseTable
+from everview.engine.transaction import Transaction, complain
 from everview.engine.view import View
 from everview.engine.words import to_words
-from everview.errors import DataError, MemoryLimitError, SchemaError, UnknownTableError
-from everview.kernel.machine import Machine
+from everview.errors import MemoryLimitError, SchemaError, UnknownTableError
 from everview.plan.view_plan import plan_view
 from everview.query.schema import Schema, Table
 from everview.query.types import DataType
 from everview.query.view import View as ViewDefinition
-
-MOST_AT_ONCE = 262_144
-"""So many updates of a batch go through the views together: enough to be quick, and progress can be told."""
-
-Deltas = dict[str, list[WordRows | ToldRows]]
-"""What a batch has changed in each view that has a feed."""
 
 
 class Database:
@@ -105,7 +97,7 @@ class Database:
             self._tables, self._views, self._feeds = kept
             self._dictionary.reset_uses(uses)
             self._dictionary.collect()
-            _complain(error)
+            complain(error)
             raise
         for reader in self._views.values():
             for name in reader.reads & self._views.keys():
@@ -246,61 +238,7 @@ class Database:
     def _commit(self, operations: list[Operation], *, disjoint: bool = False) -> None:
         """Run a batch: all of it or nothing, and then tell the feeds; ``disjoint``: no row is in two operations."""
         with self._lock:
-            self._run(operations, disjoint)
-
-    def _run(self, operations: list[Operation], disjoint: bool) -> None:
-        journal = Journal()
-        flips: list[int] = []
-        deltas: Deltas = {name: [] for name in self._views}
-        bounded = self.memory_limit is not None and any(pc.any(pc.greater(w, 0)).as_py() for _, _, w in operations)
-        before = self.nbytes() if bounded else 0
-        limits = self._limit() if bounded else []  # deletions are always let in: they make room
-        progress = Progress("updating views", sum(len(weight) for _, _, weight in operations), "changes")
-        try:
-            position = 0
-            batch: list[Changes] = []
-            sets = self._sets(operations)
-            for name, data, weight in operations:
-                batch.append(self._encoded(name, data, weight, position))
-                position += len(weight)
-                flipped = self._tables[name].apply(batch[-1], journal)
-                flips += [flipped] if len(weight) else []
-            once = each_once(flips, disjoint)
-            if not once and sets and sets == self._sets(operations) and self._gains_by_netting():
-                batch, once = net_changes(batch), True
-            for changes in batch:
-                for part in self._sliced(changes):
-                    self._propagate(part, deltas, journal, once=once)
-                    if bounded:
-                        self._check_memory(before)
-                    progress.add(len(part))
-            journal.conclude()
-        except BaseException as error:
-            if not journal.rollback():
-                self._recover()
-            self._dictionary.collect()
-            _complain(error)
-            raise
-        finally:
-            progress.close()
-            allow(limits, None)
-        self.version += 1
-        try:
-            self._tell(deltas, once=once)
-        finally:
-            self._dictionary.collect()
-
-    def _sets(self, operations: list[Operation]) -> set[str] | None:
-        """The tables that operations change; None if one of them has a row twice."""
-        names = {name for name, _, _ in operations}
-        return names if all(self._tables[name].is_set for name in names) else None
-
-    def _gains_by_netting(self) -> bool:
-        """True if updates need not be told apart, and there is a feed that must be told once of each row."""
-        told = [name for name, feeds in self._feeds.items() if feeds]
-        return not self._told_apart() and any(
-            self._is_positional(name) and self._views[name].is_injective(self._implied) for name in told
-        )
+            Transaction(self).run(operations, disjoint=disjoint)
 
     def _recover(self) -> None:
         """Make all views anew from the tables, which can always be taken back.
@@ -316,129 +254,6 @@ class Database:
         for name, runtime in self._views.items():
             if self._feeds[name] or self._is_read(name):
                 runtime.listen(True)
-
-    def _limit(self) -> list[Machine]:
-        """Give every machine what is left of the memory limit."""
-        if self.memory_limit is None:
-            return []
-        machines = [t.machine for t in self._tables.values()]
-        for view in self._views.values():
-            machines += view.machines
-        allow(machines, max(0, self.memory_limit - self.nbytes()))
-        return machines
-
-    def _check_memory(self, before: int) -> None:
-        """All machines together must keep within what each of them was allowed alone."""
-        if self.memory_limit is not None and self.nbytes() > max(before, self.memory_limit):
-            raise too_much("the batch", self.memory_limit)
-
-    def _encoded(self, name: str, data: pa.Table, weight: pa.Array, position: int) -> Changes:
-        types = self._tables[name].types
-        arrays = [joined(column) for column in data.columns]
-        words = tuple(to_words(a, t, self._dictionary) for a, t in zip(arrays, types, strict=True))
-        rows = WordRows(words, weight, counted(position, len(weight)))
-        no_nulls = frozenset(i for i, a in enumerate(arrays) if not a.null_count)
-        apart = bool(self._told_apart())
-        return Changes(name, types, rows, self._dictionary, start=position, no_nulls=no_nulls, apart=apart)
-
-    def _sliced(self, changes: Changes) -> Iterator[Changes]:
-        """In large pieces; one by one where a feed wants single updates' deltas and only that gives them."""
-        single = any(not self._views[name].tells_updates or self._is_stacked(name) for name in self._told_apart())
-        step = 1 if single else MOST_AT_ONCE
-        if len(changes) <= step:
-            yield changes
-            return
-        for first in range(0, len(changes), step):
-            yield changes.slice(first, step)
-
-    def _told_apart(self) -> list[str]:
-        """The views with a feed of single updates' deltas."""
-        return [name for name, feeds in self._feeds.items() if any(feed.per_update for feed in feeds)]
-
-    def _is_positional(self, name: str) -> bool:
-        """True if each changed row knows the update that made it, with nothing left to net."""
-        return self._views[name].is_positional and not self._is_stacked(name)
-
-    def _is_stacked(self, name: str) -> bool:
-        """True if the view reads another one, behind which updates are told apart no more."""
-        return not self._views[name].reads <= self._tables.keys()
-
-    def _propagate(self, changes: Changes, deltas: Deltas, journal: Journal, *, once: bool = False) -> None:
-        waiting = {changes.relation: changes}
-        for name, runtime in self._views.items():
-            delta: list[WordRows] = []
-            is_read, feeds = self._is_read(name), self._feeds[name]
-            at_once = all(self._is_told_as_is(feed, once) for feed in feeds)
-            early = at_once and all(feed.early for feed in feeds)
-            for relation in sorted(runtime.reads & waiting.keys()):
-                for piece in runtime.process(waiting[relation], journal):
-                    if feeds and early:
-                        for batch in self._batches(name, [piece], feeds[0], self.version + 1):
-                            for feed in feeds:
-                                feed.push(batch)
-                    elif feeds:
-                        deltas[name].append(as_told(piece) if at_once else piece)
-                    if is_read:
-                        delta.append(piece)
-            if delta:
-                # Told apart, a group's old and new rows come in any order within an update: a reader must not see that.
-                apart = changes.apart and runtime.tells_updates and not runtime.is_positional
-                rows = WordRows.concat(delta, len(runtime.types))
-                if apart:
-                    rows = runtime.netted([rows], per_update=True).in_order()
-                waiting[name] = self._changes(name, rows)
-
-    def _is_read(self, name: str) -> bool:
-        """True if another view reads it."""
-        return any(name in v.reads for v in self._views.values())
-
-    def _is_told_as_is(self, feed: ChangeFeed, once: bool) -> bool:
-        """True if nothing is to be added up for a feed; ``once``: no join of tables has changed twice in the batch."""
-        may_repeat = not feed.per_update and not (once and self._views[feed.view].is_injective(self._implied))
-        return self._is_positional(feed.view) and not may_repeat
-
-    def _news(self, deltas: Deltas, once: bool) -> Iterator[tuple[ChangeFeed, pa.RecordBatch]]:
-        """What each feed is to be told of a batch."""
-        for name, feeds in self._feeds.items():
-            parts = deltas[name]
-            if not feeds or not parts:
-                continue
-            runtime = self._views[name]
-            for per_update in {feed.per_update for feed in feeds}:
-                mine = [feed for feed in feeds if feed.per_update is per_update]
-                told = parts
-                if not self._is_told_as_is(mine[0], once):
-                    told = [runtime.netted([p for p in parts if isinstance(p, WordRows)], per_update=per_update)]
-                for batch in self._batches(name, told, mine[0], self.version):
-                    yield from ((feed, batch) for feed in mine)
-
-    def _batches(
-        self, name: str, told: Sequence[WordRows | ToldRows], feed: ChangeFeed, version: int
-    ) -> Iterator[pa.RecordBatch]:
-        keys, outputs = self._views[name].group_columns, self._views[name].view.columns
-        return feed_batches(told, outputs, keys, version, feed.schema, self._dictionary)
-
-    def _tell(self, deltas: Deltas, *, once: bool) -> None:
-        """Hand every feed its part; a subscriber that fails keeps nothing from the others, and is heard at the end.
-
-        A subscriber may change tables and open and close feeds: the news of its own batch come after those of this one.
-        """
-        self._untold += self._news(deltas, once)
-        if self._telling:
-            return
-        self._telling = True
-        failures: list[Exception] = []
-        try:
-            while self._untold:
-                feed, batch = self._untold.popleft()
-                try:
-                    feed.push(batch)
-                except Exception as error:  # a subscriber's own, which must not keep the batch from the others
-                    failures.append(error)
-        finally:
-            self._telling = False
-        if failures:
-            raise failures[0]
 
     # --- saving ----------------------------------------------------------------------------------------------------
 
@@ -469,6 +284,10 @@ class Database:
             self._feeds[runtime.view.name].append(feed)
         return feed
 
+    def _is_read(self, name: str) -> bool:
+        """True if another view reads it."""
+        return any(name in v.reads for v in self._views.values())
+
     def _close_feed(self, feed: ChangeFeed) -> None:
         feeds = self._feeds[feed.view]
         feeds.remove(feed)
@@ -485,9 +304,3 @@ class Database:
 def _find(names: dict[str, Any], wanted: str) -> str | None:
     """A name in any case."""
     return next((n for n in names if n.lower() == wanted.lower()), None)
-
-
-def _complain(error: BaseException) -> None:
-    """Raise what Arrow and Python say of values that do not fit as an error about the data."""
-    if isinstance(error, pa.ArrowException | ArithmeticError):
-        raise DataError(f"a column of a view cannot be computed from the data: {error}; nothing has changed") from error

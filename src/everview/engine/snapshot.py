@@ -23,6 +23,7 @@ from everview.engine.progress import Progress
 from everview.engine.rows import Journal, WordRows, zeros
 from everview.engine.runtime import ViewRuntime
 from everview.engine.table import BaseTable
+from everview.engine.transaction import Transaction
 from everview.engine.words import arrow_type, is_wide
 from everview.errors import EverviewError, SnapshotError
 from everview.kernel.encode import encode
@@ -190,7 +191,7 @@ def _rebuild(database: Database, state: _State, file: Reader, progress: Progress
         for rows in _word_rows(file, i, table, progress):
             changes = database._changes(name, rows)
             table.apply(changes, Journal())
-            database._propagate(changes, {view: [] for view in database._views}, Journal())
+            Transaction(database).propagate(changes)
     for values in state.values():
         dictionary.release(values["id"].combine_chunks())
     dictionary.collect()

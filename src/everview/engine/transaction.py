@@ -1,0 +1,229 @@
+"""The one place in which a batch is run: tables first, then the views slice by slice, and in the end the feeds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from everview.engine.batch import Operation
+from everview.engine.feed import ChangeFeed, ToldRows, as_told, feed_batches
+from everview.engine.memory import allow, too_much
+from everview.engine.netting import each_once, net_changes
+from everview.engine.progress import Progress
+from everview.engine.rows import Changes, Journal, WordRows, counted, joined
+from everview.engine.words import to_words
+from everview.errors import DataError
+from everview.kernel.machine import Machine
+
+if TYPE_CHECKING:
+    from everview.engine.database import Database
+
+MOST_AT_ONCE = 262_144
+"""So many updates of a batch go through the views together: enough to be quick, and progress can be told."""
+
+Deltas = dict[str, list[WordRows | ToldRows]]
+"""What a batch has changed in each view that has a feed."""
+
+
+class Transaction:
+    """One batch on its way through a database whose lock is held: all of it happens, or nothing."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self._journal = Journal()
+        self._deltas: Deltas = {name: [] for name in db._views}
+
+    def run(self, operations: list[Operation], *, disjoint: bool = False) -> None:
+        """Take the operations in, and then tell the feeds; ``disjoint``: no row is in two of them."""
+        once = self._applied(operations, disjoint)
+        self._db.version += 1
+        try:
+            self._tell(once=once)
+        finally:
+            self._db._dictionary.collect()
+
+    def _applied(self, operations: list[Operation], disjoint: bool) -> bool:
+        """Bring tables and views up to date; gives whether no join of tables has changed twice."""
+        db = self._db
+        flips: list[int] = []
+        bounded = db.memory_limit is not None and any(pc.any(pc.greater(w, 0)).as_py() for _, _, w in operations)
+        before = db.nbytes() if bounded else 0
+        limits = self._limit() if bounded else []  # deletions are always let in: they make room
+        progress = Progress("updating views", sum(len(weight) for _, _, weight in operations), "changes")
+        try:
+            position = 0
+            batch: list[Changes] = []
+            sets = self._sets(operations)
+            for name, data, weight in operations:
+                batch.append(encoded(db, name, data, weight, position))
+                position += len(weight)
+                flipped = db._tables[name].apply(batch[-1], self._journal)
+                flips += [flipped] if len(weight) else []
+            once = each_once(flips, disjoint)
+            if not once and sets and sets == self._sets(operations) and self._gains_by_netting():
+                batch, once = net_changes(batch), True
+            for changes in batch:
+                for part in self._sliced(changes):
+                    self.propagate(part, once=once)
+                    if bounded:
+                        self._check_memory(before)
+                    progress.add(len(part))
+            self._journal.conclude()
+        except BaseException as error:
+            if not self._journal.rollback():
+                db._recover()
+            db._dictionary.collect()
+            complain(error)
+            raise
+        finally:
+            progress.close()
+            allow(limits, None)
+        return once
+
+    def _sets(self, operations: list[Operation]) -> set[str] | None:
+        """The tables that operations change; None if one of them has a row twice."""
+        names = {name for name, _, _ in operations}
+        return names if all(self._db._tables[name].is_set for name in names) else None
+
+    def _gains_by_netting(self) -> bool:
+        """True if updates need not be told apart, and there is a feed that must be told once of each row."""
+        told = [name for name, feeds in self._db._feeds.items() if feeds]
+        return not told_apart(self._db) and any(
+            is_positional(self._db, name) and self._db._views[name].is_injective(self._db._implied) for name in told
+        )
+
+    def _limit(self) -> list[Machine]:
+        """Give every machine what is left of the memory limit."""
+        if self._db.memory_limit is None:
+            return []
+        machines = [t.machine for t in self._db._tables.values()]
+        for view in self._db._views.values():
+            machines += view.machines
+        allow(machines, max(0, self._db.memory_limit - self._db.nbytes()))
+        return machines
+
+    def _check_memory(self, before: int) -> None:
+        """All machines together must keep within what each of them was allowed alone."""
+        if self._db.memory_limit is not None and self._db.nbytes() > max(before, self._db.memory_limit):
+            raise too_much("the batch", self._db.memory_limit)
+
+    def _sliced(self, changes: Changes) -> Iterator[Changes]:
+        """In large pieces; one by one where a feed wants single updates' deltas and only that gives them."""
+        db = self._db
+        single = any(not db._views[name].tells_updates or is_stacked(db, name) for name in told_apart(db))
+        step = 1 if single else MOST_AT_ONCE
+        if len(changes) <= step:
+            yield changes
+            return
+        for first in range(0, len(changes), step):
+            yield changes.slice(first, step)
+
+    def propagate(self, changes: Changes, *, once: bool = False) -> None:
+        """Have the views take in changes of a table, each view after those that it reads."""
+        waiting = {changes.relation: changes}
+        for name, runtime in self._db._views.items():
+            delta: list[WordRows] = []
+            is_read, feeds = self._db._is_read(name), self._db._feeds[name]
+            at_once = all(self._is_told_as_is(feed, once) for feed in feeds)
+            early = at_once and all(feed.early for feed in feeds)
+            for relation in sorted(runtime.reads & waiting.keys()):
+                for piece in runtime.process(waiting[relation], self._journal):
+                    if feeds and early:
+                        for batch in self._batches(name, [piece], feeds[0], self._db.version + 1):
+                            for feed in feeds:
+                                feed.push(batch)
+                    elif feeds:
+                        self._deltas[name].append(as_told(piece) if at_once else piece)
+                    if is_read:
+                        delta.append(piece)
+            if delta:
+                # Told apart, a group's old and new rows come in any order within an update: a reader must not see that.
+                apart = changes.apart and runtime.tells_updates and not runtime.is_positional
+                rows = WordRows.concat(delta, len(runtime.types))
+                if apart:
+                    rows = runtime.netted([rows], per_update=True).in_order()
+                waiting[name] = self._db._changes(name, rows)
+
+    def _is_told_as_is(self, feed: ChangeFeed, once: bool) -> bool:
+        """True if nothing is to be added up for a feed; ``once``: no join of tables has changed twice in the batch."""
+        may_repeat = not feed.per_update and not (once and self._db._views[feed.view].is_injective(self._db._implied))
+        return is_positional(self._db, feed.view) and not may_repeat
+
+    def _news(self, once: bool) -> Iterator[tuple[ChangeFeed, pa.RecordBatch]]:
+        """What each feed is to be told of a batch."""
+        for name, feeds in self._db._feeds.items():
+            parts = self._deltas[name]
+            if not feeds or not parts:
+                continue
+            runtime = self._db._views[name]
+            for per_update in {feed.per_update for feed in feeds}:
+                mine = [feed for feed in feeds if feed.per_update is per_update]
+                told = parts
+                if not self._is_told_as_is(mine[0], once):
+                    told = [runtime.netted([p for p in parts if isinstance(p, WordRows)], per_update=per_update)]
+                for batch in self._batches(name, told, mine[0], self._db.version):
+                    yield from ((feed, batch) for feed in mine)
+
+    def _batches(
+        self, name: str, told: Sequence[WordRows | ToldRows], feed: ChangeFeed, version: int
+    ) -> Iterator[pa.RecordBatch]:
+        keys, outputs = self._db._views[name].group_columns, self._db._views[name].view.columns
+        return feed_batches(told, outputs, keys, version, feed.schema, self._db._dictionary)
+
+    def _tell(self, *, once: bool) -> None:
+        """Hand every feed its part; a subscriber that fails keeps nothing from the others, and is heard at the end.
+
+        A subscriber may change tables and open and close feeds: the news of its own batch come after those of this one.
+        """
+        db = self._db
+        db._untold += self._news(once)
+        if db._telling:
+            return
+        db._telling = True
+        failures: list[Exception] = []
+        try:
+            while db._untold:
+                feed, batch = db._untold.popleft()
+                try:
+                    feed.push(batch)
+                except Exception as error:  # a subscriber's own, which must not keep the batch from the others
+                    failures.append(error)
+        finally:
+            db._telling = False
+        if failures:
+            raise failures[0]
+
+
+def encoded(db: Database, name: str, data: pa.Table, weight: pa.Array, position: int) -> Changes:
+    """A table's rows, given as values, as changes in words; the first is the batch's update at ``position``."""
+    types = db._tables[name].types
+    arrays = [joined(column) for column in data.columns]
+    words = tuple(to_words(a, t, db._dictionary) for a, t in zip(arrays, types, strict=True))
+    rows = WordRows(words, weight, counted(position, len(weight)))
+    no_nulls = frozenset(i for i, a in enumerate(arrays) if not a.null_count)
+    apart = bool(told_apart(db))
+    return Changes(name, types, rows, db._dictionary, start=position, no_nulls=no_nulls, apart=apart)
+
+
+def told_apart(db: Database) -> list[str]:
+    """The views with a feed of single updates' deltas."""
+    return [name for name, feeds in db._feeds.items() if any(feed.per_update for feed in feeds)]
+
+
+def is_positional(db: Database, name: str) -> bool:
+    """True if each changed row knows the update that made it, with nothing left to net."""
+    return db._views[name].is_positional and not is_stacked(db, name)
+
+
+def is_stacked(db: Database, name: str) -> bool:
+    """True if the view reads another one, behind which updates are told apart no more."""
+    return not db._views[name].reads <= db._tables.keys()
+
+
+def complain(error: BaseException) -> None:
+    """Raise what Arrow and Python say of values that do not fit as an error about the data."""
+    if isinstance(error, pa.ArrowException | ArithmeticError):
+        raise DataError(f"a column of a view cannot be computed from the data: {error}; nothing has changed") from error
