@@ -122,6 +122,10 @@ class UnsupportedError(QueryError):
         self.construct = construct
 
 
+class DataFormatError(EverviewError):
+    """Plain data that no view, table or shard can be read from: of another format, or damaged."""
+
+
 class StatisticsError(EverviewError):
     """Update statistics that do not fit the query or are not numbers."""
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import json
 import os
-import pickle
 import random
 import signal
 import time
@@ -46,6 +46,11 @@ def spec(script: str = SCRIPT, **settings: Any) -> ShardSpec:
     return ShardSpec(tuple(schema), views, **settings)
 
 
+def described(of: ShardSpec) -> bytes:
+    """What a shard's process is told of what it keeps."""
+    return json.dumps(of.to_data()).encode()
+
+
 def blobs(rows: Rows, of: ShardSpec) -> list[tuple[str, bytes]]:
     """Rows whose last value is the weight, packed as Spark's workers do it."""
     found = []
@@ -60,7 +65,7 @@ def blobs(rows: Rows, of: ShardSpec) -> list[tuple[str, bytes]]:
 
 def rebuild(host: Host, of: ShardSpec, token: str | None, rows: list[tuple[int, str, bytes]]) -> object:
     """Have a shard made of its base rows."""
-    host.answer(Rebuild(pickle.dumps(of), "digest"))
+    host.answer(Rebuild(described(of), "digest"))
     host.answer(Load(rows))
     return host.answer(Rebuilt(token))
 
@@ -78,7 +83,7 @@ class Driver:
         self.stats: dict[str, Any] = {}
 
     def client(self) -> ShardClient:
-        return ShardClient(self.query, "0/0", pickle.dumps(self.spec))
+        return ShardClient(self.query, "0/0", described(self.spec))
 
     def run(self, rows: Rows, *, commit: bool = True, client: ShardClient | None = None) -> Counter[tuple[Any, ...]]:
         """One attempt at a batch; gives what has changed."""

@@ -15,7 +15,7 @@ from everview.spark import host as hosts
 from everview.spark.host import Host
 from everview.spark.messages import Apply, Done, Failed, Load, Need, Rebuild, Rebuilt
 from everview.spark.shard import ShardSpec
-from tests.spark.shards import FIRST, SECOND, THIRD, Rows, blobs, changes, random_batch, rebuild, spec
+from tests.spark.shards import FIRST, SECOND, THIRD, Rows, blobs, changes, described, random_batch, rebuild, spec
 
 
 def at_first(settings: dict[str, Any] | None = None) -> tuple[Host, ShardSpec]:
@@ -164,7 +164,7 @@ def test_a_batch_that_comes_in_parts_is_taken_in_as_a_whole() -> None:
     large = 9 * 10**18
     parts = [[(large, 1, 1), (large - 2, 1, 1)], [(-large, 1, 1)], [(3 - large, 1, 1)], [(4, 2, 1)], [(1, 2, 1)]]
     host = Host()
-    host.answer(Rebuild(pickle.dumps(of), "digest"))
+    host.answer(Rebuild(described(of), "digest"))
     for part in parts:
         host.answer(Load([(7, name, blob) for name, blob in blobs({"r": part}, of)]))
     assert host.answer(Rebuilt("v1")) == Done({}, [], {})

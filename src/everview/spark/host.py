@@ -11,6 +11,7 @@ checkpoint), the shard is rebuilt from the rows in the state store.
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import sys
@@ -92,8 +93,7 @@ class Host:
         match request:
             case Rebuild():
                 self._give_up()
-                spec = pickle.loads(request.spec)
-                assert isinstance(spec, ShardSpec)
+                spec = ShardSpec.from_data(json.loads(request.spec))
                 self._building = _Building(Shard(spec), request.digest)
                 return None
             case Load():

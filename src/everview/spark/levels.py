@@ -7,7 +7,6 @@ holds text and bytes, and what it imports is little; the models are for the shar
 from __future__ import annotations
 
 import json
-import pickle
 from collections.abc import Sequence
 
 from everview.plan.shards import Level, masked
@@ -21,7 +20,7 @@ from everview.spark.shard import ShardSpec
 def specs_of(level: Level, *, quarantine: bool, memory_limit: int | None) -> list[bytes]:
     """For each shard what its process has to know."""
     spec = ShardSpec.of(level, quarantine=quarantine, memory_limit=memory_limit)
-    return [pickle.dumps(spec.at(shard)) for shard in range(level.shards)]
+    return [json.dumps(spec.at(shard).to_data()).encode() for shard in range(level.shards)]
 
 
 def identity_of(level: Level, views: Sequence[View], *, migrate: bool = False, derived: bool = False) -> Identity:

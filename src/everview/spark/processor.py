@@ -52,7 +52,7 @@ class ShardProcessor(StatefulProcessor):
         quarantine: bool = False,
     ) -> None:
         self.specs = specs
-        """A pickled ShardSpec for each shard: only its process has any use for it."""
+        """For each shard its ShardSpec as JSON: only its process has any use for it."""
         self.identity = identity
         self.shards = {key: shard for shard, key in enumerate(keys)}
         self.level = level

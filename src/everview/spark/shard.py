@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from math import nan
 from time import perf_counter
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -21,11 +21,15 @@ from everview.engine.database import Database
 from everview.engine.rows import joined
 from everview.errors import BadRowError, DataError, KeyViolationError
 from everview.plan.shards import MASK, Level, masked
+from everview.query.data import Data, checked, table_from_data, table_to_data, view_from_data, view_to_data
 from everview.query.schema import Table
 from everview.query.view import View
 from everview.spark.blobs import WEIGHT, pieces, write_blob
 from everview.spark.messages import bad_row
 from everview.spark.spool import Spool
+
+SPEC_FORMAT: Final = 1
+"""Of a shard's description as plain data."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,39 @@ class ShardSpec:
         homes = tuple((t.name, level.homes(t.name)) for t in tables)
         apart = frozenset(t.name for t in tables if t.primary_key and not level.keeps_keys_together(t))
         return ShardSpec(tables, views, alone, quarantine, memory_limit, homes, apart=apart)
+
+    def to_data(self) -> Data:
+        """As plain data, which JSON can hold."""
+        return {
+            "format": SPEC_FORMAT,
+            "tables": [table_to_data(t) for t in self.tables],
+            "views": [view_to_data(v) for v in self.views],
+            "alone": sorted(self.alone),
+            "quarantine": self.quarantine,
+            "memory_limit": self.memory_limit,
+            "homes": [{"table": name, "shards": sorted(shards)} for name, shards in self.homes],
+            "here": None if self.here is None else sorted(self.here),
+            "apart": sorted(self.apart),
+        }
+
+    @staticmethod
+    def from_data(data: Data) -> ShardSpec:
+        """What plain data says; refused if it is of another format, or damaged."""
+        return checked("shard's description", data, SPEC_FORMAT, _read_spec)
+
+
+def _read_spec(data: Data) -> ShardSpec:
+    limit, here = data["memory_limit"], data["here"]
+    return ShardSpec(
+        tuple(map(table_from_data, data["tables"])),
+        tuple(map(view_from_data, data["views"])),
+        frozenset(map(str, data["alone"])),
+        bool(data["quarantine"]),
+        None if limit is None else int(limit),
+        tuple((str(h["table"]), frozenset(map(int, h["shards"]))) for h in data["homes"]),
+        None if here is None else frozenset(map(str, here)),
+        frozenset(map(str, data["apart"])),
+    )
 
 
 @dataclass

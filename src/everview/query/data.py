@@ -1,0 +1,365 @@
+"""Views, tables and expressions as plain data: what JSON can hold, with a number for its format.
+
+For whatever leaves the process: what a shard's process is told, what a checkpoint keeps. Names in the data are written
+out here, none is taken from a Python class, so that a field that is renamed changes nothing that was written before.
+``canonical`` gives the part of a view's data that is its meaning: two texts that differ in aliases, blanks or the order
+of their conditions give the same.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any, Final, TypeAlias, TypeVar
+
+from everview.errors import DataFormatError
+from everview.query.conjunctive import Atom, Computed
+from everview.query.schema import Column, ForeignKey, Schema, SmallDomain, Table
+from everview.query.terms import Const, Expression, Term, Value, Var
+from everview.query.types import DataType, Kind
+from everview.query.view import (
+    Aggregate,
+    AggregateFunction,
+    Block,
+    Body,
+    Grouping,
+    Output,
+    SetOperation,
+    SetOperator,
+    Stage,
+    View,
+)
+
+FORMAT: Final = 1
+"""Of the data; whoever changes what a name in it means counts up."""
+Data: TypeAlias = dict[str, Any]
+T = TypeVar("T")
+
+
+def view_to_data(view: View) -> Data:
+    """A view as plain data."""
+    return {
+        "format": FORMAT,
+        "name": view.name,
+        "stages": [{"name": s.name, "body": _body(s.body), "purpose": s.purpose} for s in view.stages],
+        "body": _body(view.body),
+        "remarks": list(view.remarks),
+    }
+
+
+def view_from_data(data: Data) -> View:
+    """The view that plain data holds."""
+    return checked("view", data, FORMAT, _read_view)
+
+
+def table_to_data(table: Table) -> Data:
+    """A table with its columns and constraints as plain data."""
+    return {
+        "format": FORMAT,
+        "name": table.name,
+        "columns": [{"name": c.name, "type": type_to_data(c.type), "nullable": c.nullable} for c in table.columns],
+        "primary_key": list(table.primary_key),
+        "foreign_keys": [
+            {"columns": list(k.columns), "target": k.target, "target_columns": list(k.target_columns)}
+            for k in table.foreign_keys
+        ],
+        "small_domains": [{"column": d.column, "values": [_term(v) for v in d.values]} for d in table.small_domains],
+    }
+
+
+def table_from_data(data: Data) -> Table:
+    """The table that plain data holds."""
+    return checked("table", data, FORMAT, _read_table)
+
+
+def schema_to_data(schema: Schema) -> Data:
+    """A schema as plain data."""
+    return {"format": FORMAT, "tables": [table_to_data(t) for t in schema]}
+
+
+def schema_from_data(data: Data) -> Schema:
+    """The schema that plain data holds."""
+    return checked("schema", data, FORMAT, lambda d: Schema(tuple(map(table_from_data, d["tables"]))))
+
+
+def checked(what: str, data: object, number: int, read: Callable[[Data], T]) -> T:
+    """What ``read`` makes of data of this format; anything else is refused, whatever it is."""
+    if not isinstance(data, dict):
+        raise DataFormatError(f"this is no {what}: {_short(data)}", hint="it is an object with a format number")
+    if data.get("format") != number:
+        raise DataFormatError(
+            f"a {what} of format {_short(data.get('format'))} cannot be read, but only of format {number}",
+            hint="read it with the version of Everview that wrote it",
+        )
+    try:
+        return read(data)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise DataFormatError(
+            f"the data of a {what} is damaged: {type(error).__name__}: {error}",
+            hint="it was not written by Everview, or was changed since",
+        ) from error
+
+
+def canonical(view: View) -> Data:
+    """What of a view's data is its meaning: equal for views that mean the same by the same atoms, in the same order.
+
+    Aliases, remarks, purposes and the names of variables and stages are left out; conditions have one order.
+    """
+    stages = {s.name: f"${i}" for i, s in enumerate(view.stages)}
+    bodies = [_canonical_body(s.body, stages) for s in view.stages]
+    return {"format": FORMAT, "name": view.name, "stages": bodies, "body": _canonical_body(view.body, stages)}
+
+
+# --- to data ---------------------------------------------------------------------------------------------------------
+
+
+def type_to_data(type_: DataType) -> str:
+    """A type as text: its name, and precision and scale if it has any."""
+    return (
+        f"{type_.kind.value}({type_.precision}, {type_.scale})" if type_.precision or type_.scale else type_.kind.value
+    )
+
+
+def expression_to_data(expression: Expression) -> Data:
+    """An expression as its type and its parts: text as strings, terms as objects."""
+    parts = [p if isinstance(p, str) else _term(p) for p in expression.parts]
+    return {"type": type_to_data(expression.type), "parts": parts}
+
+
+def _term(term: Term) -> Data:
+    return {"variable": term.name} if isinstance(term, Var) else _constant(term.value)
+
+
+def _constant(value: Value) -> Data:
+    """By name of the kind, as Python tells more of them apart than JSON."""
+    if isinstance(value, bool):
+        return {"boolean": value}
+    if isinstance(value, int):
+        return {"integer": value}
+    if isinstance(value, float):
+        return {"double": value if math.isfinite(value) else str(value)}
+    if isinstance(value, Decimal):
+        return {"decimal": str(value)}
+    if isinstance(value, str):
+        return {"string": value}
+    if isinstance(value, bytes):
+        return {"binary": value.hex()}
+    return {"timestamp" if isinstance(value, datetime) else "date": value.isoformat()}
+
+
+def _body(body: Body) -> Data:
+    if isinstance(body, SetOperation):
+        return {
+            "operator": body.operator.value,
+            "all": body.all,
+            "left": _body(body.left),
+            "right": _body(body.right),
+            "columns": list(map(_output, body.columns)),
+        }
+    return {
+        "atoms": list(map(_atom, body.atoms)),
+        "predicates": list(map(expression_to_data, body.predicates)),
+        "outputs": list(map(_output, body.outputs)),
+        "grouping": None if body.grouping is None else _grouping(body.grouping),
+        "distinct": body.distinct,
+        "not_null": sorted(v.name for v in body.not_null),
+    }
+
+
+def _atom(atom: Atom) -> Data:
+    return {
+        "relation": atom.relation,
+        "terms": list(map(_term, atom.terms)),
+        "computed": [{"term": _term(c.term), "expression": expression_to_data(c.expression)} for c in atom.computed],
+        "alias": atom.alias,
+    }
+
+
+def _output(output: Output) -> Data:
+    return {
+        "name": output.name,
+        "expression": expression_to_data(output.expression),
+        "nullable": output.nullable,
+    }
+
+
+def _grouping(grouping: Grouping) -> Data:
+    return {
+        "keys": list(map(expression_to_data, grouping.keys)),
+        "aggregates": [
+            {
+                "function": a.function.value,
+                "argument": None if a.argument is None else expression_to_data(a.argument),
+                "type": type_to_data(a.type),
+                "distinct": a.distinct,
+            }
+            for a in grouping.aggregates
+        ],
+        "having": None if grouping.having is None else expression_to_data(grouping.having),
+    }
+
+
+# --- from data -------------------------------------------------------------------------------------------------------
+
+_TYPE: Final = re.compile(r"(\w+)(?:\((\d+), (\d+)\))?")
+_CONSTANTS: Final[dict[str, tuple[type | tuple[type, ...], Callable[[Any], Value]]]] = {
+    "boolean": (bool, bool),
+    "integer": (int, int),
+    "double": ((float, str), float),
+    "decimal": (str, Decimal),
+    "string": (str, str),
+    "binary": (str, bytes.fromhex),
+    "date": (str, date.fromisoformat),
+    "timestamp": (str, datetime.fromisoformat),
+}
+
+
+def type_from_data(text: str) -> DataType:
+    """The type that a text names."""
+    found = _TYPE.fullmatch(text)
+    if found is None:
+        raise ValueError(f"{text!r} is no type")
+    return DataType(Kind(found[1]), int(found[2] or 0), int(found[3] or 0))
+
+
+def expression_from_data(data: Data) -> Expression:
+    """The expression that plain data holds."""
+    parts = tuple(p if isinstance(p, str) else _read_term(p) for p in data["parts"])
+    return Expression(parts, type_from_data(data["type"]))
+
+
+def _read_term(data: Data) -> Term:
+    ((kind, value),) = data.items()
+    if kind == "variable":
+        return Var(_text(value))
+    types, read = _CONSTANTS[kind]
+    if not isinstance(value, types) or (isinstance(value, bool) and kind != "boolean"):
+        raise TypeError(f"{value!r} is no {kind}")
+    return Const(read(value))
+
+
+def _read_view(data: Data) -> View:
+    stages = tuple(Stage(_text(s["name"]), _read_body(s["body"]), _text(s["purpose"])) for s in data["stages"])
+    return View(_text(data["name"]), _read_body(data["body"]), stages, _texts(data["remarks"]))
+
+
+def _read_table(data: Data) -> Table:
+    columns = (Column(_text(c["name"]), type_from_data(c["type"]), _truth(c["nullable"])) for c in data["columns"])
+    foreign = (
+        ForeignKey(_texts(k["columns"]), _text(k["target"]), _texts(k["target_columns"])) for k in data["foreign_keys"]
+    )
+    domains = (SmallDomain(_text(d["column"]), tuple(map(_read_constant, d["values"]))) for d in data["small_domains"])
+    return Table(_text(data["name"]), tuple(columns), _texts(data["primary_key"]), tuple(foreign), tuple(domains))
+
+
+def _read_constant(data: Data) -> Const:
+    found = _read_term(data)
+    if isinstance(found, Var):
+        raise TypeError(f"{found} is no constant")
+    return found
+
+
+def _read_body(data: Data) -> Body:
+    if "operator" in data:
+        left, right = _read_body(data["left"]), _read_body(data["right"])
+        columns = tuple(map(_read_output, data["columns"]))
+        return SetOperation(SetOperator(data["operator"]), _truth(data["all"]), left, right, columns)
+    return Block(
+        tuple(map(_read_atom, data["atoms"])),
+        tuple(map(expression_from_data, data["predicates"])),
+        tuple(map(_read_output, data["outputs"])),
+        None if data["grouping"] is None else _read_grouping(data["grouping"]),
+        _truth(data["distinct"]),
+        frozenset(map(Var, _texts(data["not_null"]))),
+    )
+
+
+def _read_atom(data: Data) -> Atom:
+    computed = tuple(Computed(_read_term(c["term"]), expression_from_data(c["expression"])) for c in data["computed"])
+    return Atom(_text(data["relation"]), tuple(map(_read_term, data["terms"])), computed, _text(data["alias"]))
+
+
+def _read_output(data: Data) -> Output:
+    return Output(_text(data["name"]), expression_from_data(data["expression"]), _truth(data["nullable"]))
+
+
+def _read_grouping(data: Data) -> Grouping:
+    aggregates = tuple(
+        Aggregate(
+            AggregateFunction(a["function"]),
+            None if a["argument"] is None else expression_from_data(a["argument"]),
+            type_from_data(a["type"]),
+            _truth(a["distinct"]),
+        )
+        for a in data["aggregates"]
+    )
+    having = None if data["having"] is None else expression_from_data(data["having"])
+    return Grouping(tuple(map(expression_from_data, data["keys"])), aggregates, having)
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{_short(value)} is no text")
+    return value
+
+
+def _texts(values: Iterable[object]) -> tuple[str, ...]:
+    return tuple(map(_text, values))
+
+
+def _truth(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(f"{_short(value)} is neither true nor false")
+    return value
+
+
+def _short(value: object) -> str:
+    text = json.dumps(value, default=lambda v: type(v).__name__)
+    return text if len(text) <= 60 else text[:59] + "…"
+
+
+# --- one form for one meaning ----------------------------------------------------------------------------------------
+
+
+def _canonical_body(body: Body, stages: Mapping[str, str]) -> Data:
+    if isinstance(body, SetOperation):
+        found = _body(body)
+        found |= {"left": _canonical_body(body.left, stages), "right": _canonical_body(body.right, stages)}
+        # Its columns say again what the blocks' outputs say, in variables of the first of them.
+        found["columns"] = [{"name": c.name, "type": type_to_data(c.type)} for c in body.columns]
+        return found
+    held = [t for a in body.atoms for t in a.all_terms if isinstance(t, Var)]
+    numbers = {v: Var(f"${i}") for i, v in enumerate(dict.fromkeys(held))}
+    found = _body(_renamed(body, numbers))
+    for atom in found["atoms"]:
+        del atom["alias"]
+        atom["relation"] = stages.get(atom["relation"], atom["relation"].lower())
+    found["predicates"].sort(key=lambda p: json.dumps(p, sort_keys=True))
+    return found
+
+
+def _renamed(block: Block, numbers: Mapping[Var, Var]) -> Block:
+    """The block with other variables; those of groups and aggregates have one name each already."""
+    grouping = block.grouping
+    if grouping is not None:
+        aggregates = tuple(
+            Aggregate(a.function, None if a.argument is None else a.argument.substitute(numbers), a.type, a.distinct)
+            for a in grouping.aggregates
+        )
+        grouping = Grouping(tuple(k.substitute(numbers) for k in grouping.keys), aggregates, grouping.having)
+    outputs = (
+        o if grouping is not None else Output(o.name, o.expression.substitute(numbers), o.nullable)
+        for o in block.outputs
+    )
+    return Block(
+        tuple(a.substitute(numbers) for a in block.atoms),
+        tuple(p.substitute(numbers) for p in block.predicates),
+        tuple(outputs),
+        grouping,
+        block.distinct,
+        frozenset(numbers.get(v, v) for v in block.not_null),
+    )
