@@ -12,11 +12,12 @@ from everview.query.types import DataType
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A table's column."""
+    """A table's column. ``closed`` says why no view can read it, as with a type that views cannot hold."""
 
     name: str
     type: DataType
     nullable: bool = True
+    closed: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,10 @@ from functools import reduce
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from everview.errors import PipelineError, QueryError, SchemaError
+from everview.errors import PipelineError, SchemaError
 from everview.plan.shards import Distribution, Level, distribute
 from everview.query.schema import Schema
+from everview.query.types import common_type
 from everview.query.view import View
 from everview.spark.feed import feed_of
 from everview.spark.levels import identity_of, specs_of, targets_of
@@ -21,9 +22,10 @@ from everview.spark.processor import PACKED, ShardProcessor
 from everview.spark.session import configure, parallelism, shard_keys
 from everview.spark.stopping import end_shards_with_queries
 from everview.spark.takeover import origin_of
-from everview.spark.types import spark_type, tables_of
+from everview.spark.types import column_of, spark_type, tables_of
 from everview.spark.views import read_views
 from everview.spark.zones import check_zone
+from everview.sql.names import CLOSED_HINT
 
 POLICIES = ("fail", "quarantine")
 
@@ -128,14 +130,8 @@ def planned(
     skew: Mapping[tuple[str, str], float] | None = None,
 ) -> Maintained:
     """The views, the columns of the tables that they read, and how they are spread over shards."""
-    whole, closed = tables_of({name: frame.schema for name, frame in tables.items()}, schema)
-    try:
-        return plan_over(sql, whole, shards, rates=rates, skew=skew)
-    except QueryError as error:
-        listed = [f"{t}.{c}" for t, columns in closed.items() for c in columns]
-        if listed and error.hint is None:
-            error.hint = f"columns of types that views cannot hold are not there: {', '.join(listed)}"
-        raise
+    whole = tables_of({name: frame.schema for name, frame in tables.items()}, schema)
+    return plan_over(sql, whole, shards, rates=rates, skew=skew)
 
 
 def plan_over(
@@ -174,6 +170,15 @@ def _beginnings(
             )
         for column in table.columns:
             quoted = own[column.name.lower()]
+            have = column_of(frame.schema[quoted], f"the rows that {table.name} begins with")
+            if have.closed:
+                raise SchemaError(have.closed, hint=CLOSED_HINT)
+            if common_type(have.type, column.type) != column.type:
+                raise SchemaError(
+                    f"column {quoted} of the rows that {table.name} begins with is {have.type}, and the table's is "
+                    f"{column.type}",
+                    hint=f"CAST it to {column.type}",
+                )
             frame = frame.withColumn(quoted, F.col("`" + quoted.replace("`", "``") + "`").cast(spark_type(column.type)))
         found[table.name] = frame
     return found

@@ -53,7 +53,7 @@ def _weight(frame: DataFrame, own: dict[str, str]) -> Column:
     if CHANGE_TYPE not in own:
         sign = F.lit(1).cast("bigint")
     else:
-        kind = F.col(_quoted(own[CHANGE_TYPE]))
+        kind = F.col(_quoted(own[CHANGE_TYPE])).cast("string")
         sign = F.when(kind.isin(*COMING), 1).when(kind.isin(*GOING), -1)
         sign = F.coalesce(sign, F.lit(0)).cast("bigint")
     if COUNT in own:
@@ -70,7 +70,7 @@ def _reason(table: Table, own: dict[str, str]) -> Column:
             value = F.col(_quoted(own[column.name.lower()]))
             found = F.when(value.isNull(), f"{column.name} is NULL and must not be").otherwise(found)
     if CHANGE_TYPE in own:
-        kind = F.col(_quoted(own[CHANGE_TYPE]))
+        kind = F.col(_quoted(own[CHANGE_TYPE])).cast("string")
         unknown = F.concat(
             F.lit("unknown _change_type "),
             F.coalesce(kind, F.lit("NULL")),

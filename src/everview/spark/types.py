@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from pyspark.sql import types as spark
 
 from everview.errors import SchemaError
 from everview.query.schema import Column, Schema, Table
-from everview.query.types import DataType, Kind
+from everview.query.types import ANY, DataType, Kind
 from everview.sql import parse_schema
 
 CHANGE_TYPE: Final = "_change_type"
@@ -46,17 +47,38 @@ def spark_type(type_: DataType) -> spark.DataType:
 
 
 def data_type(type_: spark.DataType) -> DataType | None:
-    """The type of a Spark column; None if there is none (arrays, maps, structs, intervals)."""
+    """The type of a Spark column; None if there is none: arrays, maps, structs, intervals, times, and texts with a
+    collation, which are equal where their bytes are not."""
     if isinstance(type_, spark.DecimalType):
-        return DataType(Kind.DECIMAL, type_.precision, type_.scale)
+        return DataType(Kind.DECIMAL, type_.precision, type_.scale) if 0 <= type_.scale <= type_.precision else None
+    if isinstance(type_, spark.StringType) and not is_binary(type_.collation):
+        return None
     kind = _KINDS.get(type(type_))
     return None if kind is None else DataType(kind)
 
 
-def tables_of(
-    frames: dict[str, spark.StructType], declared: str | Schema | None
-) -> tuple[Schema, dict[str, list[str]]]:
-    """DataFrames' schemas as tables, and for each the columns that no view can read because of their types.
+def is_binary(collation: str) -> bool:
+    """Whether texts of a collation are equal, and ordered, as their bytes are; that is how views compare them."""
+    return collation.upper() == "UTF8_BINARY"
+
+
+def closed(column: str, table: str, type_: str) -> str:
+    """Why no view can read a column of a type that has no equal here."""
+    written = type_.upper() if type_.lower().startswith("string collate") else type_
+    why = "and a view compares texts byte by byte" if written != type_ else "which a view cannot hold"
+    return f"column {column} of {table} is {written}, {why}"
+
+
+def column_of(field: spark.StructField, table: str) -> Column:
+    """A DataFrame's column as a table's: open to views if its type is one that they can hold."""
+    type_ = data_type(field.dataType)
+    if type_ is None:
+        return Column(field.name, ANY, field.nullable, closed(field.name, table, field.dataType.simpleString()))
+    return Column(field.name, type_, field.nullable)
+
+
+def tables_of(frames: dict[str, spark.StructType], declared: str | Schema | None) -> Schema:
+    """DataFrames' schemas as tables; columns that no view can read because of their types are closed.
 
     ``declared`` are CREATE TABLE statements for some of them, with what a DataFrame cannot say: keys, NOT NULL, small
     domains. Their columns must be the DataFrame's.
@@ -68,36 +90,42 @@ def tables_of(
             f"the schema declares table {unknown[0]}, for which there is no DataFrame",
             hint=f"the DataFrames are: {', '.join(frames)}",
         )
-    tables, closed = [], {}
+    tables = []
     for name, struct in frames.items():
-        own = [f for f in struct.fields if f.name.lower() not in FEED_COLUMNS]
-        closed[name] = [f"{f.name} ({f.dataType.simpleString()})" for f in own if data_type(f.dataType) is None]
-        columns = [Column(f.name, t, f.nullable) for f in own if (t := data_type(f.dataType)) is not None]
+        columns = [column_of(f, name) for f in struct.fields if f.name.lower() not in FEED_COLUMNS]
         declared_table = given.table(name)
         if declared_table is not None:
             tables.append(_agreeing(declared_table, Table(name, tuple(columns))))
         else:
-            if not columns:
-                raise SchemaError(f"the DataFrame for table {name} has no column that a view can read")
+            if all(c.closed for c in columns):
+                why = f": {columns[0].closed}" if columns else ""
+                raise SchemaError(f"the DataFrame for table {name} has no column that a view can read{why}")
             tables.append(Table(name, tuple(columns)))
     schema = Schema(tuple(tables))
     schema.check_references()
-    return schema, closed
+    return schema
 
 
 def _agreeing(declared: Table, found: Table) -> Table:
     """The declared table, if the DataFrame has its columns."""
-    types = {c.name.lower(): c.type for c in found.columns}
+    there = {c.name.lower(): c for c in found.columns}
+    columns = []
     for column in declared.columns:
-        have = types.get(column.name.lower())
+        if column.closed:
+            columns.append(column)
+            continue
+        have = there.get(column.name.lower())
         if have is None:
             raise SchemaError(
                 f"the schema declares column {column.name} of table {found.name}, and the DataFrame has none",
                 hint=f"the DataFrame has {', '.join(c.name for c in found.columns)}",
             )
-        if have != column.type:
+        if have.closed and column.name.lower() in {k.lower() for k in declared.primary_key}:
+            raise SchemaError(f"the primary key cannot be kept: {have.closed}", hint="CAST it in the DataFrame")
+        if have.type != column.type and not have.closed:
             raise SchemaError(
-                f"the schema declares {found.name}.{column.name} as {column.type}, and the DataFrame has {have}",
+                f"the schema declares {found.name}.{column.name} as {column.type}, and the DataFrame has {have.type}",
                 hint="cast the DataFrame's column, or declare its type",
             )
-    return Table(found.name, declared.columns, declared.primary_key, declared.foreign_keys, declared.small_domains)
+        columns.append(replace(column, closed=have.closed))
+    return Table(found.name, tuple(columns), declared.primary_key, declared.foreign_keys, declared.small_domains)

@@ -97,7 +97,8 @@ def _columns_read(views: tuple[View, ...], schema: Schema) -> dict[str, set[str]
 def _narrowed(table: Table, columns: set[str]) -> Table:
     """The table with the columns that are read, its key, and at least one."""
     key = {c.lower() for c in table.primary_key}
-    kept = [c for c in table.columns if c.name in columns or c.name.lower() in key] or [table.columns[0]]
+    kept = [c for c in table.columns if c.name in columns or c.name.lower() in key]
+    kept = kept or [next(c for c in table.columns if not c.closed)]
     names = {c.name.lower() for c in kept}
     domains = tuple(d for d in table.small_domains if d.column.lower() in names)
     return Table(table.name, tuple(kept), table.primary_key, (), domains)

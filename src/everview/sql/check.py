@@ -89,7 +89,7 @@ class Checker:
         if node.name.lower() in functions.NON_DETERMINISTIC and not node.table and not self._is_column(node):
             raise self._non_deterministic(node.name, node)
         known = node.meta.get("cell")  # a star's column is resolved already
-        cell = known if isinstance(known, Cell) else self.scope.resolve(node)
+        cell = (known if isinstance(known, Cell) else self.scope.resolve(node)).opened(self.source, node)
         self.cells[id(node)] = cell
         self._kept.append(node)
         return Typed(cell.type, cell.strict)

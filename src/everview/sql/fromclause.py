@@ -78,7 +78,7 @@ def _merge(rows: Rows, left: list[Named], right: list[Named], using: Sequence[ex
                     f"column {name.name} is ambiguous: it could be {candidates}", where, hint="use ON instead of USING"
                 )
             pair.append(found[0])
-        a, b = (c.cell.expression for c in pair)
+        a, b = (c.cell.opened(source, where).expression for c in pair)
         if common_type(a.type, b.type) is None:
             raise source.mismatch(f"{a.type} and {b.type} cannot be compared: column {name.name}", where)
         rows.body.equate(a, b, equality(a, b))
@@ -161,7 +161,7 @@ def _add_table(rows: Rows, item: exp.Table) -> None:
         known = [t.name for t in lowering.schema] + [c.name for c in rows.env.ctes.values()]
         raise lowering.source.unknown("table", full, item.parts[0], known, "there are")
     terms = rows.body.add_atom(table.name, item.alias or name, table.columns)
-    columns = [(c.name, Cell(e)) for c, e in zip(table.columns, terms, strict=True)]
+    columns = [(c.name, Cell(e, closed=c.closed)) for c, e in zip(table.columns, terms, strict=True)]
     _add_relation(rows, item, columns, name, item.db)
 
 

@@ -12,16 +12,25 @@ from everview.query.terms import Expression
 from everview.query.types import DataType
 from everview.sql.source import Source
 
+CLOSED_HINT = "leave the column out of the view, or CAST it in the source to a type that views have"
+
 
 @dataclass(frozen=True)
 class Cell:
     """What a column name stands for: an expression over the variables of the body that reads it.
 
-    ``strict`` says that it is NULL only where one of its variables is.
+    ``strict`` says that it is NULL only where one of its variables is, ``closed`` why it cannot be read at all.
     """
 
     expression: Expression
     strict: bool = True
+    closed: str = ""
+
+    def opened(self, source: Source, where: exp.Expr) -> Cell:
+        """The cell, if it can be read."""
+        if self.closed:
+            raise source.unsupported("column type", where, message=self.closed, hint=CLOSED_HINT)
+        return self
 
     @property
     def type(self) -> DataType:

@@ -26,6 +26,8 @@ def semi_join(rows: Rows, node: exp.Expr) -> None:
         query = query.this
     outer = _outer_sides(rows, node) if isinstance(node, exp.In) else []
     word = "IN" if isinstance(node, exp.In) else "EXISTS"
+    if word == "EXISTS" and isinstance(query, exp.Select):
+        query = _without_stars(query)
     if isinstance(query, exp.Select):
         if _is_plain(rows, query):
             inner = rows.lowering.inline(query, rows.env, rows.body, rows.scope)
@@ -37,6 +39,15 @@ def semi_join(rows: Rows, node: exp.Expr) -> None:
         _set_operation(rows, rows.lowering.query(query, rows.env), outer, node, word)
     else:
         raise rows.source.syntax(f"{word} needs a subquery in parentheses", node)
+
+
+def _without_stars(query: exp.Select) -> exp.Select:
+    """The SELECT of an EXISTS, whose * reads no column."""
+    if query.args.get("group") or not all(e.is_star for e in query.expressions):
+        return query
+    found = query.copy()
+    found.set("expressions", [exp.Literal.number(1)])
+    return found
 
 
 def _is_plain(rows: Rows, query: exp.Select) -> bool:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any, Final
 
 from everview.errors import EverviewError
 from everview.query.schema import Column
-from everview.query.types import STRING, DataType
+from everview.query.types import ANY, STRING, DataType
 from everview.spark.pipeline.document import Entry
+from everview.spark.types import closed
 from everview.sql import parse_schema
 
 _HINT = "a column is a name and a type, such as id BIGINT, name STRING, price DECIMAL(10, 2), day DATE"
@@ -25,6 +27,8 @@ _DELTA = {
     "timestamp": "TIMESTAMP",
     "timestamp_ntz": "TIMESTAMP_NTZ",
 }
+_COLLATIONS: Final = "__COLLATIONS"
+_BINARY: Final = "UTF8_BINARY"
 
 
 def declared_columns(name: str, entry: Entry) -> tuple[Column, ...]:
@@ -61,18 +65,29 @@ def _located(entry: Entry, error: EverviewError, before: str) -> EverviewError:
 
 
 def delta_columns(path: str, entry: Entry, options: Mapping[str, str], *, changes: bool) -> tuple[Column, ...]:
-    """The columns of a Delta table but nested ones; with ``changes``, the change feed's ``_change_type`` too."""
+    """The columns of a Delta table, those of types that views cannot hold closed; with ``changes``, the change feed's
+    ``_change_type`` too."""
     from everview.spark.delta_feed import opened, storage_of
 
     try:
         table = opened(path, changes=changes, storage=storage_of(options))
     except EverviewError as error:
         raise entry.error(error.message, error.hint) from error
-    found = []
-    for field in table.schema().fields:
-        kind = getattr(field.type, "type", "")
-        written = kind.upper() if kind.startswith("decimal(") else _DELTA.get(kind)
-        if written is not None:
-            type_ = parse_schema(f"CREATE TABLE t (c {written})").tables[0].columns[0].type
-            found.append(Column(field.name, type_, field.nullable))
+    found = [_delta_column(field) for field in table.schema().fields]
     return (*found, Column("_change_type", STRING)) if changes else tuple(found)
+
+
+def _delta_column(field: Any) -> Column:
+    """A field of a Delta table, which keeps what a text is beyond its bytes beside its type."""
+    kind = getattr(field.type, "type", "")
+    written = kind.upper() if kind.startswith("decimal(") else _DELTA.get(kind)
+    collation = str((field.metadata.get(_COLLATIONS) or {}).get(field.name, _BINARY)).rpartition(".")[2]
+    if collation.upper() != _BINARY:
+        kind, written = f"string collate {collation}", None
+    if written is None:
+        return Column(field.name, ANY, field.nullable, closed(field.name, "the Delta table", kind or str(field.type)))
+    return Column(field.name, _read(written), field.nullable)
+
+
+def _read(written: str) -> DataType:
+    return parse_schema(f"CREATE TABLE t (c {written})").tables[0].columns[0].type

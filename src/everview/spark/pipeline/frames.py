@@ -55,7 +55,8 @@ def read(spark: SparkSession, source: Source) -> DataFrame:
 def table(frame: DataFrame, spec: TableSpec, *, changes: bool) -> DataFrame:
     """A source's rows with the table's columns, and what happened to them under the name that ``maintain`` knows."""
     columns: list[Column] = []
-    for taken in spec.columns:
+    open_ = [taken for taken in spec.columns if not taken.column.closed]
+    for taken in open_:
         column = F.expr(taken.origin) if taken.is_expression else F.col(_quoted(taken.origin))
         columns.append(column.alias(taken.column.name))
     if spec.change_type is not None and changes:
@@ -65,7 +66,7 @@ def table(frame: DataFrame, spec: TableSpec, *, changes: bool) -> DataFrame:
         found = frame.select(*columns)
     except Exception as error:
         raise PipelineError(f"table {spec.table.name} cannot be read: {_first_line(error)}") from error
-    for taken in spec.columns:
+    for taken in open_:
         have = data_type(found.schema[taken.column.name].dataType)
         if have != taken.column.type:
             raise PipelineError(
@@ -86,13 +87,15 @@ def _change(kind: Column, meaning: Mapping[str, str]) -> Column:
 
 
 def _struct(table: Table) -> StructType:
-    return StructType([StructField(c.name, spark_type(c.type)) for c in table.columns])
+    return StructType([StructField(c.name, spark_type(c.type)) for c in table.columns if not c.closed])
 
 
 def _check(frame: DataFrame, source: Source) -> None:
     """What a format says of itself must be what the file declares."""
     there = {f.name.lower(): f.dataType for f in frame.schema.fields}
     for column in source.table.columns:
+        if column.closed:
+            continue
         type_ = there.get(column.name.lower())
         if type_ is None:
             raise PipelineError(

@@ -16,6 +16,7 @@ from everview.spark.pipeline import model
 from everview.spark.pipeline.columns import declared_columns, delta_columns, type_of
 from everview.spark.pipeline.document import Document, Entry, did_you_mean
 from everview.spark.pipeline.model import ChangeType, Feed, Pipeline, Source, TableSpec, Taken, ViewSpec
+from everview.sql.names import CLOSED_HINT
 
 KEYS: Final = (
     *("name", "sources", "tables", "views", "targets", "feed", "checkpoint", "shards", "master", "trigger", "conf"),
@@ -236,6 +237,9 @@ class _Reader:
                 f"the table has no column {name}",
                 " ".join(h for h in (did_you_mean(name, known), f"its columns are {', '.join(known)}") if h),
             )
+        closed = next(t.column.closed for t in taken if t.column.name == found)
+        if closed:
+            entry.refuse(closed, CLOSED_HINT)
         return found
 
     def _change_type(self, entry: Entry, source: Source) -> ChangeType:
@@ -262,7 +266,11 @@ class _Reader:
             entry.refuse(f"the table's own source {source.name} is read once", "name one of the two only")
         for one in taken:
             there = first.table.position(one.origin)
-            if not one.is_expression and (there is None or first.table.columns[there].type != one.column.type):
+            if (
+                not one.is_expression
+                and not one.column.closed
+                and (there is None or first.table.columns[there].type != one.column.type)
+            ):
                 entry.refuse(f"source {first.name} has no column {one.origin} {one.column.type}")
         return first.name
 

@@ -54,7 +54,7 @@ def final_table(spark: SparkSession, pipeline: Pipeline, spec: TableSpec) -> Dat
     """A table as all its changes leave it, by adding them up."""
     source = pipeline.sources[spec.source]
     rows = table(read(spark, replace(source, streaming=False)), spec, changes=source.streaming)
-    names = [c.name for c in spec.table.columns]
+    names = [c.name for c in spec.table.columns if not c.closed]
     copies = F.col(COUNT) if COUNT in rows.columns else F.lit(1)
     sign = F.when(F.col(CHANGE_TYPE).isin("delete", "update_preimage"), -1) if CHANGE_TYPE in rows.columns else None
     weight = copies if sign is None else copies * F.coalesce(sign, F.lit(1))
