@@ -452,6 +452,29 @@ def test_a_process_that_cannot_start_says_why(place: Path, monkeypatch: pytest.M
     assert files(place) == [""]
 
 
+def test_what_lies_in_the_working_folder_is_not_run(place: Path, tmp_path: Path) -> None:
+    """Spark's daemon has its working folder in front of its path, as every Python that is started with -m has."""
+    for name in ("json", "sitecustomize", "pyarrow", "everview"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'was run')!r}, 'a').write({name!r})")
+    worker = textwrap.dedent("""
+        import sys, tempfile
+        tempfile.tempdir = sys.argv[1]
+        from tests.spark.shards import FIRST, Driver
+        sys.path.insert(0, sys.argv[2])
+        driver = Driver()
+        driver.run(FIRST)
+        print(driver.cause)
+    """)
+    root = Path(__file__).parent.parent.parent
+    command = [sys.executable, "-P", "-c", worker, str(place), str(tmp_path)]
+    environment = {**os.environ, "PYTHONPATH": str(root)}
+    done = subprocess.run(
+        command, check=False, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert done.stdout == "new\n", done.stderr
+    assert not (tmp_path / "was run").exists()
+
+
 def test_a_refusal_reaches_the_worker_as_it_is(place: Path) -> None:
     driver = Driver()
     driver.run(FIRST)

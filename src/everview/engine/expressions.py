@@ -126,18 +126,12 @@ class _Query:
         return list(found.columns)
 
     def _planned(self) -> Any:
-        import duckdb
-
         with _Query._opening:
             if _Query._database is None:
-                from everview.sql.duckdb import teach
+                from everview.sql.duckdb import open_duckdb
 
-                database = duckdb.connect()
-                database.execute("SET threads = 1")
-                teach(database)
-                _Query._database = database
+                _Query._database = open_duckdb(threads=1)
             cursor = _Query._database.cursor()
-        cursor.execute("SET TimeZone = 'UTC'")
         cursor.register("batch", self._batch)
         return cursor.sql(self._text)
 

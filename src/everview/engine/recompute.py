@@ -28,14 +28,12 @@ class Recomputation:
     def __init__(self, query: str, log: Log, place: int) -> None:
         import duckdb
 
-        from everview.sql.duckdb import duckdb_query, teach
+        from everview.sql.duckdb import duckdb_query, open_duckdb
 
         self.version = f"DuckDB {duckdb.__version__}"
         self.rows = 0
         with _refusals():
-            self._connection = duckdb.connect()
-            self._connection.execute("SET TimeZone = 'UTC'")
-            teach(self._connection)
+            self._connection = open_duckdb(locked=False)  # Its optimizers are switched while it is timed.
             for updates, stop in log.until(place):
                 self._fill(updates.table.name, updates.rows.slice(0, stop), updates.weights.slice(0, stop))
             self._query = duckdb_query(query, Schema(tuple(u.table for u in log.tables.values())))

@@ -16,6 +16,7 @@ from pathlib import Path
 from time import sleep
 from types import TracebackType
 
+import everview
 from everview.errors import PipelineError
 from everview.spark.messages import Apply, Done, Dump, Failed, Load, Need, Rebuild, Rebuilt
 from everview.spark.sockets import clear, locked, socket_of, sweep
@@ -218,8 +219,8 @@ def _peer(connection: Connection) -> int:
 def _start(path: Path) -> int:
     """Start the process of a shard, and wait until it can be reached; gives its number."""
     _started[:] = [p for p in _started if p.poll() is None]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
-    command = [sys.executable, "-m", "everview.spark.host", str(path), str(_PARENT), str(IDLE_SECONDS)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(_search_path())}
+    command = [sys.executable, "-P", "-m", "everview.spark.host", str(path), str(_PARENT), str(IDLE_SECONDS)]
     with path.with_suffix(".log").open("wb") as log:
         process = subprocess.Popen(
             command,
@@ -248,6 +249,16 @@ def _start(path: Path) -> int:
             hint="Everview must be installed for the Python of Spark's workers (PYSPARK_PYTHON)",
         )
     return process.pid
+
+
+def _search_path() -> list[str]:
+    """Where this worker finds its modules, so that the process finds the same ones.
+
+    Not in the working folder, which Spark's daemon has in front: a file ``json.py`` that lies there would be run. Only
+    if that is where Everview is, it has to be looked at.
+    """
+    working, ours = Path.cwd(), Path(everview.__file__).resolve().parent.parent
+    return [p for p in sys.path if p and (Path(p).resolve() != working or working == ours)]
 
 
 def _last_words(path: Path) -> str:

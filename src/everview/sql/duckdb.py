@@ -22,6 +22,11 @@ from everview.sql.parse import parse_statements
 
 MISTAKEN = "common_subexpressions"
 """The optimizer of DuckDB that takes a month for 30 days."""
+_CLOSED: dict[str, str | bool | int | float | list[str]] = {
+    "enable_external_access": False,
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+}
 _NUMBER = "everview"
 _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Mod, exp.IntDiv, exp.Neg, exp.Paren)
 
@@ -57,19 +62,30 @@ def _strict(tree: exp.Expr) -> exp.Expr:
 
 
 def duckdb_expression(expression: Expression, names: Mapping[Var, str], types: Mapping[Var, DataType]) -> str:
-    """An expression as DuckDB reads it once ``teach`` was run, its variables called by ``names``."""
+    """An expression for a DuckDB that ``open_duckdb`` has opened, its variables called by ``names``."""
     return _translated(_read(spelled_out(expression, names, types)), str(expression))
 
 
-def teach(connection: Any) -> None:
-    """Let a connection to DuckDB evaluate expressions as Spark does."""
+def open_duckdb(*, threads: int | None = None, locked: bool = True) -> Any:
+    """A DuckDB of its own, in memory, in UTC, that evaluates expressions as Spark does; everything opens it here.
+
+    It reaches no file, no network and no extension: what comes to it is registered or inserted, so no text that it is
+    given can read anything else. ``locked``: nor can its settings be changed any more.
+    """
+    import duckdb
+
+    connection = duckdb.connect(config=_CLOSED if threads is None else {**_CLOSED, "threads": threads})
+    connection.execute("SET GLOBAL TimeZone = 'UTC'")
     connection.execute(f"SET disabled_optimizers = '{MISTAKEN}'")
     for signature, meaning in MACROS.items():
         connection.execute(f"CREATE MACRO {signature} AS {meaning}")
+    if locked:
+        connection.execute("SET lock_configuration = true")
+    return connection
 
 
 def duckdb_query(text: str, schema: Schema) -> str:
-    """The last query of a script over these tables, or its last view's, as DuckDB reads it once ``teach`` was run."""
+    """The last query of a script over these tables, or its last view's, for a DuckDB of ``open_duckdb``."""
     from everview.sql.statements import read_script
 
     source, parsed = parse_statements(text)
