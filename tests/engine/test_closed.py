@@ -33,7 +33,7 @@ def test_a_crafted_expression_reads_no_file(secret: Path, reader: str, monkeypat
     subquery = f"(SELECT CAST(COUNT(*) AS VARCHAR) FROM {reader.format(secret)})"
     monkeypatch.setattr("everview.sql.duckdb.duckdb_expression", lambda *_: subquery)
     query = _Query([Expression((X,), STRING)], {X: pa.int64()})
-    with pytest.raises(DataError, match="Permission Error|does not exist"):
+    with pytest.raises(DataError, match=r"Permission Error|does not exist"):
         query({X: pa.array([1])}, 1)
 
 
@@ -53,7 +53,7 @@ def test_its_settings_and_the_files_outside_stay_as_they_are(tmp_path: Path, sta
 
     from everview.sql.duckdb import open_duckdb
 
-    with open_duckdb() as connection, pytest.raises(duckdb.Error, match="disabled by configuration|locked"):
+    with open_duckdb() as connection, pytest.raises(duckdb.Error, match=r"disabled by configuration|locked"):
         connection.execute(statement.format(tmp_path / "made"))
     assert not list(tmp_path.iterdir())
 
