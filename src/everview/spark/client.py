@@ -16,7 +16,7 @@ from pathlib import Path
 from time import sleep
 from types import TracebackType
 
-import everview
+from everview import errors
 from everview.errors import PipelineError
 from everview.spark.messages import Apply, Done, Dump, Failed, Load, Need, Rebuild, Rebuilt
 from everview.spark.sockets import clear, locked, socket_of, sweep
@@ -257,7 +257,7 @@ def _search_path() -> list[str]:
     Not in the working folder, which Spark's daemon has in front: a file ``json.py`` that lies there would be run. Only
     if that is where Everview is, it has to be looked at.
     """
-    working, ours = Path.cwd(), Path(everview.__file__).resolve().parent.parent
+    working, ours = Path.cwd(), Path(errors.__file__).resolve().parent.parent
     return [p for p in sys.path if p and (Path(p).resolve() != working or working == ours)]
 
 
