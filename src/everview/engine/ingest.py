@@ -95,6 +95,7 @@ def _column(table: Table, column: Column, raw: Raw, size: int, where: Where) -> 
             NullViolationError, None, "the data does not have this column, which is NOT NULL", "add it to the data"
         )
     array = pa.nulls(size, arrow_type(column.type)) if raw is None else _converted(raw, column.type, where)
+    array = _of_length(array, column.type, where)
     if required and array.null_count:
         why = "part of the primary key" if _is_key(table, column) else "NOT NULL"
         raise where.refuse(
@@ -121,6 +122,22 @@ def _required(table: Table, column: Column) -> bool:
 
 def _is_key(table: Table, column: Column) -> bool:
     return column.name.lower() in {name.lower() for name in table.primary_key}
+
+
+def _of_length(array: pa.Array, type_: DataType, where: Where) -> pa.Array:
+    """Text as VARCHAR and CHAR hold it: blanks beyond the length are cut off, and those that a CHAR lacks are added."""
+    if type_.length is None:
+        return array
+    row = first_true(pc.fill_null(pc.greater(pc.utf8_length(pc.utf8_rtrim(array, " ")), type_.length), False))
+    if row >= 0:
+        raise where.refuse(
+            ValueTypeError,
+            row,
+            f"{shown(array[row])} does not fit into {type_}: it has {len(array[row].as_py())} characters",
+            "shorten the value, or declare the column STRING",
+        )
+    array = pc.utf8_slice_codeunits(array, 0, type_.length)
+    return pc.utf8_rpad(array, type_.length, " ") if type_.padded else array
 
 
 def _check_reserved(array: pa.Array, type_: DataType, where: Where) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 
@@ -37,14 +37,27 @@ _DIGITS = {Kind.TINYINT: 3, Kind.SMALLINT: 5, Kind.INT: 10, Kind.BIGINT: 20}
 
 @dataclass(frozen=True, slots=True)
 class DataType:
-    """A column's or an expression's type; precision and scale matter for DECIMAL only."""
+    """A column's or an expression's type; precision and scale matter for DECIMAL only.
+
+    ``length`` is that of a column of type VARCHAR or, if it is ``padded`` with blanks, CHAR: how many characters its
+    values may have. They are strings in all other respects, so two types that differ in it are equal.
+    """
 
     kind: Kind
     precision: int = 0
     scale: int = 0
+    length: int | None = field(default=None, compare=False, repr=False)
+    padded: bool = field(default=False, compare=False, repr=False)
 
     def __str__(self) -> str:
+        if self.length is not None:
+            return f"{'CHAR' if self.padded else 'VARCHAR'}({self.length})"
         return f"DECIMAL({self.precision}, {self.scale})" if self.kind is Kind.DECIMAL else self.kind.value
+
+    @property
+    def unbounded(self) -> DataType:
+        """The type of what is computed from a column of this one: a string of any length."""
+        return self if self.length is None else replace(self, length=None, padded=False)
 
     @property
     def is_integer(self) -> bool:
@@ -77,6 +90,16 @@ TIMESTAMP = DataType(Kind.TIMESTAMP)
 INTERVAL = DataType(Kind.INTERVAL)
 NULL = DataType(Kind.NULL)
 ANY = DataType(Kind.ANY)
+
+
+def varchar(length: int) -> DataType:
+    """A string of up to so many characters; a longer value is a bad row."""
+    return DataType(Kind.STRING, length=length)
+
+
+def char(length: int) -> DataType:
+    """A string of so many characters; a shorter value is padded with blanks where it comes in."""
+    return DataType(Kind.STRING, length=length, padded=True)
 
 
 def decimal(precision: int, scale: int) -> DataType:

@@ -13,6 +13,7 @@ from everview.sql.aggregates import AggregateCall, read_aggregate
 from everview.sql.datatypes import arithmetic, can_cast, read_type
 from everview.sql.literals import coerce, is_string_literal, literal_type
 from everview.sql.names import Cell, Scope
+from everview.sql.padding import pad
 from everview.sql.refuse import refuse_expression, refuse_subquery
 
 
@@ -65,6 +66,8 @@ class Checker:
     def check(self, node: exp.Expr) -> Typed:
         """The type of an expression; raises for whatever is wrong inside it."""
         typed = self._checked(node)
+        if not isinstance(node, exp.Column | exp.Paren):
+            typed = Typed(typed.type.unbounded, typed.strict)
         if self.source.typed is not None:
             self.source.typed.append((node, typed.type))
         return typed
@@ -158,6 +161,7 @@ class Checker:
     def compare(self, nodes: Sequence[exp.Expr], whole: exp.Expr) -> bool:
         """Check that all can be compared with the first; string literals take the others' type."""
         types, strict = self._all(nodes)
+        pad(nodes, types, self.source)
         known = zip(nodes, types, strict=True)
         model = next((t for n, t in known if t.kind is not Kind.NULL and not is_string_literal(n)), None)
         for index, node in enumerate(nodes):
@@ -308,7 +312,11 @@ class Checker:
             raise self.source.unsupported(name.upper(), node, hint="store one row an element in a table")
         if name in functions.WINDOW_FUNCTIONS:
             raise self.source.unsupported("window function", node)
+        if name in ("collate", "collation"):
+            raise self.source.unsupported("COLLATE", node, hint="text is compared byte by byte; lower(x) ignores case")
         types, strict = self._all(node.expressions)
+        if name == "equal_null" and len(types) == 2:
+            pad(node.expressions, types, self.source)
         return Typed(functions.call_type(node, types, self.source), strict and functions.is_strict(name))
 
     def _aggregate(self, node: exp.Expr) -> Typed:
@@ -325,7 +333,7 @@ class Checker:
             hint = "move the condition to HAVING" if self.place in ("WHERE", "ON") else None
             raise self.source.aggregation(f"{call.name} is an aggregate: it cannot stand in {self.place}", node, hint)
         self._inside_aggregate = True
-        argument = self.check(call.argument).type if call.argument is not None else None
+        argument = self.check(call.argument).type.unbounded if call.argument is not None else None
         if call.condition is not None:
             self._named("FILTER").boolean(call.condition)
         self._inside_aggregate = False

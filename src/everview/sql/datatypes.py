@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
 from sqlglot import exp
 from sqlglot.expressions import DType
 
+from everview.errors import EverviewError, Position
 from everview.query.types import (
     DOUBLE,
     INT,
@@ -14,9 +18,12 @@ from everview.query.types import (
     DataType,
     Kind,
     as_decimal,
+    char,
     common_type,
     decimal,
+    varchar,
 )
+from everview.sql.dialect import WRITTEN
 from everview.sql.source import Source
 
 _KINDS = {
@@ -31,10 +38,7 @@ _KINDS = {
     DType.TEXT: Kind.STRING,
     DType.VARCHAR: Kind.STRING,
     DType.CHAR: Kind.STRING,
-    DType.NCHAR: Kind.STRING,
-    DType.NVARCHAR: Kind.STRING,
     DType.BINARY: Kind.BINARY,
-    DType.VARBINARY: Kind.BINARY,
     DType.DATE: Kind.DATE,
     DType.TIMESTAMP: Kind.TIMESTAMP,
     DType.TIMESTAMPTZ: Kind.TIMESTAMP,
@@ -44,24 +48,45 @@ _KINDS = {
     DType.NULL: Kind.NULL,
 }
 
+_SIZES: Final = {DType.DECIMAL: 2, DType.VARCHAR: 1, DType.CHAR: 1}
+"""How many sizes may stand after a type's name."""
+_WORDS: Final = frozenset(
+    "BOOLEAN BOOL TINYINT BYTE SMALLINT SHORT INT INTEGER BIGINT LONG FLOAT REAL DOUBLE DECIMAL DEC NUMERIC STRING "
+    "TEXT VARCHAR CHAR CHARACTER BINARY DATE TIMESTAMP TIMESTAMP_NTZ TIMESTAMP_LTZ INTERVAL VOID NULL "
+    "L S Y D F BD".split()
+)
+"""Spark's names of types and letters after numbers, and two names more that cannot mean anything else."""
+BINARY_COLLATION: Final = "UTF8_BINARY"
+
 
 def read_type(node: exp.Expr, source: Source, where: exp.Expr | None = None) -> DataType:
-    """The type that a type name means; nested and other types are refused, at ``where`` if given."""
+    """The type that a type name means; nested and other types are refused, at ``where`` if given.
+
+    What stands after the name counts: a collation but the binary one, and a size where Spark has none, are refused.
+    """
     kind = _KINDS.get(node.this) if isinstance(node, exp.DataType) else None
-    if kind is None or node.args.get("nested"):
+    written = str(node.meta.get(WRITTEN, ""))
+    if kind is None or node.args.get("nested") or not _is_spark(written):
         name = node.this.value if isinstance(node, exp.DataType) and isinstance(node.this, DType) else node.sql()
         if isinstance(node, exp.DataType) and node.this in (DType.UNKNOWN, DType.USERDEFINED):
             name = node.sql()
-        raise source.unsupported(
-            f"{name} type",
-            where or source.clause(node.parent or node, None, (name.split("<")[0],)),
-            message=f"columns of type {name} are not supported",
-            hint="use BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, DECIMAL(p, s), STRING, BINARY, DATE, "
-            "TIMESTAMP or TIMESTAMP_NTZ",
-        )
+        raise _refused(source, node, where, written.partition(" (")[0] if kind is not None and written else name)
+    refuse_collation(node.args.get("collate"), source, node)
+    if written.startswith("TIMESTAMP WITHOUT"):
+        node.set("this", DType.TIMESTAMPNTZ)
+        return DataType(Kind.TIMESTAMP_NTZ)
+    sizes = [int(size.name) for size in node.expressions if size.name.isdigit()]
+    if len(sizes) != len(node.expressions) or len(sizes) > _SIZES.get(node.this, 0):
+        raise _refused(source, node, where, _joined(written) or kind.value)
+    if node.this in (DType.VARCHAR, DType.CHAR):
+        name = "CHAR" if node.this is DType.CHAR else "VARCHAR"
+        if not sizes:
+            raise source.mismatch(
+                f"{name} needs a length", where or _place(source, node, name), hint=f"write {name}(10), or STRING"
+            )
+        return char(sizes[0]) if node.this is DType.CHAR else varchar(sizes[0])
     if kind is not Kind.DECIMAL:
         return DataType(kind)
-    sizes = [int(size.name) for size in node.expressions if size.name.isdigit()]
     precision, scale = (sizes + [10, 0][len(sizes) :])[:2]
     if not 1 <= precision <= MOST_DIGITS or scale > precision:
         raise source.mismatch(
@@ -70,9 +95,43 @@ def read_type(node: exp.Expr, source: Source, where: exp.Expr | None = None) -> 
     return decimal(precision, scale)
 
 
+def refuse_collation(collation: exp.Expr | None, source: Source, where: exp.Expr, what: str = "text") -> None:
+    """Raise if text is to be compared by another rule than byte by byte."""
+    if collation is not None and collation.name.upper() != BINARY_COLLATION:
+        raise source.unsupported(
+            "COLLATE",
+            where,
+            message=f"{what} has the collation {collation.name}: Everview compares text byte by byte",
+            hint=f"leave COLLATE out, or use {BINARY_COLLATION}; lower(x) compares without case",
+        )
+
+
+def _is_spark(written: str) -> bool:
+    words = written.split(" ")
+    return not written or (words[0] in _WORDS and "WITH" not in words)
+
+
+def _joined(written: str) -> str:
+    return written.replace(" ( ", "(").replace(" )", ")").replace(" ,", ",")
+
+
+def _refused(source: Source, node: exp.Expr, where: exp.Expr | None, name: str) -> EverviewError:
+    return source.unsupported(
+        f"{name} type",
+        where or _place(source, node, re.split("[<(]", name)[0]),
+        message=f"columns of type {name} are not supported",
+        hint="use BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, DECIMAL(p, s), STRING, VARCHAR(n), CHAR(n), "
+        "BINARY, DATE, TIMESTAMP or TIMESTAMP_NTZ",
+    )
+
+
+def _place(source: Source, node: exp.Expr, name: str) -> Position:
+    return source.clause(node.parent or node, None, (name,))
+
+
 def spark_name(type_: DataType) -> str:
     """The type as CAST writes it."""
-    return {Kind.NULL: "STRING", Kind.ANY: "STRING"}.get(type_.kind, str(type_))
+    return {Kind.NULL: "STRING", Kind.ANY: "STRING"}.get(type_.kind, str(type_.unbounded))
 
 
 def same_word(left: DataType, right: DataType) -> bool:

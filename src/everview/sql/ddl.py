@@ -9,8 +9,8 @@ from sqlglot import exp
 from everview.errors import SchemaError
 from everview.query.schema import Column, ForeignKey, Schema, SmallDomain, Table
 from everview.query.terms import Const
-from everview.query.types import DataType, common_type
-from everview.sql.datatypes import read_type
+from everview.query.types import DataType, Kind, common_type
+from everview.sql.datatypes import read_type, refuse_collation
 from everview.sql.literals import constant, is_string_literal, literal_type, parse_string
 from everview.sql.source import Source
 
@@ -74,6 +74,13 @@ def _column(source: Source, draft: _Draft, node: exp.ColumnDef, keys: list[tuple
         raise source.schema(f"table {draft.name} has two columns named {name}", node, hint="rename one of them")
     draft.places[name.lower()] = node
     type_ = read_type(kind, source)
+    if type_.kind is Kind.INTERVAL:
+        raise source.unsupported(
+            "INTERVAL type",
+            node,
+            message=f"column {name} is an INTERVAL, which no table can hold",
+            hint="store a number",
+        )
     nullable = True
     for constraint in node.args.get("constraints") or ():
         inner = constraint.kind
@@ -85,6 +92,8 @@ def _column(source: Source, draft: _Draft, node: exp.ColumnDef, keys: list[tuple
             keys.append((_reference([name], inner), node))
         elif isinstance(inner, exp.CheckColumnConstraint):
             draft.checks.append(inner.this)
+        elif isinstance(inner, exp.CollateColumnConstraint):
+            refuse_collation(inner.this, source, node, f"column {name}")
         elif not isinstance(inner, exp.CommentColumnConstraint):
             word = type(inner).__name__.replace("ColumnConstraint", "").upper()
             raise source.unsupported(
@@ -174,6 +183,8 @@ def _value(source: Source, node: exp.Expr, column: Column) -> Const:
         shown = literal_type(node)
         what = f"{node.sql()} ({shown})" if shown else node.sql()
         raise source.mismatch(f"{what} is not a value of column {column.name}, which is {column.type}", node)
+    if column.type.padded and isinstance(value.value, str):
+        return Const(value.value.ljust(column.type.length or 0))
     return value
 
 

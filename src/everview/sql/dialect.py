@@ -7,7 +7,7 @@ untouched: so nearly all calls parse as plain ``name(arguments)``.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
@@ -15,6 +15,8 @@ from sqlglot.errors import ParseError
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token
 
+WRITTEN: Final = "written"
+"""Where a type's node keeps the words that it was read from."""
 _SPECIAL_SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "SUBSTRING", "SUBSTR", "POSITION")
 
 
@@ -44,6 +46,14 @@ class _Parser(SparkParser):
         """sqlglot keeps a CREATE that it cannot read to its end as unparsed text; here that is an error."""
         self.raise_error("Unexpected token")
         return super()._parse_as_command(start)
+
+    def _parse_types(self, *args: Any, **options: Any) -> exp.Expr | None:
+        """Keep how a type was written: sqlglot takes NUMBER for DECIMAL, and drops WITHOUT TIME ZONE."""
+        start = self._index
+        found = super()._parse_types(*args, **options)
+        if isinstance(found, exp.DataType):
+            found.meta[WRITTEN] = " ".join(token.text.upper() for token in self._tokens[start : self._index])
+        return found
 
     def _parse_function_call(self, *args: Any, **options: Any) -> exp.Expr | None:
         token = self._curr

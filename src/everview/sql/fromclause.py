@@ -81,6 +81,10 @@ def _merge(rows: Rows, left: list[Named], right: list[Named], using: Sequence[ex
         a, b = (c.cell.opened(source, where).expression for c in pair)
         if common_type(a.type, b.type) is None:
             raise source.mismatch(f"{a.type} and {b.type} cannot be compared: column {name.name}", where)
+        if a.type.padded and b.type.padded and a.type.length != b.type.length:
+            raise source.unsupported(
+                f"USING with {a.type} and {b.type}", where, hint="use ON, which pads the shorter of the two"
+            )
         rows.body.equate(a, b, equality(a, b))
         merged.append(Named(pair[0].name, pair[0].cell, pair[0].alias))
     gone = {c.name.lower() for c in merged}

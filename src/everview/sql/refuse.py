@@ -121,6 +121,8 @@ def refuse_expression(source: Source, node: exp.Expr) -> EverviewError:
         return source.unsupported("parameter", node, hint="write the value itself: a view has no parameters")
     if isinstance(node, exp.Alias):
         return source.syntax(f"an alias cannot stand here: {node.alias}", node.args["alias"])
+    if isinstance(node, exp.Collate):
+        return source.unsupported("COLLATE", node, hint="text is compared byte by byte; lower(x) ignores case")
     if isinstance(node, exp.Tuple):
         return source.unsupported("row value", node, hint="compare the columns one by one")
     if isinstance(node, exp.Distinct):
