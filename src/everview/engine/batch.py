@@ -2,21 +2,197 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from everview.errors import ClosedError
+from everview.engine.ingest import read_changes, read_rows
+from everview.engine.rows import ZERO, Changes, WordRows, counted, joined, negated, ones, repeated
+from everview.engine.table import BaseTable
+from everview.engine.words import is_wide, to_words
+from everview.errors import ClosedError, OverDeleteError, RowShapeError, SchemaError
+from everview.query.schema import Table
 
 if TYPE_CHECKING:
     from everview.engine.database import Database
 
-Operation = tuple[str, pa.Table, pa.Array]
-"""Rows of one table and the change of copies of each."""
+
+class Operation(Protocol):
+    """One step of a batch. What it changes may depend on the steps before it, so it is asked when its turn comes."""
+
+    @property
+    def table(self) -> str:
+        """The table that it changes."""
+
+    @property
+    def size(self) -> int:
+        """About how many rows it is."""
+
+    @property
+    def adds(self) -> bool:
+        """True if it may add rows."""
+
+    def changes(self, base: BaseTable, position: int) -> list[Changes]:
+        """What is to be done to the table as it is now; the first update is the batch's at ``position``."""
+
+
+class WeightedRows(NamedTuple):
+    """Rows of one table and the change of copies of each."""
+
+    table: str
+    data: pa.Table
+    weight: pa.Array
+
+    @property
+    def size(self) -> int:
+        """How many rows there are."""
+        return len(self.weight)
+
+    @property
+    def adds(self) -> bool:
+        """True if a row comes."""
+        return bool(pc.any(pc.greater(self.weight, ZERO)).as_py())
+
+    def changes(self, base: BaseTable, position: int) -> list[Changes]:
+        """The rows themselves."""
+        return [encoded(base, self.data, self.weight, position)]
+
+
+@dataclass(frozen=True)
+class Upsert:
+    """Rows that come in the place of those with the same key."""
+
+    table: str
+    data: pa.Table
+    adds = True
+
+    @property
+    def size(self) -> int:
+        """How many rows come."""
+        return int(self.data.num_rows)
+
+    def changes(self, base: BaseTable, position: int) -> list[Changes]:
+        """The rows that have the keys now go, the new ones come; of two with one key the last one stays."""
+        words = [to_words(joined(self.data.column(i)), base.types[i], base.dictionary) for i in base.key]
+        last = _last_of_each(words)
+        data = self.data
+        if len(last) < data.num_rows:
+            data, words = data.take(last), [w.take(last) for w in words]
+        gone = _going(base, base.with_keys(words)[0], position)
+        return [gone, encoded(base, data, ones(data.num_rows), position + len(gone))]
+
+
+@dataclass(frozen=True)
+class KeyDeletion:
+    """Rows that go, named by their keys."""
+
+    table: str
+    keys: pa.Table
+    adds = False
+
+    @property
+    def size(self) -> int:
+        """How many rows go."""
+        return int(self.keys.num_rows)
+
+    def changes(self, base: BaseTable, position: int) -> list[Changes]:
+        """The rows with these keys; a key that no row has is refused."""
+        arrays = [joined(column) for column in self.keys.columns]
+        types = [base.types[i] for i in base.key]
+        stored = base.dictionary
+        words = [stored.lookup(a) if is_wide(t) else to_words(a, t, stored) for a, t in zip(arrays, types, strict=True)]
+        found, places = base.with_keys(words)
+        if len(found) < self.size:
+            here = set(places.to_pylist())
+            at = next(i for i in range(self.size) if i not in here)
+            key = ", ".join(repr(a[at].as_py()) for a in arrays)
+            raise OverDeleteError(
+                f"key {at} of those to delete from {self.table}, ({key}), is that of no row; nothing has changed",
+                table=self.table,
+                row=at,
+                column=", ".join(self.keys.column_names),
+                hint="delete only keys of rows that are there: table.get(key) is None where there is none",
+            )
+        return [_going(base, found, position)]
+
+
+def encoded(base: BaseTable, data: pa.Table, weight: pa.Array, position: int) -> Changes:
+    """A table's rows, given as values, as changes in words; the first is the batch's update at ``position``."""
+    arrays = [joined(column) for column in data.columns]
+    words = tuple(to_words(a, t, base.dictionary) for a, t in zip(arrays, base.types, strict=True))
+    rows = WordRows(words, weight, counted(position, len(weight)))
+    no_nulls = frozenset(i for i, a in enumerate(arrays) if not a.null_count)
+    return Changes(base.schema.name, base.types, rows, base.dictionary, start=position, no_nulls=no_nulls)
+
+
+def _going(base: BaseTable, rows: WordRows, position: int) -> Changes:
+    gone = WordRows(rows.columns, negated(rows.weight), counted(position, len(rows)))
+    return Changes(base.schema.name, base.types, gone, base.dictionary, start=position)
+
+
+def _last_of_each(keys: Sequence[pa.Array]) -> pa.Array:
+    """Where each key comes for the last time, in order."""
+    names = [str(i) for i in range(len(keys))]
+    numbered = pa.table([*keys, counted(0, len(keys[0]))], names=[*names, "place"])
+    places = numbered.group_by(names, use_threads=False).aggregate([("place", "max")]).column("place_max")
+    return joined(places.take(pc.sort_indices(places)))
+
+
+# --- what users hand over --------------------------------------------------------------------------------------------
+
+
+def inserted(base: BaseTable, rows: Any) -> Operation:
+    """Rows to insert."""
+    data = read_rows(base.schema, rows, what="insert")
+    return WeightedRows(base.schema.name, data, ones(data.num_rows))
+
+
+def deleted(base: BaseTable, rows: Any, keys: Any) -> Operation:
+    """Rows to delete, or the keys of such."""
+    if (rows is None) == (keys is None):
+        said = "rows and keys" if rows is not None else "neither rows nor keys"
+        raise RowShapeError(
+            f"delete from {base.schema.name} was given {said}",
+            table=base.schema.name,
+            hint="pass either the rows to delete, or keys=[…] of a table with a primary key",
+        )
+    if keys is not None:
+        return KeyDeletion(base.schema.name, _read_keys(base, keys))
+    data = read_rows(base.schema, rows, what="delete")
+    return WeightedRows(base.schema.name, data, repeated(-1, data.num_rows))
+
+
+def applied(base: BaseTable, changes: Any) -> Operation:
+    """Rows with a change type."""
+    return WeightedRows(base.schema.name, *read_changes(base.schema, changes))
+
+
+def upserted(base: BaseTable, rows: Any) -> Operation:
+    """Rows to replace others by key."""
+    _check_keyed(base, "upsert replaces rows by primary key")
+    return Upsert(base.schema.name, read_rows(base.schema, rows, what="upsert"))
+
+
+def _read_keys(base: BaseTable, keys: Any) -> pa.Table:
+    """Keys as a table of the key's columns: values, or for a key of several columns tuples, dicts or Arrow."""
+    _check_keyed(base, "pass the whole rows to delete")
+    schema = Table(base.schema.name, tuple(base.schema.columns[i] for i in base.key), base.schema.primary_key)
+    single = len(base.key) == 1 and isinstance(keys, Sequence | set | frozenset) and not isinstance(keys, str | bytes)
+    if single:
+        keys = [key if isinstance(key, tuple | list | Mapping) else (key,) for key in keys]
+    return read_rows(schema, keys, what="delete")
+
+
+def _check_keyed(base: BaseTable, hint: str) -> None:
+    if not base.key:
+        raise SchemaError(f"{base.schema.name} has no primary key", hint=hint)
 
 
 class Batch:
-    """Changes that are collected to be applied together."""
+    """Changes that are collected to be applied together, in their order, when the block ends."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -25,17 +201,21 @@ class Batch:
 
     def insert(self, table: str, rows: Any) -> None:
         """Insert rows when the batch is applied."""
-        self._add([self._database._inserted(table, rows)])
+        self._add(inserted(self._database._table(table), rows))
 
-    def delete(self, table: str, rows: Any) -> None:
-        """Delete rows when the batch is applied."""
-        self._add([self._database._deleted(table, rows)])
+    def delete(self, table: str, rows: Any = None, *, keys: Any = None) -> None:
+        """Delete rows, or those with some keys at that moment, when the batch is applied."""
+        self._add(deleted(self._database._table(table), rows, keys))
 
     def apply(self, table: str, changes: Any) -> None:
         """Apply rows with a ``_change_type`` when the batch is applied."""
-        self._add([self._database._applied(table, changes)])
+        self._add(applied(self._database._table(table), changes))
 
-    def _add(self, operations: list[Operation]) -> None:
+    def upsert(self, table: str, rows: Any) -> None:
+        """Insert rows when the batch is applied, replacing those that have the same key at that moment."""
+        self._add(upserted(self._database._table(table), rows))
+
+    def _add(self, operation: Operation) -> None:
         if self.closed:
             raise ClosedError("the batch has been applied", hint="begin a new one with db.batch()")
-        self.operations += operations
+        self.operations.append(operation)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from everview.engine.batch import WeightedRows
 from everview.engine.database import Database
 from everview.engine.feed import Callback, feed_schema
 from everview.engine.ingest import read_rows
@@ -41,7 +42,7 @@ def apply_weighted(db: Database, operations: Sequence[Weighted]) -> None:
     checked = []
     for i, (name, data, weight) in enumerate(operations):
         try:
-            checked.append((name, read_rows(db._table(name).schema, data, what="change"), weight))
+            checked.append(WeightedRows(name, read_rows(db._table(name).schema, data, what="change"), weight))
         except DataError as error:
             raise RefusedRowError(i, error) from error
     try:

@@ -41,7 +41,7 @@ def from_values(values: Sequence[object], type_: DataType, where: Where) -> pa.A
     without a time zone in a TIMESTAMP column is UTC. Everything else of another type is refused.
     """
     target = arrow_type(type_)
-    plain = set(map(type, values)) <= {NoneType, *_TYPES[type_.kind]}
+    plain = set(map(type, values)) <= {NoneType, *_TYPES.get(type_.kind, ())}
     if not plain or type_.kind is Kind.TIMESTAMP_NTZ:  # where each may have a time zone or not
         values = [_checked(row, value, type_, where) for row, value in enumerate(values)]
     try:
@@ -80,9 +80,9 @@ def _checked(row: int, value: object, type_: DataType, where: Where) -> object:
     if isinstance(plain, bool):
         fits = type_.kind is Kind.BOOLEAN
     elif isinstance(plain, datetime):
-        fits = datetime in _TYPES[type_.kind] and _exact(plain, type_)
+        fits = datetime in _TYPES.get(type_.kind, ()) and _exact(plain, type_)
     else:
-        fits = isinstance(plain, _TYPES[type_.kind])
+        fits = isinstance(plain, _TYPES.get(type_.kind, ()))
     if not fits:
         raise where.wrong_type(row, value, type_)
     return plain

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from os import PathLike
 from threading import RLock
@@ -11,19 +11,18 @@ from typing import Any
 
 import pyarrow as pa
 
-from everview.engine.batch import Batch, Operation
+from everview.engine.batch import Batch, Operation, applied, deleted, inserted, upserted
 from everview.engine.dictionary import Dictionary
 from everview.engine.feed import Callback, ChangeFeed, feed_schema
-from everview.engine.ingest import read_changes, read_rows
 from everview.engine.known import check_expressions
 from everview.engine.memory import allow, checked_limit, too_much
 from everview.engine.progress import Progress
-from everview.engine.rows import Changes, Journal, WordRows, joined, ones, repeated
+from everview.engine.rows import Changes, Journal, WordRows
 from everview.engine.runtime import ViewRuntime
 from everview.engine.table import BaseTable
+from everview.engine.table_view import Table as TableView
 from everview.engine.transaction import Transaction, complain
 from everview.engine.view import View
-from everview.engine.words import to_words
 from everview.errors import MemoryLimitError, SchemaError, UnknownTableError
 from everview.plan.view_plan import plan_view
 from everview.query.schema import Schema, Table
@@ -162,28 +161,27 @@ class Database:
                 raise UnknownTableError(f"there is no view {name}", table=name, hint=f"the views are: {listed}")
             return View(self, self._views[found])
 
+    def table(self, name: str) -> TableView:
+        """A table by its name, to be read."""
+        return TableView(self, self._table(name))
+
     # --- updates ---------------------------------------------------------------------------------------------------
 
     def insert(self, table: str, rows: Any) -> None:
         """Insert rows: tuples, dicts, or anything that speaks Arrow."""
-        self._commit([self._inserted(table, rows)])
+        self._commit([inserted(self._table(table), rows)])
 
-    def delete(self, table: str, rows: Any) -> None:
-        """Delete rows, each of which must be there."""
-        self._commit([self._deleted(table, rows)])
+    def delete(self, table: str, rows: Any = None, *, keys: Any = None) -> None:
+        """Delete rows, each of which must be there; or, of a keyed table, those with the ``keys``."""
+        self._commit([deleted(self._table(table), rows, keys)])
 
     def apply(self, table: str, changes: Any) -> None:
         """Apply rows with a ``_change_type`` (insert, delete, update_preimage, update_postimage), in their order."""
-        self._commit([self._applied(table, changes)])
+        self._commit([applied(self._table(table), changes)])
 
     def upsert(self, table: str, rows: Any) -> None:
         """Insert rows into a keyed table, replacing those with the same key."""
-        base = self._table(table)
-        if not base.key:
-            raise SchemaError(f"{base.schema.name} has no primary key", hint="upsert replaces rows by primary key")
-        data = read_rows(base.schema, rows, what="upsert")
-        with self._lock:
-            self._commit(self._upserted(base, data))
+        self._commit([upserted(self._table(table), rows)])
 
     @contextmanager
     def batch(self) -> Iterator[Batch]:
@@ -206,36 +204,7 @@ class Database:
                 raise UnknownTableError(f"there is no table {name}", table=name, hint=hint)
             return self._tables[found]
 
-    def _inserted(self, table: str, rows: Any) -> Operation:
-        schema = self._table(table).schema
-        data = read_rows(schema, rows, what="insert")
-        return schema.name, data, ones(data.num_rows)
-
-    def _deleted(self, table: str, rows: Any) -> Operation:
-        schema = self._table(table).schema
-        data = read_rows(schema, rows, what="delete")
-        return schema.name, data, repeated(-1, data.num_rows)
-
-    def _applied(self, table: str, changes: Any) -> Operation:
-        schema = self._table(table).schema
-        data, signs = read_changes(schema, changes)
-        return schema.name, data, signs
-
-    def _upserted(self, base: BaseTable, data: pa.Table) -> list[Operation]:
-        """The rows that have the keys now go, the new ones come; of two with one key the last one stays."""
-        words = [to_words(joined(data.column(i)), base.types[i], self._dictionary) for i in base.key]
-        keys = list(zip(*(w.to_pylist() for w in words), strict=True))
-        last = {key: i for i, key in enumerate(keys)}
-        data = data.take(pa.array(sorted(last.values()), pa.int64()))
-        old = base.with_keys(list(last))
-        changes = self._changes(base.schema.name, old)
-        gone = pa.table([changes.values(i) for i in range(len(base.types))], schema=data.schema)
-        return [
-            (base.schema.name, gone, repeated(-1, gone.num_rows)),
-            (base.schema.name, data, ones(data.num_rows)),
-        ]
-
-    def _commit(self, operations: list[Operation], *, disjoint: bool = False) -> None:
+    def _commit(self, operations: Sequence[Operation], *, disjoint: bool = False) -> None:
         """Run a batch: all of it or nothing, and then tell the feeds; ``disjoint``: no row is in two operations."""
         with self._lock:
             Transaction(self).run(operations, disjoint=disjoint)

@@ -11,11 +11,11 @@ from typing import Any
 
 import pyarrow.compute as pc
 
+from everview.engine.batch import encoded
 from everview.engine.core import CoreRuntime
 from everview.engine.database import Database
 from everview.engine.log import WINDOW, Log, TableUpdates
 from everview.engine.replay import log_for, one_view
-from everview.engine.transaction import encoded
 from everview.errors import OverDeleteError, UnsupportedError
 from everview.plan.bounds import ENCLOSURE, Bound
 from everview.plan.core_plan import CorePlan
@@ -195,7 +195,7 @@ def _lifespans(core: CoreRuntime, db: Database, log: Log) -> list[list[Lifespan]
     for name, updates in log.tables.items():
         if not len(updates) or not core.reads(name):
             continue
-        changes = encoded(db, name, updates.rows, updates.weights, 0)
+        changes = encoded(db._tables[name], updates.rows, updates.weights, 0)
         for atom, words, fits in core.occurrences(changes):
             mask = pc.equal(fits, 1)
             columns = [c.filter(mask).to_pylist() for c in words]

@@ -15,6 +15,7 @@ from everview.query.types import DataType
 
 ZERO = pa.scalar(0, pa.int64())
 """For comparisons: Arrow is slow to find the type of a plain 0."""
+ONE = pa.scalar(1, pa.int64())
 
 SLICE = 131_072
 """Deltas are taken from the kernel, and handed to feeds, in pieces of about so many rows."""

@@ -14,8 +14,11 @@ _MOST_WIDTH: Final = 60
 """A longer value is cut, and ends in …"""
 
 
-def as_text(table: pa.Table, more_rows: int = 0) -> str:
-    """The rows under their columns' names, and how many there are; ``more_rows`` are there beside those shown."""
+def as_text(table: pa.Table, more_rows: int | None = 0) -> str:
+    """The rows under their columns' names, and how many there are; ``more_rows`` are there beside those shown.
+
+    None for ``more_rows``: there are some, which nobody has counted.
+    """
     heads = [_cell(name) for name in table.column_names]
     cells = _cells(table)
     right = [_is_number(field.type) for field in table.schema]
@@ -25,7 +28,7 @@ def as_text(table: pa.Table, more_rows: int = 0) -> str:
     return "\n".join(line.rstrip() for line in [*(lines if heads else ()), _footer(table.num_rows, more_rows)])
 
 
-def as_html(table: pa.Table, more_rows: int = 0) -> str:
+def as_html(table: pa.Table, more_rows: int | None = 0) -> str:
     """The same as an HTML table, every name and value escaped."""
     right = [' style="text-align: right"' if _is_number(field.type) else "" for field in table.schema]
     heads = "".join(f"<th{a}>{escape(_cell(n))}</th>" for n, a in zip(table.column_names, right, strict=True))
@@ -74,7 +77,9 @@ def _width(text: str) -> int:
     return sum(0 if combining(c) else 2 if east_asian_width(c) in "WF" else 1 for c in text)
 
 
-def _footer(shown: int, more: int) -> str:
+def _footer(shown: int, more: int | None) -> str:
+    if more is None:
+        return f"(the first {shown:,} rows, there are more)"
     total = shown + more
     count = f"{total:,} row" if total == 1 else f"{total:,} rows"
     return f"({count})" if not more else f"({count}, the first {shown:,} shown)"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
-from everview.engine.core import CHUNK, count_uses, take_back
+from everview.engine.core import CHUNK, count_uses, take_back, unlimited
 from everview.engine.dictionary import Dictionary
 from everview.engine.rows import Changes, Journal, WordRows, words_array, zeros
 from everview.engine.words import is_wide
@@ -14,7 +16,10 @@ from everview.errors import KeyViolationError, MemoryLimitError, OverDeleteError
 from everview.kernel.machine import Machine, UpdateFault
 from everview.query.schema import Table
 from everview.query.types import DataType
-from everview.strategies.base import DUPLICATE_KEY, OVER_DELETED, ROWS, compile_base
+from everview.strategies.base import DUPLICATE_KEY, FOUND, LOOK_UP, OVER_DELETED, ROWS, compile_base
+
+if TYPE_CHECKING:
+    from everview.kernel._kernel import Cursor
 
 
 class BaseTable:
@@ -113,23 +118,31 @@ class BaseTable:
     def rows(self) -> Iterator[WordRows]:
         """All rows with their copies, chunk by chunk."""
         cursor = self.machine.open("all")
-        while True:
-            columns = [words_array(c) for c in cursor.fetch(CHUNK)]
-            if not columns or not len(columns[0]):
-                return
-            yield WordRows(tuple(columns[:-1]), columns[-1], zeros(len(columns[-1])))
+        while len(rows := self._listed(cursor)):
+            yield rows
 
-    def with_keys(self, keys: list[tuple[int, ...]]) -> WordRows:
-        """The rows that have these keys now."""
-        found = []
-        for key in keys:
-            columns = [words_array(c) for c in self.machine.open("by_key", key).fetch(1)]
-            if columns and len(columns[0]):
-                found.append(WordRows(tuple(columns[:-1]), columns[-1], zeros(1)))
-        return WordRows.concat(found, len(self.types))
+    def _listed(self, cursor: Cursor) -> WordRows:
+        """A cursor's next rows."""
+        columns = [words_array(c) for c in cursor.fetch(CHUNK)]
+        return WordRows(tuple(columns[:-1]), columns[-1], zeros(len(columns[-1])))
 
     def __len__(self) -> int:
         return sum(int(pc.sum(rows.weight).as_py()) for rows in self.rows())
+
+    def with_keys(self, keys: Sequence[pa.Array]) -> tuple[WordRows, pa.Array]:
+        """The rows that have these keys, given as columns of words, and which of the keys each of them has."""
+        with unlimited(self.machine):  # it adds nothing to what the table holds
+            self.machine.apply(LOOK_UP, keys)
+        *columns, copies, place = (words_array(c) for c in self.machine.take(FOUND))
+        return WordRows(tuple(columns), copies, zeros(len(copies))), place
+
+    def with_key(self, key: Sequence[int]) -> WordRows:
+        """The row with a key, if there is one."""
+        return self._listed(self.machine.open("by_key", key))
+
+    def holds(self, words: Sequence[int]) -> bool:
+        """Whether a row is there."""
+        return self.machine.find(ROWS, words) is not None
 
 
 def _first(machine: Machine, channel: str) -> int | None:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from everview.engine.batch import Operation
 from everview.engine.feed import ChangeFeed, ToldRows, as_told, feed_batches
 from everview.engine.memory import allow, too_much
 from everview.engine.netting import each_once, net_changes
 from everview.engine.progress import Progress
-from everview.engine.rows import Changes, Journal, WordRows, counted, joined
-from everview.engine.words import to_words
+from everview.engine.rows import Changes, Journal, WordRows
 from everview.errors import DataError
 from everview.kernel.machine import Machine
 
@@ -36,7 +35,7 @@ class Transaction:
         self._journal = Journal()
         self._deltas: Deltas = {name: [] for name in db._views}
 
-    def run(self, operations: list[Operation], *, disjoint: bool = False) -> None:
+    def run(self, operations: Sequence[Operation], *, disjoint: bool = False) -> None:
         """Take the operations in, and then tell the feeds; ``disjoint``: no row is in two of them."""
         once = self._applied(operations, disjoint)
         self._db.version += 1
@@ -45,23 +44,26 @@ class Transaction:
         finally:
             self._db._dictionary.collect()
 
-    def _applied(self, operations: list[Operation], disjoint: bool) -> bool:
+    def _applied(self, operations: Sequence[Operation], disjoint: bool) -> bool:
         """Bring tables and views up to date; gives whether no join of tables has changed twice."""
         db = self._db
         flips: list[int] = []
-        bounded = db.memory_limit is not None and any(pc.any(pc.greater(w, 0)).as_py() for _, _, w in operations)
+        bounded = db.memory_limit is not None and any(operation.adds for operation in operations)
         before = db.nbytes() if bounded else 0
         limits = self._limit() if bounded else []  # deletions are always let in: they make room
-        progress = Progress("updating views", sum(len(weight) for _, _, weight in operations), "changes")
+        progress = Progress("updating views", sum(operation.size for operation in operations), "changes")
         try:
             position = 0
             batch: list[Changes] = []
             sets = self._sets(operations)
-            for name, data, weight in operations:
-                batch.append(encoded(db, name, data, weight, position))
-                position += len(weight)
-                flipped = db._tables[name].apply(batch[-1], self._journal)
-                flips += [flipped] if len(weight) else []
+            apart = bool(told_apart(db))
+            for operation in operations:
+                base = db._tables[operation.table]
+                for changes in operation.changes(base, position):
+                    batch.append(replace(changes, apart=apart))
+                    position += len(changes)
+                    flipped = base.apply(batch[-1], self._journal)
+                    flips += [flipped] if len(changes) else []
             once = each_once(flips, disjoint)
             if not once and sets and sets == self._sets(operations) and self._gains_by_netting():
                 batch, once = net_changes(batch), True
@@ -83,9 +85,9 @@ class Transaction:
             allow(limits, None)
         return once
 
-    def _sets(self, operations: list[Operation]) -> set[str] | None:
+    def _sets(self, operations: Sequence[Operation]) -> set[str] | None:
         """The tables that operations change; None if one of them has a row twice."""
-        names = {name for name, _, _ in operations}
+        names = {operation.table for operation in operations}
         return names if all(self._db._tables[name].is_set for name in names) else None
 
     def _gains_by_netting(self) -> bool:
@@ -195,17 +197,6 @@ class Transaction:
             db._telling = False
         if failures:
             raise failures[0]
-
-
-def encoded(db: Database, name: str, data: pa.Table, weight: pa.Array, position: int) -> Changes:
-    """A table's rows, given as values, as changes in words; the first is the batch's update at ``position``."""
-    types = db._tables[name].types
-    arrays = [joined(column) for column in data.columns]
-    words = tuple(to_words(a, t, db._dictionary) for a, t in zip(arrays, types, strict=True))
-    rows = WordRows(words, weight, counted(position, len(weight)))
-    no_nulls = frozenset(i for i, a in enumerate(arrays) if not a.null_count)
-    apart = bool(told_apart(db))
-    return Changes(name, types, rows, db._dictionary, start=position, no_nulls=no_nulls, apart=apart)
 
 
 def told_apart(db: Database) -> list[str]:

@@ -2,103 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from everview.engine.feed import Callback, ChangeFeed
-from everview.engine.progress import Progress
-from everview.engine.rows import ZERO, WordRows
+from everview.engine.relation import Relation, tuples
+from everview.engine.rows import WordRows
 from everview.engine.runtime import ViewRuntime
-from everview.engine.words import NULL, arrow_type, from_words, is_wide, to_words
-from everview.errors import RowShapeError, StaleReadError
-from everview.kernel import StaleCursor
 from everview.plan.explain import Explanation
 
 if TYPE_CHECKING:
     from everview.engine.database import Database
 
-ROWS_AT_ONCE = 65_536
 
-
-class View:
+class View(Relation):
     """A maintained view. Reading it sees whole batches only, also beside threads that change its tables."""
 
     def __init__(self, database: Database, runtime: ViewRuntime) -> None:
+        columns = [(c.name, c.type) for c in runtime.view.columns]
+        super().__init__(runtime.view.name, columns, runtime.dictionary, database._lock)
         self._database = database
         self._runtime = runtime
-        self._lock = database._lock
-        self.name = runtime.view.name
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The view's columns."""
-        return pa.schema([pa.field(c.name, arrow_type(c.type)) for c in self._runtime.view.columns])
 
     # --- reading ---------------------------------------------------------------------------------------------------
 
-    def __len__(self) -> int:
-        """How many rows there are, copies included, as SELECT COUNT(*) would say."""
-        with self._lock:
-            return sum(int(pc.sum(rows.weight).as_py() or 0) for rows in self._runtime.rows())
+    def _rows(self) -> Iterator[WordRows]:
+        return self._runtime.rows()
 
-    def __bool__(self) -> bool:
-        """True if there is any row."""
-        with self._lock:
-            return any(len(rows) for rows in self._runtime.rows())
+    def _holds(self, words: list[int]) -> bool | None:
+        return self._runtime.holds(words)
 
-    def __contains__(self, row: object) -> bool:
-        """True if the row is in the result."""
-        if not isinstance(row, Sequence) or isinstance(row, str | bytes):
-            raise RowShapeError(f"{self.name} holds rows, and {row!r} is none", hint="test a tuple of its columns")
-        if len(row) != len(self._runtime.types):
-            raise RowShapeError(
-                f"a row of {self.name} has {len(self._runtime.types)} columns, not {len(row)}",
-                hint=f"its columns are {', '.join(self.schema.names)}",
-            )
-        with self._lock:
-            return self._contains(row)
-
-    def _contains(self, row: Sequence[Any]) -> bool:
-        words = self._words(row)
-        if words is None:
-            return False
-        found = self._runtime.holds(words)
-        if found is not None:
-            return found
-        for rows in self._runtime.rows():
-            words = self._words(row)  # anew: a computed string has an id only once it has been computed
-            if words is not None and _holds(rows, words):
-                return True
-        return False
-
-    def _words(self, row: Sequence[Any]) -> list[int] | None:
-        """A row's words, None if a value cannot be in the column or nobody has stored it."""
-        dictionary = self._runtime.dictionary
-        found = []
-        for value, type_ in zip(row, self._runtime.types, strict=True):
-            try:
-                array = pa.array([value], arrow_type(type_))
-            except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-                return None
-            words = dictionary.lookup(array) if is_wide(type_) else to_words(array, type_, dictionary)
-            found.append(int(words[0].as_py()))
-            if found[-1] == NULL and value is not None:
-                return None
-        return found
-
-    def __iter__(self) -> Iterator[tuple[Any, ...]]:
-        """The rows as tuples, each as often as it has copies; the order is the engine's own.
-
-        They are all of one state: a StaleReadError ends the loop if the view's tables change before it does.
-        """
-        for batch, counts in self._steps():
-            for row, copies in zip(_tuples(batch), counts, strict=True):
-                for _ in range(copies):
-                    yield row
+    def _changed(self) -> int:
+        return self._runtime.updates
 
     def __getitem__(self, position: int) -> tuple[Any, ...]:
         """The row at a position of the engine's order."""
@@ -122,68 +60,17 @@ class View:
     def _page(self, offset: int, limit: int) -> list[tuple[Any, ...]]:
         found: list[tuple[Any, ...]] = []
         passed = 0
-        for rows in self._runtime.rows() if limit else ():
+        for rows in self._rows() if limit else ():
             size = int(pc.sum(rows.weight).as_py() or 0)
             if passed + size > offset:
                 batch, counts = self._decoded(rows)
                 first = max(0, offset - passed)
-                expanded = (row for row, copies in zip(_tuples(batch), counts, strict=True) for _ in range(copies))
+                expanded = (row for row, copies in zip(tuples(batch), counts, strict=True) for _ in range(copies))
                 found += islice(expanded, first, first + limit - len(found))
             passed += size
             if len(found) == limit:
                 break
         return found
-
-    def to_arrow(self) -> pa.Table:
-        """All rows, copies repeated."""
-        batches = []
-        with self._lock, Progress(f"reading {self.name}") as progress:
-            for batch, counts in self._batches():
-                if any(c != 1 for c in counts):
-                    positions = [i for i, c in enumerate(counts) for _ in range(c)]
-                    batch = batch.take(pa.array(positions, pa.int64()))
-                batches.append(batch)
-                progress.add(batch.num_rows)
-        return pa.Table.from_batches(batches, schema=self.schema)
-
-    def to_pandas(self) -> Any:
-        """All rows as a pandas DataFrame."""
-        return self.to_arrow().to_pandas()
-
-    def _batches(self) -> Iterator[tuple[pa.RecordBatch, list[int]]]:
-        for rows in self._runtime.rows():
-            yield self._decoded(rows)
-
-    def _steps(self) -> Iterator[tuple[pa.RecordBatch, list[int]]]:
-        """The same, and others may have their turn between two batches."""
-        batches = self._batches()
-        seen = None
-        while True:
-            with self._lock:
-                seen = self._runtime.updates if seen is None else seen
-                try:
-                    found = next(batches, None) if self._runtime.updates == seen else self._stale()
-                except StaleCursor:  # a feed was opened or closed, which changes the state, too
-                    self._stale()
-            if found is None:
-                return
-            yield found
-
-    def _stale(self) -> NoReturn:
-        raise StaleReadError(
-            f"{self.name} has changed since the first of its rows was read, or a feed of it was opened or closed",
-            table=self.name,
-            hint="read all rows before the next change, with list(view); beside other threads use view.to_arrow()",
-        ) from None
-
-    def _decoded(self, rows: WordRows) -> tuple[pa.RecordBatch, list[int]]:
-        """Rows as values, and the copies of each."""
-        columns = zip(rows.columns, self._runtime.types, strict=True)
-        arrays = [from_words(c, t, self._runtime.dictionary) for c, t in columns]
-        counts = rows.weight.to_pylist()
-        if arrays:
-            return pa.RecordBatch.from_arrays(arrays, schema=self.schema), counts
-        return pa.RecordBatch.from_struct_array(pa.array([{}] * len(counts), pa.struct([]))), counts
 
     # --- changes ---------------------------------------------------------------------------------------------------
 
@@ -233,22 +120,6 @@ class View:
             "nodes": nodes,
             "restored": runtime.restored,
         }
-
-    def __repr__(self) -> str:
-        return f"<View {self.name}({', '.join(self.schema.names)})>"
-
-
-def _holds(rows: WordRows, words: list[int]) -> bool:
-    mask = pc.greater(rows.weight, ZERO)
-    for column, word in zip(rows.columns, words, strict=True):
-        mask = pc.and_(mask, pc.equal(column, word))
-    return bool(pc.any(mask).as_py())
-
-
-def _tuples(batch: pa.RecordBatch) -> list[tuple[Any, ...]]:
-    if batch.num_columns == 0:
-        return [()] * batch.num_rows
-    return list(zip(*(c.to_pylist() for c in batch.columns), strict=True))
 
 
 def _measured(stats: dict[str, Any]) -> str:

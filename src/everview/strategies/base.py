@@ -20,6 +20,7 @@ from everview.kernel.program import (
     Program,
     Reg,
     Remove,
+    Scan,
     Step,
     Store,
     Table,
@@ -31,6 +32,7 @@ from everview.kernel.verifier import verify
 
 ROWS, KEYS = "rows", "keys"
 OVER_DELETED, DUPLICATE_KEY = "over_deleted", "duplicate_key"
+LOOK_UP, FOUND = "look_up", "found"
 _ROW, _KEY, _CHANGE, _AFTER = Reg("row"), Reg("key"), Reg("change"), Reg("after")
 
 
@@ -40,7 +42,8 @@ def compile_base(width: int, primary_key: tuple[int, ...] = ()) -> Program:
 
     ``change`` takes a row's words and the change of its copies; a row that is deleted though it is not there, and a
     second row with one key, are told on channels ``over_deleted`` and ``duplicate_key`` by the update's position.
-    Cursor ``all`` lists rows and copies; ``by_key`` the row with a given key.
+    Cursor ``all`` lists rows and copies; ``by_key`` the row with a given key. Many keys are looked up at once by
+    ``look_up``, which gives the rows that have them, their copies and the positions of their keys on channel ``found``.
     """
     words = tuple(Reg(f"@{i}") for i in range(width))
     indexes: tuple[tuple[int, ...], ...] = ((),) if not primary_key else ((), primary_key)
@@ -56,14 +59,19 @@ def compile_base(width: int, primary_key: tuple[int, ...] = ()) -> Program:
         )
     )
     cursors = [_listing("all", (), 0, (), width)]
+    procedures: list[Procedure] = []
+    channels = [(OVER_DELETED, 1), (DUPLICATE_KEY, 1)]
     if primary_key:
         key = tuple(words[i] for i in primary_key)
         tables.append(Table(KEYS, tuple(f"w{i}" for i in primary_key), ("rows",)))
         counted = _changed(_KEY, KEYS, None)
         body.append(Find(_KEY, KEYS, key, counted, (Insert(_KEY, KEYS, key), *counted)))
         cursors.append(_listing("by_key", key, 1, key, width))
-    procedure = Procedure("change", (*words, _CHANGE), tuple(body))
-    program = Program(tuple(tables), ((OVER_DELETED, 1), (DUPLICATE_KEY, 1)), (procedure,), tuple(cursors))
+        emitted = (*_outputs(_ROW, width), Update())
+        procedures.append(Procedure(LOOK_UP, key, (Scan(_ROW, ROWS, 1, key, 0, (Emit(FOUND, emitted),)),)))
+        channels.append((FOUND, len(emitted)))
+    procedures.append(Procedure("change", (*words, _CHANGE), tuple(body)))
+    program = Program(tuple(tables), tuple(channels), tuple(procedures), tuple(cursors))
     verify(program)
     return program
 
@@ -85,5 +93,9 @@ def _changed(row: Reg, table: str, below: str | None) -> tuple[Instruction, ...]
 
 def _listing(name: str, parameters: tuple[Reg, ...], index: int, key: tuple[Reg, ...], width: int) -> Cursor:
     row = Reg("at")
-    outputs: tuple[Output, ...] = (*(KeyOf(row, ROWS, i) for i in range(width)), ValueOf(row, ROWS, 0))
-    return Cursor(name, parameters, (Step(row, ROWS, index, key, 0),), outputs)
+    return Cursor(name, parameters, (Step(row, ROWS, index, key, 0),), _outputs(row, width))
+
+
+def _outputs(row: Reg, width: int) -> tuple[Output, ...]:
+    """A row's words and its copies."""
+    return (*(KeyOf(row, ROWS, i) for i in range(width)), ValueOf(row, ROWS, 0))

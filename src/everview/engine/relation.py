@@ -1,0 +1,209 @@
+"""What can be read row by row: the part that a view and a table have in common for a user."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from threading import RLock
+from typing import Any, NoReturn
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from everview.engine.cells import from_values
+from everview.engine.dictionary import Dictionary
+from everview.engine.progress import Progress
+from everview.engine.refusal import Where
+from everview.engine.rows import ONE, ZERO, WordRows
+from everview.engine.show import SHOWN_ROWS, as_html
+from everview.engine.words import NULL, arrow_type, from_words, is_wide, to_words
+from everview.errors import DataError, RowShapeError, StaleReadError
+from everview.kernel import StaleCursor
+from everview.query.types import DataType
+
+Row = tuple[Any, ...]
+
+
+class Relation(ABC):
+    """Rows under a name, with copies. Reading sees whole batches only, also beside threads that change them."""
+
+    def __init__(self, name: str, columns: Sequence[tuple[str, DataType]], dictionary: Dictionary, lock: RLock) -> None:
+        self.name = name
+        self._columns = tuple(columns)
+        self._types = tuple(type_ for _, type_ in columns)
+        self._dictionary = dictionary
+        self._lock = lock
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns."""
+        return pa.schema([pa.field(name, arrow_type(type_)) for name, type_ in self._columns])
+
+    @abstractmethod
+    def _rows(self) -> Iterator[WordRows]:
+        """All rows, chunk by chunk."""
+
+    @abstractmethod
+    def _holds(self, words: list[int]) -> bool | None:
+        """Whether a row is there, where that can be looked up; None where rows have to be listed."""
+
+    @abstractmethod
+    def _changed(self) -> int:
+        """A number that is another one after each change."""
+
+    def __len__(self) -> int:
+        """How many rows there are, copies included, as SELECT COUNT(*) would say."""
+        with self._lock:
+            return sum(int(pc.sum(rows.weight).as_py() or 0) for rows in self._rows())
+
+    def __bool__(self) -> bool:
+        """True if there is any row."""
+        with self._lock:
+            return any(len(rows) for rows in self._rows())
+
+    def __contains__(self, row: object) -> bool:
+        """True if the row is there."""
+        if not isinstance(row, Sequence) or isinstance(row, str | bytes):
+            raise RowShapeError(f"{self.name} holds rows, and {row!r} is none", hint="test a tuple of its columns")
+        if len(row) != len(self._types):
+            raise RowShapeError(
+                f"a row of {self.name} has {len(self._types)} columns, not {len(row)}",
+                hint=f"its columns are {', '.join(self.schema.names)}",
+            )
+        with self._lock:
+            return self._contains(row)
+
+    def _contains(self, row: Sequence[Any]) -> bool:
+        words = self._words(row, self._types)
+        if words is None:
+            return False
+        found = self._holds(words)
+        if found is not None:
+            return found
+        for rows in self._rows():
+            words = self._words(row, self._types)  # anew: a computed string has an id only once it has been computed
+            if words is not None and _among(rows, words):
+                return True
+        return False
+
+    def _words(self, values: Sequence[Any], types: Sequence[DataType]) -> list[int] | None:
+        """The words of values, None if a value cannot be in the column or nobody has stored it."""
+        found = []
+        for value, type_ in zip(values, types, strict=True):
+            if value is None:
+                found.append(NULL)
+                continue
+            try:
+                array = from_values([value], type_, Where(self.name, "look-up in"))
+            except DataError:
+                return None
+            words = self._dictionary.lookup(array) if is_wide(type_) else to_words(array, type_, self._dictionary)
+            found.append(int(words[0].as_py()))
+            if found[-1] == NULL:
+                return None
+        return found
+
+    def __iter__(self) -> Iterator[Row]:
+        """The rows as tuples, each as often as it has copies; the order is the engine's own.
+
+        They are all of one state: a StaleReadError ends the loop if the rows change before it does.
+        """
+        for batch, counts in self._steps():
+            for row, copies in zip(tuples(batch), counts, strict=True):
+                for _ in range(copies):
+                    yield row
+
+    def to_arrow(self) -> pa.Table:
+        """All rows, copies repeated."""
+        with self._lock, Progress(f"reading {self.name}") as progress:
+            batches = []
+            for rows in self._rows():
+                batches.append(self._repeated(rows))
+                progress.add(batches[-1].num_rows)
+        return pa.Table.from_batches(batches, schema=self.schema)
+
+    def to_pandas(self) -> Any:
+        """All rows as a pandas DataFrame."""
+        return self.to_arrow().to_pandas()
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """All rows for whoever takes Arrow streams: ``pa.table(…)``, ``pl.DataFrame(…)``, DuckDB."""
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+    def _repr_html_(self) -> str:
+        """The first rows, as a notebook shows them."""
+        shown, more = self._head(SHOWN_ROWS)
+        return as_html(shown, more)
+
+    def _head(self, most: int) -> tuple[pa.Table, int | None]:
+        """The first rows, and how many there are beside them; None: some, but they have not been counted."""
+        taken: list[pa.RecordBatch] = []
+        size = 0
+        with self._lock:
+            for rows in self._rows():
+                taken.append(self._repeated(rows.slice(0, most + 1 - size), most=most + 1 - size))
+                size += taken[-1].num_rows
+                if size > most:
+                    break
+        return pa.Table.from_batches(taken, schema=self.schema).slice(0, most), None if size > most else 0
+
+    def _repeated(self, rows: WordRows, most: int | None = None) -> pa.RecordBatch:
+        """Rows as values, copies repeated; no more than so many, if ``most`` is given."""
+        batch, counts = self._decoded(rows)
+        if pc.all(pc.equal(rows.weight, ONE)).as_py():
+            return batch
+        positions: list[int] = []
+        for i, copies in enumerate(counts):
+            positions += [i] * (copies if most is None else min(copies, most))
+        return batch.take(pa.array(positions, pa.int64()))
+
+    def _steps(self) -> Iterator[tuple[pa.RecordBatch, list[int]]]:
+        """All rows as values with their copies, batch by batch; others may have their turn between two batches."""
+        chunks = self._rows()
+        seen = None
+        while True:
+            with self._lock:
+                seen = self._changed() if seen is None else seen
+                try:
+                    found = next(chunks, None) if self._changed() == seen else self._stale()
+                except StaleCursor:  # a feed was opened or closed, which changes the state, too
+                    self._stale()
+                decoded = None if found is None else self._decoded(found)
+            if decoded is None:
+                return
+            yield decoded
+
+    def _stale(self) -> NoReturn:
+        kind = type(self).__name__.lower()
+        raise StaleReadError(
+            f"{self.name} has changed since the first of its rows was read, or a feed of it was opened or closed",
+            table=self.name,
+            hint=f"read all rows before the next change, with list({kind}); beside other threads use {kind}.to_arrow()",
+        ) from None
+
+    def _decoded(self, rows: WordRows) -> tuple[pa.RecordBatch, list[int]]:
+        """Rows as values, and the copies of each."""
+        columns = zip(rows.columns, self._types, strict=True)
+        arrays = [from_words(c, t, self._dictionary) for c, t in columns]
+        counts = rows.weight.to_pylist()
+        if arrays:
+            return pa.RecordBatch.from_arrays(arrays, schema=self.schema), counts
+        return pa.RecordBatch.from_struct_array(pa.array([{}] * len(counts), pa.struct([]))), counts
+
+    def __repr__(self) -> str:
+        columns = ", ".join(f"{name} {type_}" for name, type_ in self._columns)
+        return f"<{type(self).__name__} {self.name}({columns})>"
+
+
+def _among(rows: WordRows, words: list[int]) -> bool:
+    mask = pc.greater(rows.weight, ZERO)
+    for column, word in zip(rows.columns, words, strict=True):
+        mask = pc.and_(mask, pc.equal(column, word))
+    return bool(pc.any(mask).as_py())
+
+
+def tuples(batch: pa.RecordBatch) -> list[Row]:
+    """A batch's rows."""
+    if batch.num_columns == 0:
+        return [()] * batch.num_rows
+    return list(zip(*(c.to_pylist() for c in batch.columns), strict=True))

@@ -1,0 +1,84 @@
+"""What a user holds of a table: its rows, and the one with a key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from everview.engine.relation import Relation, Row, tuples
+from everview.engine.rows import WordRows
+from everview.engine.table import BaseTable
+from everview.errors import RowShapeError, SchemaError
+
+if TYPE_CHECKING:
+    from everview.engine.database import Database
+
+
+class Table(Relation):
+    """A table's rows, to be read; ``Database.insert`` and its like change them."""
+
+    def __init__(self, database: Database, base: BaseTable) -> None:
+        columns = [(c.name, c.type) for c in base.schema.columns]
+        super().__init__(base.schema.name, columns, base.dictionary, database._lock)
+        self._base = base
+
+    @property
+    def primary_key(self) -> tuple[str, ...]:
+        """The names of the primary key's columns; none if the table has no key."""
+        return tuple(self._columns[i][0] for i in self._base.key)
+
+    def get(self, key: Any) -> Row | None:
+        """The row with a primary key, a value or, if the key has several columns, a tuple; None if there is none."""
+        base = self._base
+        if not base.key:
+            raise SchemaError(
+                f"{self.name} has no primary key, by which rows can be looked up",
+                hint="declare one in CREATE TABLE, or test a whole row with `in`",
+            )
+        values = key_values(key, len(base.key))
+        if values is None:
+            raise RowShapeError(
+                f"{key!r} is no key of {self.name}, which has {len(base.key)} columns: {', '.join(self.primary_key)}",
+                table=self.name,
+                hint="pass a value for a key of one column, and a tuple of values for one of several",
+            )
+        with self._lock:
+            words = self._words(values, [self._types[i] for i in base.key])
+            if words is None:
+                return None
+            found = base.with_key(words)
+            return tuples(self._decoded(found)[0])[0] if len(found) else None
+
+    def __len__(self) -> int:
+        """How many rows there are, copies included; in constant time."""
+        with self._lock:
+            return self._base.copies
+
+    def __bool__(self) -> bool:
+        """True if there is any row."""
+        return len(self) > 0
+
+    def _rows(self) -> Iterator[WordRows]:
+        return self._base.rows()
+
+    def _holds(self, words: list[int]) -> bool:
+        return self._base.holds(words)
+
+    def _changed(self) -> int:
+        return self._base.updates
+
+    def _head(self, most: int) -> tuple[Any, int | None]:
+        shown, more = super()._head(most)
+        return shown, more if more is not None else len(self) - most
+
+    def __repr__(self) -> str:
+        size = len(self)
+        key = f", PRIMARY KEY ({', '.join(self.primary_key)})" if self._base.key else ""
+        return f"{super().__repr__()[:-2]}{key}): {size:,} row{'' if size == 1 else 's'}>"
+
+
+def key_values(key: Any, width: int) -> tuple[Any, ...] | None:
+    """A key as the values of its columns; None if it is not one of so many."""
+    if isinstance(key, tuple | list):
+        return tuple(key) if len(key) == width else None
+    return (key,) if width == 1 and (not isinstance(key, Sequence) or isinstance(key, str | bytes)) else None
