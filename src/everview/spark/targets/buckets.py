@@ -42,6 +42,11 @@ _NAME: Final = re.compile(r"([0-9a-f]{16})-([0-9a-f]{16})-[0-9a-f]+\.parquet")
 _SLICE: Final = 100_000
 
 
+def is_bucket(name: str) -> bool:
+    """Whether a name is that of a file with a range of hashes."""
+    return _NAME.fullmatch(name) is not None
+
+
 @dataclass(frozen=True, slots=True)
 class File:
     """A file and how many rows it has; its range of hashes is in its name."""

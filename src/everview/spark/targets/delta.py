@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,11 +25,19 @@ import pyarrow.parquet as pq
 
 from everview.errors import TargetError
 from everview.spark.targets.base import CHANGE_FIELDS, Batch, Progress, Target, package, to_spark
-from everview.spark.targets.buckets import BUCKET_ROWS, File, Outcome, apply
+from everview.spark.targets.buckets import BUCKET_ROWS, File, Outcome, apply, is_bucket
+from everview.spark.targets.removal import entries, remove_files, remove_folder, tell_what_stays
 from everview.spark.targets.rows import tidy
 
 _APP = "everview/"
 _ABOUT = "kept by everview, query "
+_LOG = "_delta_log"
+_LOG_FILE = re.compile(
+    r"\.?(?:(\d{20})\.(?:json|crc|checkpoint(?:\.[\w.-]+)?\.(?:parquet|json))(?:\.crc)?"
+    r"|_last_checkpoint|_commit_[\w-]+\.json\.tmp)"
+)
+"""What Delta's writers put into a table's log: commits and checkpoints by their version, and the name of the last."""
+_APPENDED = re.compile(r"\d{20}-[0-9a-f]{16}\.parquet")
 
 
 class DeltaTarget(Target):
@@ -93,7 +101,7 @@ class DeltaTarget(Target):
             return self._delta.DeltaTable(self.path, storage_options=self._options)
         except self._delta.exceptions.TableNotFoundError:
             return None
-        except self._delta.exceptions.DeltaError as error:
+        except (self._delta.exceptions.DeltaError, OSError) as error:
             raise self._refused(error) from error
 
     def _there(self) -> Any:
@@ -177,14 +185,32 @@ class DeltaTarget(Target):
         return _Storage(pa.fs.PyFileSystem(handler), schema)
 
     def drop(self) -> None:
-        """Remove the table's folder, if it is on a file system; an object store's files are for its own tools."""
-        if self._table() is None:
+        """Remove the table's files and log, and its folder if nothing else is in it; what others have put there stays,
+        said in the log. An object store's files are for its own tools."""
+        table = self._table()
+        if table is None:
             return
         if "://" in self.path and not self.path.startswith("file://"):
             raise TargetError(f"{self.name} is not on a file system", hint="remove it with the object store's tools")
-        self._progress(self._there())
+        self._progress(table)
         is_url = self.path.startswith("file://")
-        shutil.rmtree(Path(url2pathname(urlsplit(self.path).path) if is_url else self.path))
+        folder = Path(url2pathname(urlsplit(self.path).path) if is_url else self.path)
+        try:
+            gone = table.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=True)
+            known = {f.name for f in _files(table)} | {name for name in gone if "/" not in name}
+            own = (p for p in entries(folder) if p.name in known or is_bucket(p.name) or _APPENDED.fullmatch(p.name))
+            remove_files(own)
+            # The oldest commit goes last: until then it is a table that can be dropped.
+            remove_files(sorted(filter(_is_log, entries(folder / _LOG)), key=lambda p: p.name, reverse=True))
+            remove_folder(folder / _LOG)
+            if not remove_folder(folder):
+                tell_what_stays(self.name, folder)
+        except (self._delta.exceptions.DeltaError, OSError) as error:
+            raise self._refused(error) from error
+
+
+def _is_log(path: Path) -> bool:
+    return _LOG_FILE.fullmatch(path.name) is not None
 
 
 def _schema(table: Any) -> pa.Schema:

@@ -4,6 +4,9 @@ A version is a folder of immutable files, with a manifest. Files that a batch do
 the version before it, so an old version is removed by removing its folder. ``current`` is a symbolic link to the newest
 version; replacing it is the moment a batch happens. Whatever a crash leaves behind before that moment is a folder
 that no link leads to, and the next batch removes it.
+
+Only what the target has made is ever removed: of a version the files of its manifest, and of one that a crash left
+without a manifest the whole, if it has nothing but files named as ours are.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ import errno
 import fcntl
 import json
 import os
-import shutil
+import re
 from base64 import b64decode, b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -26,7 +29,8 @@ import pyarrow.parquet as pq
 
 from everview.errors import TargetError
 from everview.spark.targets.base import Batch, Progress, Target
-from everview.spark.targets.buckets import BUCKET_ROWS, File, apply
+from everview.spark.targets.buckets import BUCKET_ROWS, File, apply, is_bucket
+from everview.spark.targets.removal import entries, is_file, is_folder, remove_files, remove_folder, tell_what_stays
 
 _FORMAT: Final = 1
 _CURRENT, _VERSIONS, _LOCK, _MANIFEST = "current", "versions", "_lock", "_manifest.json"
@@ -34,6 +38,8 @@ _EMPTY: Final = "empty.parquet"
 _OURS: Final = frozenset([_CURRENT, _VERSIONS, _LOCK])
 _NEXT: Final = "_next"
 _DIGITS: Final = 20
+_NAME: Final = re.compile(rf"\d{{{_DIGITS},}}-[0-9a-f]{{8}}")
+_LINK: Final = re.compile(rf"{_VERSIONS}/{_NAME.pattern}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +96,22 @@ class ParquetTarget(Target):
         version, schema = self._version(), self.canonical(schema)
         if version is not None:
             self.same_schema(version.schema, schema)
-        elif self.path.exists() and not (self.path.is_dir() and {p.name for p in self.path.iterdir()} <= _OURS):
-            raise TargetError(
-                f"{self.name} is there, and was not made by materialize",
-                hint="name a path where nothing is",
-            )
+        elif self.path.exists() and not self._is_begun():
+            raise self._foreign()
+        if (self.path / _VERSIONS).is_symlink():
+            raise self._foreign(f"its folder {_VERSIONS} is a link")
+
+    def _foreign(self, why: str = "") -> TargetError:
+        return TargetError(
+            f"{self.name} is there, and was not made by materialize{why and ': '}{why}",
+            hint="name a path where nothing is",
+        )
+
+    def _is_begun(self) -> bool:
+        """Whether the folder has nothing but what a crash in the first batch may have left."""
+        if not self.path.is_dir() or not {p.name for p in self.path.iterdir()} <= _OURS:
+            return False
+        return all(_made(p) is not None or _is_next(p) for p in entries(self.path / _VERSIONS))
 
     def _there(self) -> _Version:
         version = self._version()
@@ -188,25 +205,28 @@ class ParquetTarget(Target):
         _sync(folder.parent)
 
     def _point_at(self, folder: Path) -> None:
-        temporary = self.path / _VERSIONS / _NEXT
-        with suppress(FileNotFoundError):
-            os.unlink(temporary)
+        temporary = self.path / _VERSIONS / f"{_NEXT}-{token_hex(4)}"
         os.symlink(os.path.join(_VERSIONS, folder.name), temporary)
         os.replace(temporary, self.path / _CURRENT)
         _sync(self.path)
 
     def _remove_all_but(self, current: Path | None, keep: int) -> None:
         """Remove old versions but the last few, and whatever a crash left behind: versions after the current one."""
-        names = sorted(p.name for p in (self.path / _VERSIONS).iterdir() if p.name != _NEXT)
+        there = list(entries(self.path / _VERSIONS))
+        names = [p.name for p in there if _NAME.fullmatch(p.name) and is_folder(p)]
         last = current.name if current is not None else ""
         known = [n for n in names if n[:_DIGITS] < last[:_DIGITS]]
         for name in set(names) - {*known[max(0, len(known) - keep + 1) :], last}:
-            shutil.rmtree(self.path / _VERSIONS / name)
+            _remove_version(self.path / _VERSIONS / name)
+        for path in there:
+            if _is_next(path):
+                os.unlink(path)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
         """Nobody else writes meanwhile. The system takes the lock from a process that dies."""
-        with open(self.path / _LOCK, "ab") as file:
+        handle = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
+        with open(handle, "ab") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -216,11 +236,55 @@ class ParquetTarget(Target):
             yield
 
     def drop(self) -> None:
-        """Remove the target's folder, if it is one."""
-        if self._version() is not None or (self.path / _VERSIONS).exists():
-            with suppress(FileNotFoundError):
-                os.unlink(self.path / _CURRENT)
-            shutil.rmtree(self.path)
+        """Remove the versions, and the folder if nothing else is in it; what others have put there stays, said in the
+        log."""
+        versions, current = self.path / _VERSIONS, self.path / _CURRENT
+        made = [p for p in entries(versions) if _made(p) is not None]
+        is_link = current.is_symlink() and _LINK.fullmatch(os.readlink(current)) is not None
+        if not (made or (is_link and is_folder(versions)) or (is_folder(self.path) and self._is_begun())):
+            return
+        try:
+            with self._locked():
+                if is_link:
+                    os.unlink(current)
+                self._remove_all_but(None, 1)
+                remove_folder(versions)
+                if is_file(self.path / _LOCK) and not os.path.getsize(self.path / _LOCK):
+                    os.unlink(self.path / _LOCK)
+            if not remove_folder(self.path):
+                tell_what_stays(self.name, self.path)
+        except OSError as error:
+            raise TargetError(
+                f"{self.name} cannot be removed: {error}", hint="set the rights, and try again"
+            ) from error
+
+
+def _is_next(path: Path) -> bool:
+    """Whether it is a link to a version that did not become the current one."""
+    return path.name.startswith(_NEXT) and path.is_symlink() and _LINK.fullmatch(os.readlink(path)) is not None
+
+
+def _made(folder: Path) -> list[str] | None:
+    """The files of a version that the target has made; None if it was not made by it."""
+    if not _NAME.fullmatch(folder.name) or not is_folder(folder):
+        return None
+    there = [p.name for p in entries(folder)]
+    if is_file(folder / _MANIFEST):
+        with suppress(ValueError, KeyError, TypeError):
+            found = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
+            named = [str(f["name"]) for f in found["files"]] or [_EMPTY]
+            return [*(n for n in named if "/" not in n and n in there), _MANIFEST]
+    if all(is_file(folder / n) and (is_bucket(n) or n in (_EMPTY, _MANIFEST)) for n in there):
+        return there
+    return None
+
+
+def _remove_version(folder: Path) -> None:
+    """Remove a version, its manifest last: until then it says what is to be removed."""
+    made = _made(folder)
+    if made is not None:
+        remove_files(folder / name for name in made)
+        remove_folder(folder)
 
 
 class _Folder:

@@ -257,14 +257,28 @@ class PostgresTarget(Target):
         )
 
     def drop(self) -> None:
-        """Drop the table and forget what was recorded of it."""
+        """Drop the table and forget what was recorded of it; a table of that name that others have made stays."""
         with self._connected() as connection:
             self._lock(connection)
             if self._progress(connection) is None:
                 return
+            if not self._is_made(connection):
+                raise TargetError(
+                    f"{self.name} is there, and was not made by materialize: it has no index on whole rows",
+                    hint=f"drop it yourself, and its row in {self.schema}.{PROGRESS_TABLE}",
+                )
             connection.execute(self._sql.SQL("DROP TABLE {}").format(self._table))
             forget = self._sql.SQL("DELETE FROM {} WHERE target = %s").format(self._progress_table)
             connection.execute(forget, (self.table,))
+
+    def _is_made(self, connection: Any) -> bool:
+        """Whether the table has the index that ``materialize`` gives to its own."""
+        found = connection.execute(
+            "SELECT pg_get_indexdef(i.indexrelid) FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid"
+            " JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = %s AND c.relname = %s",
+            (self.schema, self.table),
+        ).fetchall()
+        return any("hash_record_extended" in text for (text,) in found)
 
 
 class _Session:
