@@ -54,13 +54,17 @@ class Wrong(AssertionError):
 
 def session(folder: Path, cores: int = 2) -> Any:
     """A local Spark; checkpoints as on local disks (docs/spark.md says what each setting means)."""
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    from everview.spark.interpreter import worker_environment
+    from everview.spark.session import PATIENT
+
+    os.environ |= worker_environment()
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     java = subprocess.run([HERE.parent / "scripts" / "java.sh"], check=True, capture_output=True, text=True)
     os.environ["JAVA_HOME"] = java.stdout.strip()
     from pyspark.sql import SparkSession
 
     settings = {
+        **PATIENT,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.host": "127.0.0.1",
@@ -116,12 +120,14 @@ class Run:
 
     def go(self, feed: Any, sink: str = "noop") -> list[dict[str, Any]]:
         """Run over all files; gives the progress of each batch that had rows."""
+        from everview.spark.restarting import restarting
+
         writer = feed.writeStream.option("checkpointLocation", str(self.folder / "checkpoint"))
         if sink == "parquet":
             writer = writer.option("path", str(self.folder / "sink"))
         driver = _driver(self.spark)
         begun, spent = perf_counter(), processes.cpu(processes.of_tree(driver))
-        query = writer.format(sink).start()
+        query = restarting(writer.format(sink).start)
         query.processAllAvailable()
         self.cores = (processes.cpu(processes.of_tree(driver)) - spent) / (perf_counter() - begun)
         found = [json.loads(p.json) if hasattr(p, "json") else p for p in query.recentProgress]

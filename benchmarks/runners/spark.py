@@ -48,6 +48,7 @@ def session(job: Job) -> Any:
     from pyspark.sql import SparkSession
 
     settings = {
+        "spark.python.authenticate.socketTimeout": "600s",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.host": "127.0.0.1",

@@ -22,11 +22,11 @@ def test_processor_time_is_counted_of_those_that_have_ended_too() -> None:
     busy = "from time import process_time\nwhile process_time() < 0.5: pass"
     subprocess.run([sys.executable, "-c", busy], check=True)
     spent, passed = processes.cpu(processes.of_tree(os.getpid())) - before, perf_counter() - begun
-    assert 0.45 <= spent <= passed + 0.1
+    assert 0.45 <= spent <= (os.cpu_count() or 1) * passed + 1.0
 
 
 def test_a_tree_of_processes_has_those_that_began_sessions_of_their_own() -> None:
-    nested = "import subprocess, sys; subprocess.run(['sleep', '60'], start_new_session=True)"
+    nested = "import subprocess, sys; subprocess.run(['sleep', '3600'], start_new_session=True)"
     with subprocess.Popen([sys.executable, "-c", nested], start_new_session=True) as child:
         try:
             until(lambda: len(processes.of_tree(child.pid)) == 2)

@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import os
 import signal
+import struct
 import subprocess
 import sys
+import termios
+from fcntl import ioctl
 from pathlib import Path
-from time import sleep
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
 from everview.cli.main import BAD_QUERY, INTERRUPTED, main
+from tests.spark.shards import until
 
 SCHEMA = "CREATE TABLE follows (src BIGINT, dst BIGINT)"
 TWO_TABLES = "CREATE TABLE names (id BIGINT); SELECT src FROM follows JOIN names ON src = id"
@@ -202,10 +205,19 @@ def test_terminals_without_greek(follows: Path) -> None:
     assert "predicts    O(1) an update, whatever ? is" in out
 
 
+def unread(pipe: IO[str]) -> int:
+    """How many bytes are still in a pipe."""
+    return int(struct.unpack("i", ioctl(pipe, termios.FIONREAD, b"\0" * 4))[0])
+
+
 def test_ctrl_c(follows: Path) -> None:
     """Without a word, whatever is going on."""
     arguments = ("bench", "--sql", "-", "--schema", SCHEMA, "--data", f"follows={follows}")
     with everview(*arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        sleep(1.5)  # it waits for its query
+        assert process.stdin is not None
+        process.stdin.write("SELECT ")
+        process.stdin.flush()
+        pipe = process.stdin
+        until(lambda: not unread(pipe))  # It has read that, and waits for the rest of its query.
         process.send_signal(signal.SIGINT)
         assert (*process.communicate(), process.returncode) == ("", "", INTERRUPTED)

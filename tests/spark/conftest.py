@@ -8,7 +8,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 import warnings
@@ -18,11 +17,15 @@ from typing import Any
 
 import pytest
 
+from everview.spark.interpreter import worker_environment
+from everview.spark.session import PATIENT
+
 ROOT = Path(__file__).parent.parent.parent
 
 SETTINGS = {
     # Tests run each plan once or twice: Java's second compiler would only take the processor from them.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+    **PATIENT,
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.host": "127.0.0.1",
@@ -43,8 +46,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     place = tmp_path_factory.mktemp("spark")
     given = {
         "JAVA_HOME": home,
-        "PYSPARK_PYTHON": sys.executable,
-        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        **worker_environment(),
         "SPARK_LOCAL_IP": "127.0.0.1",
         # Spark's Python workers are started anew, without pytest's path.
         "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep),
@@ -97,7 +99,7 @@ def postgres() -> Iterator[str]:
     finally:
         if server.poll() is None:
             os.kill(server.pid, signal.SIGINT)  # PostgreSQL's fast shutdown
-        server.wait(timeout=60)
+        server.wait(timeout=600)
         shutil.rmtree(folder)
 
 
@@ -113,7 +115,7 @@ def _unprivileged() -> dict[str, Any] | None:
 def _wait_for(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
     import psycopg
 
-    for _ in range(300):
+    for _ in range(6_000):
         if server.poll() is not None:
             break
         try:

@@ -56,6 +56,7 @@ def main(folder: Path, master: str, shards: int, settings: dict[str, str]) -> No
     from pyspark.sql import DataFrame, SparkSession
 
     from everview.spark import maintain, materialize, processor, stats
+    from everview.spark.restarting import restarting
 
     processor.COMPACT_BYTES = int(settings.pop(COMPACT, processor.COMPACT_BYTES))
     processor.LEAST_BYTES = int(settings.pop(PARCELS, processor.LEAST_BYTES))
@@ -80,7 +81,7 @@ def main(folder: Path, master: str, shards: int, settings: dict[str, str]) -> No
         query = materialize(feed, targets, checkpoint=checkpoint, trigger="available now")
     else:
         writer = feed.writeStream.foreachBatch(sink).option("checkpointLocation", checkpoint)
-        query = writer.trigger(availableNow=True).start()
+        query = restarting(writer.trigger(availableNow=True).start)
     query.awaitTermination()
     if any(shard["compactions"] for shard in stats(query)["shards"]):
         (folder / "compacted").touch()
@@ -89,5 +90,5 @@ def main(folder: Path, master: str, shards: int, settings: dict[str, str]) -> No
 
 
 if __name__ == "__main__":
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), dict(a.split("=", 1) for a in sys.argv[4:]))

@@ -22,6 +22,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from everview.spark.host import started
+from everview.spark.interpreter import worker_environment
+from everview.spark.session import PATIENT
 from everview.spark.targets import ParquetTarget
 from tests.spark.fault_job import TABLES, VIEWS
 from tests.spark.feeds import bag
@@ -31,6 +33,7 @@ LOCAL = "local[2,8]"
 CLUSTER = "local-cluster[2,1,1024]"
 KINDS = ("worker", "daemon", "shard", "executor", "driver")
 SETTINGS = {
+    **PATIENT,
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.host": "127.0.0.1",
@@ -195,7 +198,7 @@ class Job:
         environment = {
             **os.environ,
             "SPARK_LOCAL_IP": "127.0.0.1",
-            "PYSPARK_PYTHON": sys.executable,
+            **worker_environment(),
             "PYTHONPATH": str(ROOT),
             "TMPDIR": str(self.sockets),
         }
@@ -208,12 +211,12 @@ class Job:
         """True until the program has ended."""
         return self.process is not None and self.process.poll() is None
 
-    def wait(self, seconds: float = 900.0) -> int:
+    def wait(self, seconds: float = 3600.0) -> int:
         """Let it run to its end; gives its exit code."""
         assert self.process is not None
         return self.process.wait(seconds)
 
-    def wait_for(self, done: Callable[[], bool], seconds: float = 900.0) -> None:
+    def wait_for(self, done: Callable[[], bool], seconds: float = 3600.0) -> None:
         """Let it run until something is so."""
         limit = time.monotonic() + seconds
         while not done():

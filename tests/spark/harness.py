@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.types import StringType, StructField, StructType
 
 from everview.spark import maintain
+from everview.spark.restarting import restarting
 from everview.spark.types import CHANGE_TYPE, COUNT, VERSION
 from tests.engine.differential import plain
 
@@ -48,7 +49,7 @@ class Stream:
             self.batches[batch] = frame.collect()
 
         writer = feed.writeStream.foreachBatch(keep).option("checkpointLocation", str(self.folder / checkpoint))
-        self.query = writer.start()
+        self.query = restarting(writer.start)
 
     def put(self, changes: Changes) -> None:
         """One batch: a file for each table that changes, and then waits until it has been taken in."""

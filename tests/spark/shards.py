@@ -189,7 +189,7 @@ def end(process: int) -> None:
     until(lambda: started(process) is None and len(list(Path(f"/proc/{process}/task").glob("*"))) <= 1)
 
 
-def until(done: Callable[[], bool], seconds: float = 60.0) -> None:
+def until(done: Callable[[], bool], seconds: float = 600.0) -> None:
     limit = time.monotonic() + seconds
     while not done():
         assert time.monotonic() < limit, "it takes too long"

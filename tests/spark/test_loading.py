@@ -17,6 +17,7 @@ from pyspark.sql.types import StructType
 
 from everview.errors import PipelineError, SchemaError, TargetError
 from everview.spark import maintain, materialize, saved_offsets
+from everview.spark.restarting import restarting
 from everview.spark.session import PARTITIONS, SPARKS_OWN, configure, shard_keys
 from everview.spark.targets import ParquetTarget
 from tests.spark.feeds import bag
@@ -220,7 +221,7 @@ def test_what_spark_could_not_read_is_a_bad_row(spark: SparkSession, tmp_path: P
     sql = "SELECT src, COUNT(*) AS n FROM g GROUP BY src"
     feed = maintain(spark, sql, {"g": read}, shards=1)
     assert feed.columns[:2] == ["src", "n"]
-    query = feed.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "one")).start()
+    query = restarting(feed.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "one")).start)
     with pytest.raises(StreamingQueryException, match="cannot be read as declared") as stopped:
         query.processAllAvailable()
     assert '{"src": "abc", "dst": 2}' in str(stopped.value)

@@ -47,6 +47,7 @@ def materialize(
     ``_quarantined``, the text that says which and why.
     ``trigger`` is an interval such as "5 seconds", or "available now", or a dict of what Spark's ``trigger`` takes.
     """
+    from everview.spark.restarting import restarting
     from everview.spark.takeover import first_batch
 
     if not changes.isStreaming:
@@ -66,7 +67,7 @@ def materialize(
         trigger = {"availableNow": True} if trigger == _AVAILABLE_NOW else {"processingTime": trigger}
     if trigger is not None:
         stream = stream.trigger(**trigger)
-    return stream.start()
+    return restarting(stream.start)
 
 
 # --- which rows go where ---------------------------------------------------------------------------------------------

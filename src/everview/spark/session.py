@@ -15,6 +15,8 @@ PROVIDER: Final = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 CHANGELOG: Final = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 PARTITIONS: Final = "spark.sql.shuffle.partitions"
+PATIENT: Final = {"spark.python.authenticate.socketTimeout": "600s"}
+"""For whoever creates a session: how long Spark's processes wait for each other's secrets; 15 s are too short."""
 SPARKS_OWN: Final = "200"
 """Spark's default number of shuffle partitions: a state store each, and so seconds a batch."""
 _OURS: Final = "spark.everview.shuffle.partitions"

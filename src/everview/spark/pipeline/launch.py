@@ -14,8 +14,10 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from everview.errors import PipelineError
+from everview.spark.interpreter import worker_environment
 from everview.spark.pipeline.failure import cause_of
 from everview.spark.pipeline.java import check_java
+from everview.spark.session import PATIENT
 
 GATEWAY: Final = "PYSPARK_GATEWAY_PORT"
 """Set by spark-submit, which has started a Java process, a log and a master already."""
@@ -33,18 +35,18 @@ UTC: Final = {"spark.sql.session.timeZone": "UTC"}
 def session(name: str, master: str | None, conf: Mapping[str, str]) -> tuple[SparkSession, Path | None]:
     """A session with these settings, and the file with what Java has to say; none under spark-submit."""
     if GATEWAY in os.environ:
-        spark = _build(name, None, {**QUIET, **conf})
+        spark = _build(name, None, {**QUIET, **PATIENT, **conf})
         for setting, value in UTC.items():
             if setting not in conf and not spark.sparkContext.getConf().contains(setting):
                 spark.conf.set(setting, value)
         return spark, None
     check_java()
     master = master or "local[*]"
-    settings = {**QUIET, **UTC, **conf}
+    settings = {**QUIET, **UTC, **PATIENT, **conf}
     if master.startswith("local"):
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-        os.environ.setdefault("SPARK_LOCAL_IP", LOCAL["spark.driver.host"])
+        given = {**worker_environment(), "SPARK_LOCAL_IP": LOCAL["spark.driver.host"]}
+        for variable, value in given.items():
+            os.environ.setdefault(variable, value)
         settings = {**LOCAL, **settings}
     handle, log = tempfile.mkstemp(prefix="everview-spark-", suffix=".log")
     try:

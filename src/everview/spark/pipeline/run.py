@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import Enum
+from functools import partial
 from typing import Any, Final
 
 from pyspark.errors import StreamingQueryException
@@ -21,6 +22,7 @@ from everview.spark.pipeline.failure import cause_of
 from everview.spark.pipeline.frames import tables
 from everview.spark.pipeline.model import Pipeline
 from everview.spark.pipeline.progress import BatchDone, Progress
+from everview.spark.restarting import restarting
 from everview.spark.session import parallelism
 from everview.spark.targets import Target
 
@@ -94,7 +96,7 @@ def start(
         writer = writer.queryName(pipeline.name).option("checkpointLocation", pipeline.checkpoint)
         if pipeline.spark_trigger is not None:
             writer = writer.trigger(**pipeline.spark_trigger)
-        return writer.start(pipeline.feed.path) if pipeline.feed.path is not None else writer.start()
+        return restarting(partial(writer.start, pipeline.feed.path))
     wanted: Mapping[str, Target | str | None] = targets or pipeline.targets
     return materialize(
         feed,
