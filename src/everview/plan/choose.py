@@ -7,12 +7,13 @@ trees with one child a component need be looked at.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 from everview.plan.search import generalized_candidates, split
 from everview.plan.tree import Edge, JoinTree, TreeNode
+from everview.query.terms import Var
 
 STATE_LIMIT = 60_000
 
@@ -42,20 +43,48 @@ class _Option:
 
 def choose_tree(edges: Sequence[Edge], free: Edge, updates: Sequence[Fraction] | None = None) -> Choice | None:
     """The best free-connex join tree, or None if the query has none (it is cyclic or not free-connex)."""
-    search = _Search(tuple(edges), free, updates or [Fraction(1)] * len(edges))
+    whole = tuple(edges)
+    classes = _alike(whole, free)
+    first = frozenset(classes)
+    search = _Search(tuple(e & first for e in whole), free & first, updates or [Fraction(1)] * len(edges), classes)
     options = search.below_generalized(frozenset(range(len(edges))), None, True)
     if not options:
         return None
     best = min(options, key=lambda o: (o.height, *o.rank))
-    return Choice(JoinTree(best.node, search.edges, free), search.cut)
+    return Choice(JoinTree(_with_all(best.node, classes), whole, free), search.cut)
+
+
+def _alike(edges: tuple[Edge, ...], free: Edge) -> dict[Var, Edge]:
+    """The variables in classes of those that no tree tells apart, as the same edges hold them, by each one's first."""
+    holders: dict[Var, list[int]] = {}
+    for i, edge in enumerate(edges):
+        for v in edge:
+            holders.setdefault(v, []).append(i)
+    classes: dict[tuple[tuple[int, ...], bool], list[Var]] = {}
+    for v in sorted(holders):
+        classes.setdefault((tuple(holders[v]), v in free), []).append(v)
+    return {members[0]: frozenset(members) for members in classes.values()}
+
+
+def _whole(attributes: Edge, classes: Mapping[Var, Edge]) -> Edge:
+    return frozenset().union(*(classes[v] for v in attributes))
+
+
+def _with_all(node: TreeNode, classes: Mapping[Var, Edge]) -> TreeNode:
+    """A tree over the first variables of classes as one over all of them."""
+    children = tuple(_with_all(c, classes) for c in node.children)
+    return TreeNode(_whole(node.attributes, classes), node.relation, children)
 
 
 class _Search:
-    def __init__(self, edges: tuple[Edge, ...], free: Edge, updates: Sequence[Fraction]) -> None:
+    def __init__(
+        self, edges: tuple[Edge, ...], free: Edge, updates: Sequence[Fraction], classes: Mapping[Var, Edge]
+    ) -> None:
         self.edges = edges
         self.free = free
         self.updates = updates
-        self.candidates = generalized_candidates(edges, free)
+        named = [(_whole(e, classes), e) for e in generalized_candidates(edges, free)]
+        self.candidates = [e for _, e in sorted(named, key=lambda pair: (len(pair[0]), sorted(pair[0])))]
         self.cut = False
         self._memo: dict[tuple[frozenset[int], Edge | None, bool, bool], list[_Option]] = {}
 

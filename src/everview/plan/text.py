@@ -180,21 +180,17 @@ def show_query(query: ConjunctiveQuery) -> str:
     """The query as a rule; columns that nothing else mentions are left out."""
     used = used_variables(query)
     atoms = [f"{a.relation}({', '.join(_shown_terms(a, used))})" for a in query.atoms]
-    once = [v for v in sorted(query.not_null) if len(query.atoms_of[v]) == 1 and _occurrences(query, v) == 1]
+    once = [v for v in sorted(query.not_null) if query.places[v] == 1]
     body = [*atoms, *map(str, query.predicates), *(f"{v} is not null" for v in once)]
     return f"{query.name}({', '.join(map(str, query.head))}) :- {', '.join(body)}."
 
 
 def used_variables(query: ConjunctiveQuery) -> frozenset[Var]:
     """The variables that are output, joined or mentioned in a condition."""
-    joined = {v for v in query.variables if _occurrences(query, v) > 1}
+    joined = {v for v, places in query.places.items() if places > 1}
     mentioned = {v for p in query.predicates for v in p.variables}
     computed = {v for a in query.atoms for c in a.computed for v in c.expression.variables}
     return query.free | joined | mentioned | computed
-
-
-def _occurrences(query: ConjunctiveQuery, v: Var) -> int:
-    return sum(a.all_terms.count(v) for a in query.atoms)
 
 
 def _shown_terms(atom: Atom, used: frozenset[Var]) -> list[str]:

@@ -20,6 +20,14 @@ class TreeNode:
     relation: int | None
     children: tuple[TreeNode, ...] = ()
 
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        """Kept: it looks at the whole subtree."""
+        return hash((self.attributes, self.relation, self.children))
+
     @property
     def is_generalized(self) -> bool:
         """True for [X]."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -95,10 +96,15 @@ class ConjunctiveQuery:
                 )
         if not self.atoms:
             raise UnsafeQueryError("the body has no atom", hint="a query reads at least one relation")
-        repeated = frozenset(v for v in known if sum(a.all_terms.count(v) for a in self.atoms) > 1)
+        repeated = frozenset(v for v, places in _places(self.atoms).items() if places > 1)
         object.__setattr__(self, "not_null", (self.not_null & known) | repeated)
         if self.semantics is Semantics.SET:
             object.__setattr__(self, "atoms", tuple(dict.fromkeys(self.atoms)))
+
+    @cached_property
+    def places(self) -> Mapping[Var, int]:
+        """How often each variable occurs in the atoms."""
+        return _places(self.atoms)
 
     @cached_property
     def variables(self) -> frozenset[Var]:
@@ -123,7 +129,23 @@ class ConjunctiveQuery:
     @cached_property
     def atoms_of(self) -> Mapping[Var, frozenset[int]]:
         """atoms(x): for each variable the indexes of the atoms that hold it."""
-        return {v: frozenset(i for i, e in enumerate(self.edges) if v in e) for v in sorted(self.variables)}
+        found: dict[Var, list[int]] = {v: [] for v in sorted(self.variables)}
+        for i, edge in enumerate(self.edges):
+            for v in edge:
+                found[v].append(i)
+        return {v: frozenset(atoms) for v, atoms in found.items()}
+
+    @cached_property
+    def telling(self) -> tuple[Var, ...]:
+        """The first of all variables that the same atoms hold and that are alike in being output or not, sorted.
+
+        Structure cannot tell the others apart, so what looks for a witness need only look at these: a table's columns
+        that nobody reads are one variable then, however many there are.
+        """
+        first: dict[tuple[frozenset[int], bool], Var] = {}
+        for v, atoms in self.atoms_of.items():
+            first.setdefault((atoms, v in self.free), v)
+        return tuple(first.values())
 
     @property
     def is_full(self) -> bool:
@@ -152,6 +174,14 @@ class ConjunctiveQuery:
             not_null=frozenset(t for t in moved if isinstance(t, Var)),
         )
 
+    def condensed(self) -> ConjunctiveQuery:
+        """The same structure over the telling variables alone: covers and widths are the same, and quicker to find."""
+        kept = frozenset(self.telling)
+        atoms = (Atom(a.relation, tuple(sorted(a.variables & kept))) for a in self.atoms)
+        head = tuple(sorted(self.free & kept))
+        # As a bag: atoms that differ only in variables that are left out stay apart.
+        return ConjunctiveQuery(head, tuple(atoms), semantics=Semantics.BAG, name=self.name)
+
     def with_head(self, head: Iterable[Term]) -> ConjunctiveQuery:
         """The same body under another head."""
         return replace(self, head=tuple(head))
@@ -177,7 +207,7 @@ class ConjunctiveQuery:
         return parts
 
     def __str__(self) -> str:
-        once = sorted(v for v in self.not_null if sum(a.all_terms.count(v) for a in self.atoms) == 1)
+        once = sorted(v for v in self.not_null if self.places[v] == 1)
         body = [str(a) for a in self.atoms] + [str(p) for p in self.predicates] + [f"{v} is not null" for v in once]
         return f"{self.name}({', '.join(map(str, self.head))}) :- {', '.join(body)}."
 
@@ -205,6 +235,10 @@ class UnionQuery:
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.members)) or f"{self.name} is empty."
+
+
+def _places(atoms: Iterable[Atom]) -> Counter[Var]:
+    return Counter(t for a in atoms for t in a.all_terms if isinstance(t, Var))
 
 
 def connected_components(

@@ -30,7 +30,7 @@ class Violation:
 
 def hierarchical_violation(query: ConjunctiveQuery) -> Violation | None:
     """The first pair of variables whose atom sets overlap without containment; None for a hierarchical query."""
-    return next(filter(None, (_overlap(query, x, y) for x, y in combinations(query.atoms_of, 2))), None)
+    return next(filter(None, (_overlap(query, x, y) for x, y in combinations(query.telling, 2))), None)
 
 
 def q_violation(query: ConjunctiveQuery) -> Violation | None:
@@ -39,7 +39,7 @@ def q_violation(query: ConjunctiveQuery) -> Violation | None:
     if broken:
         return broken
     atoms_of = query.atoms_of
-    for x, y in permutations(atoms_of, 2):
+    for x, y in permutations(query.telling, 2):
         if x in query.free and y not in query.free and atoms_of[x] < atoms_of[y]:
             return _outside(query, x, y)
     return None
@@ -48,12 +48,12 @@ def q_violation(query: ConjunctiveQuery) -> Violation | None:
 def t_violation(query: ConjunctiveQuery) -> Violation | None:
     """Why membership cannot be tested in constant time: the query is not t-hierarchical; None if it is."""
     atoms_of = query.atoms_of
-    bound = [v for v in atoms_of if v not in query.free]
+    bound = [v for v in query.telling if v not in query.free]
     for x, y in combinations(bound, 2):
         broken = _overlap(query, x, y)
         if broken:
             return broken
-    for x in atoms_of:
+    for x in query.telling:
         for y in bound:
             if x in query.free and atoms_of[x] & atoms_of[y] and not atoms_of[y] <= atoms_of[x]:
                 return _outside(query, x, y)

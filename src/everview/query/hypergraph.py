@@ -87,12 +87,13 @@ def free_path(query: ConjunctiveQuery) -> FreePath | None:
 
     An acyclic query fails to be free-connex exactly if such a path exists; a shortest one has no chords.
     """
-    neighbours: dict[Var, set[Var]] = {v: set() for v in query.variables}
+    telling = frozenset(query.telling)
+    neighbours: dict[Var, set[Var]] = {v: set() for v in telling}
     for edge in query.edges:
-        for v in edge:
-            neighbours[v] |= edge
+        for v in edge & telling:
+            neighbours[v] |= edge & telling
     best: tuple[Var, ...] | None = None
-    for start in sorted(query.free):
+    for start in sorted(query.free & telling):
         path = _bound_path(start, query.free, neighbours)
         if path and (best is None or len(path) < len(best)):
             best = path

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from everview.query.conjunctive import ConjunctiveQuery, connected_components
 from everview.query.hierarchy import NotHierarchicalError, hierarchical_violation, q_violation
@@ -24,19 +25,28 @@ class VariableNode:
 
     def walk(self, above: tuple[Var, ...] = ()) -> Iterator[tuple[VariableNode, tuple[Var, ...]]]:
         """Every node of the subtree with the variables above it, top-down."""
-        yield self, above
-        for child in self.children:
-            yield from child.walk((*above, self.variable))
+        waiting = [(self, above)]
+        while waiting:
+            node, path = waiting.pop()
+            yield node, path
+            waiting += [(child, (*path, node.variable)) for child in reversed(node.children)]
 
-    @property
+    @cached_property
     def variables(self) -> frozenset[Var]:
         """The variables of the subtree, the node's own included."""
-        return frozenset(node.variable for node, _ in self.walk())
+        return frozenset(node.variable for node in self._nodes())
 
-    @property
+    @cached_property
     def all_atoms(self) -> tuple[int, ...]:
         """The indexes of all atoms below."""
-        return tuple(sorted(i for node, _ in self.walk() for i in node.atoms))
+        return tuple(sorted(i for node in self._nodes() for i in node.atoms))
+
+    def _nodes(self) -> list[VariableNode]:
+        """Every node of the subtree, each before those below it."""
+        found = [self]
+        for node in found:
+            found += node.children
+        return found
 
 
 @dataclass(frozen=True)
@@ -65,9 +75,13 @@ class VariableOrder:
 
 
 def _show(node: VariableNode, query: ConjunctiveQuery) -> str:
+    chain = [str(node.variable)]
+    while len(node.children) == 1 and not node.atoms:
+        (node,) = node.children
+        chain.append(str(node.variable))
     below = _show_below(node.atoms, node.children, query)
     inner = below[0] if len(below) == 1 else "{" + "; ".join(below) + "}"
-    return f"{node.variable}-{inner}"
+    return "-".join([*chain, inner])
 
 
 def _show_below(atoms: Sequence[int], nodes: Sequence[VariableNode], query: ConjunctiveQuery) -> list[str]:
@@ -112,8 +126,20 @@ def free_top_order(query: ConjunctiveQuery) -> VariableOrder:
 
 
 def _lifted(node: VariableNode, query: ConjunctiveQuery) -> VariableNode:
+    chain: list[VariableNode] = []
+    while node.variable in query.free and len(node.children) == 1:
+        chain.append(node)
+        (node,) = node.children
     if node.variable in query.free:
-        return VariableNode(node.variable, node.atoms, tuple(_lifted(c, query) for c in node.children))
+        lifted = VariableNode(node.variable, node.atoms, tuple(_lifted(c, query) for c in node.children))
+    else:
+        lifted = _lifted_bound(node, query)
+    for above in reversed(chain):
+        lifted = VariableNode(above.variable, above.atoms, (lifted,))
+    return lifted
+
+
+def _lifted_bound(node: VariableNode, query: ConjunctiveQuery) -> VariableNode:
     free = [n.variable for n, _ in node.walk() if n.variable in query.free]
     atoms, (lowered,) = _dropped(node, frozenset(free))
     assert not atoms  # the subtree's root is bound, so it stays and keeps its atoms
@@ -124,15 +150,17 @@ def _lifted(node: VariableNode, query: ConjunctiveQuery) -> VariableNode:
 
 def _dropped(node: VariableNode, gone: frozenset[Var]) -> tuple[tuple[int, ...], tuple[VariableNode, ...]]:
     """The subtree without some variables; their atoms and children go to the parent."""
-    atoms = list(node.atoms)
-    children: list[VariableNode] = []
-    for child in node.children:
-        below_atoms, below = _dropped(child, gone)
-        atoms += below_atoms
-        children += below
-    if node.variable in gone:
-        return tuple(sorted(atoms)), tuple(children)
-    return (), (VariableNode(node.variable, tuple(sorted(atoms)), tuple(children)),)
+    done: dict[int, tuple[tuple[int, ...], tuple[VariableNode, ...]]] = {}
+    for inner, _ in reversed(list(node.walk())):  # those below first
+        atoms = list(inner.atoms)
+        children: list[VariableNode] = []
+        for child in inner.children:
+            below_atoms, below = done.pop(id(child))
+            atoms += below_atoms
+            children += below
+        kept = (VariableNode(inner.variable, tuple(sorted(atoms)), tuple(children)),)
+        done[id(inner)] = (tuple(sorted(atoms)), tuple(children)) if inner.variable in gone else ((), kept)
+    return done[id(node)]
 
 
 def q_tree(query: ConjunctiveQuery, hint: Sequence[Var] | None = None) -> VariableOrder:

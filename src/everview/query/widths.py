@@ -21,6 +21,7 @@ class Widths:
 
 def widths(query: ConjunctiveQuery) -> Widths:
     """All widths of a hierarchical query; raises NotHierarchicalError for any other."""
+    query = query.condensed()
     order = canonical_order(query)
     return Widths(_static_width(query, order), _delta(query, order), _delta_tight(query, order))
 
