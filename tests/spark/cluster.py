@@ -8,7 +8,7 @@ Spark does the same.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 from zlib import crc32
@@ -21,10 +21,12 @@ from everview.plan.shards import Level, distribute
 from everview.query.schema import Schema, Table
 from everview.query.terms import Var
 from everview.spark.blobs import read_blob
+from everview.spark.feed import Unpacker
+from everview.spark.key_step import Forwarder, key_level, spread_apart
 from everview.spark.levels import targets_of
 from everview.spark.messages import FEED
-from everview.spark.pack import Packer
-from everview.spark.routing import Routing, Slice
+from everview.spark.pack import Packer, packed_rows
+from everview.spark.routing import Slice
 from everview.spark.sending import sent
 from everview.spark.shard import Shard, ShardSpec
 from everview.spark.spool import Spool
@@ -45,6 +47,8 @@ class Cluster:
         self.quarantine = quarantine
         self.levels = [self.distribution.first, *([self.distribution.merge] if self.distribution.merge else [])]
         self.shards = [self._made(level) for level in self.levels]
+        self.step = key_level(spread_apart(self.levels[0]) if quarantine else (), shards)
+        self.by_key = self._made(self.step)
         self.results: dict[str, Bag] = {v.name: Counter() for v in self.views}
         self.bad: list[str] = []
         self.started = False
@@ -57,9 +61,14 @@ class Cluster:
         """One micro-batch; a row of its feed is there once."""
         told: set[tuple[str, Row]] = set()
         inputs: dict[int, dict[str, list[pa.Table]]] = {}
+        keyed: dict[int, dict[str, list[pa.Table]]] = {}
         for table in self.levels[0].tables:
-            for shard, data in self._routed(table, changes.get(table.name, [])):
-                inputs.setdefault(shard, {}).setdefault(table.name, []).append(data)
+            is_keyed = table in self.step.tables
+            level, found = (self.step, keyed) if is_keyed else (self.levels[0], inputs)
+            for shard, data in self._routed(table, changes.get(table.name, []), level):
+                found.setdefault(shard, {}).setdefault(table.name, []).append(data)
+        for shard, name, data in self._forwarded(keyed):
+            inputs.setdefault(shard, {}).setdefault(name, []).append(data)
         for number, level in enumerate(self.levels):
             targets = targets_of(self.levels[number + 1]) if number + 1 < len(self.levels) else None
             onward: dict[int, dict[str, list[pa.Table]]] = {}
@@ -93,7 +102,27 @@ class Cluster:
                     new.load({name: [read_blob(blob)]})
             self.shards[number] = fresh
 
-    def _routed(self, table: Table, rows: Weighted) -> list[tuple[int, pa.Table]]:
+    def _forwarded(self, keyed: Mapping[int, dict[str, list[pa.Table]]]) -> list[tuple[int, str, pa.Table]]:
+        """What the step by key takes in, for the shards."""
+        parts = []
+        for s, shard in enumerate(self.by_key):
+            outcome = shard.apply(keyed.get(s, {}))
+            self.bad += outcome.bad
+            for (view, _), blobs in sent(outcome.changes, None).items():
+                parts += [packed_rows([(0, "changes", view, rows, blob, None)]) for blob, rows in blobs]
+        if not parts:
+            return []
+        forwarder = Forwarder.of(self.step, self.levels[0], range(self.levels[0].shards))
+        found = []
+        for batch in Unpacker(self.step.views, False, True)(iter(parts)):
+            for at, (packer, view) in enumerate(zip(forwarder.packers, self.step.views, strict=True)):
+                for i, given in enumerate(packer.routing.given):
+                    own = batch.column(view.name).flatten()
+                    batch = batch.append_column(f"_everview_cell{at}_{i}", _cells(given, packer.table, own))
+            found += _unpacked(forwarder(iter([batch])))
+        return found
+
+    def _routed(self, table: Table, rows: Weighted, level: Level) -> list[tuple[int, pa.Table]]:
         if not rows:
             return []
         full = self.whole.table(table.name)
@@ -101,19 +130,12 @@ class Cluster:
         places = full.positions(c.name for c in table.columns)
         fields = list(table_schema(table))
         arrays = [pa.array([row[i] for row, _ in rows], f.type) for i, f in zip(places, fields, strict=True)]
-        routing = Routing.of(table, self.levels[0])
-        cells = [_cells(s, table, arrays) for s in routing.given]
+        packer = Packer.of(table, level, range(level.shards), quarantine=self.quarantine)
+        cells = [_cells(s, table, arrays) for s in packer.routing.given]
         weight = pa.array([w for _, w in rows], pa.int64())
         names = [*(f.name for f in fields), "weight", "reason", *(f"cell{i}" for i in range(len(cells)))]
         batch = pa.RecordBatch.from_arrays([*arrays, weight, pa.nulls(len(rows), pa.string()), *cells], names=names)
-        level = self.levels[0]
-        packer = Packer(table, routing, tuple(range(level.shards)), level.is_masked(table.name), self.quarantine)
-        found = []
-        for packed in packer(iter([batch])):
-            for key, kind, blob in zip(*(packed.column(c).to_pylist() for c in ("shard", "kind", "blob")), strict=True):
-                if kind == "rows":
-                    found.append((key, read_blob(blob)))
-        return found
+        return [(shard, data) for shard, _, data in _unpacked(packer(iter([batch])))]
 
     def _fed(self, view: str, data: pa.Table) -> list[Row]:
         """Add a part of a view's feed up; gives its rows."""
@@ -128,6 +150,15 @@ class Cluster:
             if not result[key]:
                 del result[key]
         return keys
+
+
+def _unpacked(packed: Iterable[pa.RecordBatch]) -> list[tuple[int, str, pa.Table]]:
+    """The rows among what travels packed: for which shard, and of which table."""
+    found = []
+    for part in packed:
+        columns = (part.column(c).to_pylist() for c in ("shard", "kind", "name", "blob"))
+        found += [(s, name, read_blob(blob)) for s, kind, name, blob in zip(*columns, strict=True) if kind == "rows"]
+    return found
 
 
 def _cells(given: Slice, table: Table, arrays: Sequence[pa.Array]) -> pa.Array:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 from collections import Counter
+from collections.abc import Iterable
 from decimal import Decimal
 from itertools import product
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from everview.engine.bulk import scan
 from everview.errors import DataError
@@ -139,23 +144,99 @@ def test_a_second_row_of_a_key_is_noticed_wherever_its_other_columns_lead(shards
     assert [_rows_of(shard) for shard in cluster.shards[0]] == before
 
 
-def test_a_row_whose_key_is_taken_is_put_aside_only_where_shards_agree() -> None:
-    schema = parse_schema("CREATE TABLE p (id BIGINT NOT NULL, city STRING, PRIMARY KEY (id))")
-    first, second = {"p": [((i, f"c{i}"), 1) for i in range(6)]}, {"p": [((3, "another"), 1), ((9, "c9"), 1)]}
-    by_key = Cluster({"v": "SELECT id, MAX(city) AS city FROM p GROUP BY id"}, schema, 3, quarantine=True)
-    by_city = Cluster({"v": "SELECT city, COUNT(*) AS n FROM p GROUP BY city"}, schema, 3, quarantine=True)
-    for cluster in (by_key, by_city):
-        cluster.apply(first)
-    by_key.apply(second)
-    assert ['"another"' in text for text in by_key.bad] == [True]
-    assert by_key.results["v"][(3, "c3")] == by_key.results["v"][(9, "c9")] == 1
-    with pytest.raises(DataError, match="cannot be put aside") as stopped:
-        by_city.apply(second)
-    assert "'another'" in str(stopped.value)
-    single = Cluster({"v": "SELECT city, COUNT(*) AS n FROM p GROUP BY city"}, schema, 1, quarantine=True)
-    single.apply(first)
-    single.apply(second)
-    assert len(single.bad) == 1
+BY_KEY = "SELECT id, MAX(city) AS city FROM p GROUP BY id"
+BY_CITY = "SELECT city, COUNT(*) AS n, MIN(id) AS least FROM p GROUP BY city"
+PEOPLE = "CREATE TABLE p (id BIGINT NOT NULL, city STRING, PRIMARY KEY (id))"
+
+
+@pytest.mark.parametrize("sql", [BY_KEY, BY_CITY])
+@pytest.mark.parametrize("shards", [1, 2, 3])
+def test_a_row_whose_key_is_taken_is_put_aside_wherever_rows_are_spread(sql: str, shards: int) -> None:
+    cluster = Cluster({"v": sql}, parse_schema(PEOPLE), shards, quarantine=True)
+    cluster.apply({"p": [((i, f"c{i}"), 1) for i in range(6)]})
+    cluster.apply({"p": [((3, "another"), 1), ((9, "c9"), 1)]})
+    assert ['"another"' in text and "its key (id)" in text for text in cluster.bad] == [True]
+    _equals_duckdb(cluster, sql, [(i, f"c{i}") for i in (0, 1, 2, 3, 4, 5, 9)])
+    # A row that was put aside is not there to be deleted; its key is free once the row that has it goes.
+    cluster.apply({"p": [((3, "another"), -1)]})
+    assert len(cluster.bad) == 2
+    assert "deletes (3, 'another')" in cluster.bad[-1]
+    cluster.apply({"p": [((3, "c3"), -1), ((3, "z"), 1), ((3, "another"), 1)]})
+    assert len(cluster.bad) == 3
+    assert '"z"' in cluster.bad[-1]
+    _equals_duckdb(cluster, sql, [(i, f"c{i}") for i in (0, 1, 2, 4, 5, 9)] + [(3, "another")])
+
+
+def test_of_new_rows_with_one_key_the_least_by_value_stays_whatever_the_order() -> None:
+    rows = [((1, city), 1) for city in ("m", None, "b", "zz", "b")]
+    for shards in (1, 2, 5):
+        for turn in range(len(rows)):
+            cluster = Cluster({"v": BY_CITY}, parse_schema(PEOPLE), shards, quarantine=True)
+            cluster.apply({"p": rows[turn:] + rows[:turn]})
+            assert cluster.results["v"] == {(None, 1, 1): 1}
+            aside = Counter((b["row"]["city"], b["copies"]) for b in map(json.loads, cluster.bad))
+            assert aside == {("b", 2): 1, ("m", 1): 1, ("zz", 1): 1}
+
+
+@given(
+    st.lists(
+        st.lists(
+            st.tuples(
+                st.tuples(st.integers(0, 3), st.sampled_from(["a", "b", "c", None])), st.sampled_from([1, 1, -1])
+            ),
+            max_size=6,
+        ),
+        max_size=5,
+    ),
+    st.integers(1, 4),
+)
+@settings(max_examples=60, deadline=None)
+def test_shards_agree_on_what_a_keyed_table_holds(batches: list[list[tuple[Row, int]]], shards: int) -> None:
+    cluster = Cluster({"v": BY_CITY, "w": BY_KEY}, parse_schema(PEOPLE), shards, quarantine=True)
+    held: set[Row] = set()
+    for batch in batches:
+        aside = _applied(held, batch)
+        before = len(cluster.bad)
+        cluster.apply({"p": batch})
+        found = Counter[tuple[Any, ...]]()
+        for text in cluster.bad[before:]:
+            told = json.loads(text)
+            found[told["row"]["id"], told["row"]["city"]] += told["copies"]
+        assert found == aside
+        _equals_duckdb(cluster, BY_CITY, held)
+    cluster.rebuild()
+    cluster.apply({"p": [((7, "new"), 1)]})
+    _equals_duckdb(cluster, BY_CITY, {*held, (7, "new")})
+
+
+def _applied(held: set[Row], batch: list[tuple[Row, int]]) -> Counter[Row]:
+    """What the rules say: rows net; those too many to go are put aside; of each key the least new row, if free."""
+    net = Counter[Row]()
+    for row, weight in batch:
+        net[row] += weight
+    aside = Counter[Row]()
+    for row, copies in net.items():
+        if copies < 0 and (row not in held or copies < -1):
+            aside[row] = copies
+        elif copies < 0:
+            held.discard(row)
+    taken = {row[0] for row in held}
+    for row in sorted((r for r, n in net.items() if n > 0), key=lambda r: (r[0], r[1] is not None, r[1] or "")):
+        spare = net[row] - (row[0] not in taken)
+        if row[0] not in taken:
+            held.add(row)
+        taken.add(row[0])
+        if spare:
+            aside[row] = spare
+    return aside
+
+
+def _equals_duckdb(cluster: Cluster, sql: str, rows: Iterable[Row]) -> None:
+    with duckdb.connect() as db:
+        db.execute("CREATE TABLE p (id BIGINT, city VARCHAR)")
+        db.executemany("INSERT INTO p VALUES (?, ?)", [list(r) for r in rows] or [[None, None]])
+        db.execute("DELETE FROM p WHERE id IS NULL")
+        assert cluster.results["v"] == Counter(db.sql(sql).fetchall())
 
 
 def _held(shard: Shard, key: int, city: str) -> list[tuple[str, pa.Table, pa.Array]]:

@@ -119,7 +119,9 @@ def test_rows_to_begin_with_are_checked_and_go_where_the_streams_rows_go(stream:
         maintain(spark, PATHS, s.frames(), initial={"g": spark.createDataFrame([(1,)], "src BIGINT")})
     there = [(i, i + 1) for i in range(30)]
     as_text = spark.createDataFrame([(str(a), str(b)) for a, b in there], "src STRING, dst STRING")
-    s.start(PATHS, shards=2, initial={"G": as_text})
+    with pytest.raises(SchemaError, match="column src of the rows that g begins with is STRING"):
+        maintain(spark, PATHS, s.frames(), initial={"G": as_text})
+    s.start(PATHS, shards=2, initial={"G": spark.createDataFrame(there, "src INT, dst INT")})
     s.put({"g": [((30, 31), "insert")]})
     assert s.result() == s.expected(PATHS, {"g": [*there, (30, 31)]})
 

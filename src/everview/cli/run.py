@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from everview.spark.pipeline.plan import Planned
 
 FAILED, REFUSED, ABORTED = 1, 2, 130
-OVERRIDES = ("shards", "master", "trigger")
+OVERRIDES = ("shards", "master", "trigger", "skip_batch")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,6 +37,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--master", metavar="URL", help="instead of the file's")
     parser.add_argument(
         "--trigger", metavar="WHEN", help="instead of the file's: available_now, once, or such as '5 seconds'"
+    )
+    parser.add_argument(
+        "--skip-batch",
+        dest="skip_batch",
+        metavar="N",
+        help="apply nothing of batch N: put each of its rows aside (needs bad_rows: quarantine)",
     )
     parser.add_argument(
         "--migrate", action="store_true", help="take over a checkpoint whose views were others, and rebuild them"

@@ -71,7 +71,7 @@ class Unpacker:
                     for part in Parcel.of(info).opened() if blob is None else read_blob(blob).to_batches():
                         yield self._changes(part, name, version)
                 else:
-                    yield self._quarantined(info, version)
+                    yield self._told(QUARANTINE if kind == BAD else kind, info, version)
 
     def _changes(self, part: pa.RecordBatch, name: str, version: int) -> pa.RecordBatch:
         size = part.num_rows
@@ -100,7 +100,8 @@ class Unpacker:
             names.append(QUARANTINED)
         return pa.RecordBatch.from_arrays(arrays, names=names)
 
-    def _quarantined(self, info: str, version: int) -> pa.RecordBatch:
+    def _told(self, kind: str, info: str, version: int) -> pa.RecordBatch:
+        """What is no change of a view, such as a row that was put aside."""
         arrays: list[pa.Array] = []
         names: list[str] = []
         if self.single:
@@ -113,7 +114,7 @@ class Unpacker:
             for view in self.views:
                 arrays.append(pa.nulls(1, pa.struct([pa.field(c.name, arrow_type(c.type)) for c in view.columns])))
                 names.append(view.name)
-        arrays += [pa.array([QUARANTINE]), _repeated(version, 1), pa.array([1], pa.int64()), pa.array([info])]
+        arrays += [pa.array([kind]), _repeated(version, 1), pa.array([1], pa.int64()), pa.array([info])]
         return pa.RecordBatch.from_arrays(arrays, names=[*names, CHANGE_TYPE, VERSION, COUNT, QUARANTINED])
 
     def _view(self, name: str) -> View:

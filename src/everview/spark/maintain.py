@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
@@ -11,15 +11,17 @@ from pyspark.sql import functions as F
 
 from everview.errors import PipelineError, SchemaError
 from everview.plan.shards import Distribution, Level, distribute
-from everview.query.schema import Schema
+from everview.query.schema import Schema, Table
 from everview.query.types import common_type
 from everview.query.view import View
 from everview.spark.feed import feed_of
+from everview.spark.key_step import forwarded, key_level, one_row_a_key, spread_apart
 from everview.spark.levels import identity_of, specs_of, targets_of
 from everview.spark.metrics import observed
-from everview.spark.pack import packed
+from everview.spark.pack import normalised, packed
 from everview.spark.processor import PACKED, ShardProcessor
 from everview.spark.session import configure, parallelism, shard_keys
+from everview.spark.state import KEY_STEP, MERGE, SHARDS
 from everview.spark.stopping import end_shards_with_queries
 from everview.spark.takeover import origin_of
 from everview.spark.types import column_of, spark_type, tables_of
@@ -51,6 +53,7 @@ def maintain(
     rates: Mapping[str, float] | None = None,
     skew: Mapping[tuple[str, str], float] | None = None,
     bad_rows: str = "fail",
+    skip_batch: int | None = None,
     memory_limit: int | None = None,
     migrate: bool = False,
 ) -> DataFrame:
@@ -71,12 +74,19 @@ def maintain(
         skew: for (table, column) the part of the rows that the most frequent value has; see ``statistics_of``.
         bad_rows: "fail" stops the query at a row that cannot be taken in, "quarantine" puts it aside: the feed gets a
             column ``_quarantined`` and rows of ``_change_type`` quarantine.
+        skip_batch: the number of a batch that cannot be taken in whatever is done: no shard applies it, and each of its
+            rows is put aside, once. It needs ``bad_rows="quarantine"``.
         memory_limit: bytes that a shard may use; a batch that needs more fails, and nothing has changed.
         migrate: take over a checkpoint whose views were others: they are rebuilt from the rows that are there, and
             the feed begins with the whole of the new ones.
     """
     if bad_rows not in POLICIES:
         raise PipelineError(f"bad_rows is {bad_rows!r}", hint=f"it is one of {', '.join(POLICIES)}")
+    if skip_batch is not None and bad_rows != "quarantine":
+        raise PipelineError(
+            f"batch {skip_batch} is to be skipped, and there is no place for its rows",
+            hint="use bad_rows='quarantine', which puts them aside",
+        )
     if not tables:
         raise PipelineError("there are no tables", hint="pass DataFrames by the names that the view uses")
     if not any(f.isStreaming for f in tables.values()):
@@ -95,29 +105,56 @@ def maintain(
     first = plan.distribution.first
     check_zone(spark, plan.views, plan.schema)
     begin = _beginnings(initial or {}, tables, first)
-    streams, loads = [], []
+    apart = spread_apart(first) if quarantine else ()
+    step = key_level([t for t in apart if _frame(tables, t.name).isStreaming], count)
+    inputs, by_key = _Inputs(), _Inputs()
     for table in first.tables:
         frame = _frame(tables, table.name)
-        if frame.isStreaming:
-            streams.append(packed(frame, table, first, keys, quarantine=quarantine))
+        rows = [normalised(f, table) for f in (frame, begin.get(table.name)) if f is not None]
+        if table in step.tables:
+            by_key.add(frame, rows, table, step, keys, quarantine, skip_batch)
+        elif table in apart:
+            inputs.add(frame, [one_row_a_key(reduce(DataFrame.union, rows), table)], table, first, keys, quarantine)
         else:
-            loads.append(packed(frame, table, first, keys, quarantine=quarantine))
-        if table.name in begin:
-            loads.append(packed(begin[table.name], table, first, keys, quarantine=quarantine))
-    if not streams:
+            inputs.add(frame, rows, table, first, keys, quarantine, skip_batch)
+    if by_key.streams:
+        taken = _level(by_key, step, step.views, keys, KEY_STEP, quarantine, memory_limit, migrate, None)
+        inputs.streams.append(forwarded(taken, step, first, keys))
+    if not inputs.streams:
         raise PipelineError(
             "the view reads static tables only, so nothing can change",
             hint="the streaming DataFrames are of tables that no view reads",
         )
     merge = plan.distribution.merge
-    loaded = reduce(DataFrame.union, loads) if loads else None
-    found = _level(
-        reduce(DataFrame.union, streams), first, plan.views, keys, 0, quarantine, memory_limit, migrate, loaded, merge
-    )
+    found = _level(inputs, first, plan.views, keys, SHARDS, quarantine, memory_limit, migrate, merge)
     if merge is not None:
-        found = _level(found, merge, plan.views, keys, 1, quarantine, memory_limit, migrate, None, None)
+        found = _level(_Inputs([found]), merge, plan.views, keys, MERGE, quarantine, memory_limit, migrate, None)
     feed = feed_of(observed(found), plan.views, single=plan.single, quarantine=quarantine)
     return origin_of(feed, identity_of(first, plan.views, migrate=migrate))
+
+
+@dataclass
+class _Inputs:
+    """What a level's shards get: packed rows of streams, and of what is loaded once."""
+
+    streams: list[DataFrame] = field(default_factory=list)
+    loads: list[DataFrame] = field(default_factory=list)
+
+    def add(
+        self,
+        frame: DataFrame,
+        rows: Sequence[DataFrame],
+        table: Table,
+        level: Level,
+        keys: list[int],
+        quarantine: bool,
+        skip: int | None = None,
+    ) -> None:
+        """A table's rows, normalised: the first ones change if the table's DataFrame is streaming."""
+        for i, part in enumerate(rows):
+            changes = frame.isStreaming and i == 0
+            made = packed(part, table, level, keys, quarantine=quarantine, skip=skip if changes else None)
+            (self.streams if changes else self.loads).append(made)
 
 
 def planned(
@@ -189,7 +226,7 @@ def _frame(tables: Mapping[str, DataFrame], name: str) -> DataFrame:
 
 
 def _level(
-    stream: DataFrame,
+    inputs: _Inputs,
     level: Level,
     views: tuple[View, ...],
     keys: list[int],
@@ -197,20 +234,19 @@ def _level(
     quarantine: bool,
     memory_limit: int | None,
     migrate: bool,
-    loaded: DataFrame | None,
     merge: Level | None,
 ) -> DataFrame:
     """One stateful operator over the shards of a level."""
     targets = None if merge is None else targets_of(merge)
     processor = ShardProcessor(
         specs_of(level, quarantine=quarantine, memory_limit=memory_limit),
-        identity_of(level, views, migrate=migrate, derived=number > 0),
+        identity_of(level, views, migrate=migrate, derived=number == MERGE),
         keys,
         level=number,
         targets=targets,
         onward=None if merge is None else keys,
         quarantine=quarantine,
     )
-    start = None if loaded is None else loaded.groupBy("shard")
-    grouped = stream.groupBy(F.col("shard"))
+    start = reduce(DataFrame.union, inputs.loads).groupBy("shard") if inputs.loads else None
+    grouped = reduce(DataFrame.union, inputs.streams).groupBy(F.col("shard"))
     return grouped.transformWithStateInPandas(processor, PACKED, "append", "none", initialState=start)

@@ -25,7 +25,7 @@ from everview.plan.shards import MASK
 from everview.spark.blobs import WEIGHT, read_blob
 from everview.spark.identity import Identity
 from everview.spark.session import need_rocksdb
-from everview.spark.state import META_KEY, VARIABLE, Meta
+from everview.spark.state import META_KEY, SHARDS, VARIABLE, Meta
 from everview.spark.types import COUNT, spark_type
 
 _COMPACT: Final = ".compact"
@@ -96,19 +96,27 @@ def saved_identity(spark: SparkSession, checkpoint: str) -> dict[str, Any]:
 
 def _shards(spark: SparkSession, checkpoint: str) -> dict[int, Meta]:
     """Where each shard stands, by its key."""
-    own = _state(spark, checkpoint).where(f"user_map_key.batch = {META_KEY[0]}")
+    return _stands(_state(spark, checkpoint))
+
+
+def _stands(state: DataFrame) -> dict[int, Meta]:
+    own = state.where(f"user_map_key.batch = {META_KEY[0]}")
     rows = own.select("key.shard", "user_map_value.blob").collect()
     return {row.shard: Meta.of(bytes(row.blob)) for row in rows}
 
 
 def _state(spark: SparkSession, checkpoint: str) -> DataFrame:
-    # Spark numbers stateful operators from the sink: with a merge, the first level is operator 1.
+    """The state of the shards that get the tables' rows: Spark numbers stateful operators from the sink.
+
+    With a merge, they are operator 1; a step by key, which comes before them, has a greater number still.
+    """
     operators = spark.read.format("state-metadata").load(checkpoint).select("operatorId").distinct().collect()
-    if not operators:
-        raise PipelineError(f"there is no state in {checkpoint}", hint="has the query finished a batch?")
-    first = max(row.operatorId for row in operators)
-    reader = spark.read.format("statestore").option("stateVarName", VARIABLE).option("operatorId", first)
-    return reader.load(checkpoint)
+    for number in sorted((row.operatorId for row in operators), reverse=True):
+        reader = spark.read.format("statestore").option("stateVarName", VARIABLE).option("operatorId", number)
+        state = reader.load(checkpoint)
+        if len(operators) == 1 or any(meta.level == SHARDS for meta in _stands(state).values()):
+            return state
+    raise PipelineError(f"there is no state in {checkpoint}", hint="has the query finished a batch?")
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ that say where it goes. The rest is done on Arrow batches, thousands of rows at 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,41 +36,50 @@ _CELL = "_everview_cell"
 COMING, GOING = ("insert", "update_postimage"), ("delete", "update_preimage")
 
 
-def packed(frame: DataFrame, table: Table, level: Level, keys: list[int], *, quarantine: bool) -> DataFrame:
-    """A table's changes as blobs: the shard's key, the table's name, and the rows."""
-    own = {c.lower(): c for c in frame.columns}
-    columns = [F.col(_quoted(own[c.name.lower()])).alias(c.name) for c in table.columns]
-    weight = _weight(frame, own)
-    routing = Routing.of(table, level)
-    hashes = [_slice(s, own).alias(f"{_CELL}{i}") for i, s in enumerate(routing.given)]
-    reason = _reason(table, own).alias(REASON)
-    packer = Packer(table, routing, tuple(keys), level.is_masked(table.name), quarantine)
-    return frame.select(*columns, weight.alias(WEIGHT), reason, *hashes).mapInArrow(packer, PACKED)
+def normalised(frame: DataFrame, table: Table) -> DataFrame:
+    """A table's changes: its columns, how many copies come or go, and why a row cannot be taken in, if so."""
+    own = {c.lower(): F.col(quoted(c)) for c in frame.columns}
+    columns = [own[c.name.lower()].alias(c.name) for c in table.columns]
+    return frame.select(*columns, _weight(own).alias(WEIGHT), _reason(table, own).alias(REASON))
 
 
-def _weight(frame: DataFrame, own: dict[str, str]) -> Column:
+def packed(
+    rows: DataFrame, table: Table, level: Level, keys: list[int], *, quarantine: bool, skip: int | None = None
+) -> DataFrame:
+    """A table's normalised changes as blobs: the shard's key, the table's name, and the rows."""
+    own = {c.name.lower(): F.col(quoted(c.name)) for c in table.columns}
+    packer = Packer.of(table, level, keys, quarantine=quarantine, skip=skip)
+    return rows.select("*", *hashed_cells(packer.routing, own)).mapInArrow(packer, PACKED)
+
+
+def hashed_cells(routing: Routing, own: Mapping[str, Column], prefix: str = _CELL) -> list[Column]:
+    """The slices of a table's rows that Catalyst computes, given the table's columns by name."""
+    return [_slice(s, own).alias(f"{prefix}{i}") for i, s in enumerate(routing.given)]
+
+
+def _weight(own: Mapping[str, Column]) -> Column:
     """How many copies come or go; 0 if that cannot be known."""
     if CHANGE_TYPE not in own:
         sign = F.lit(1).cast("bigint")
     else:
-        kind = F.col(_quoted(own[CHANGE_TYPE])).cast("string")
+        kind = own[CHANGE_TYPE].cast("string")
         sign = F.when(kind.isin(*COMING), 1).when(kind.isin(*GOING), -1)
         sign = F.coalesce(sign, F.lit(0)).cast("bigint")
     if COUNT in own:
-        copies = F.col(_quoted(own[COUNT])).cast("bigint")
+        copies = own[COUNT].cast("bigint")
         return sign * F.when(copies >= 1, copies).otherwise(0)
     return sign
 
 
-def _reason(table: Table, own: dict[str, str]) -> Column:
+def _reason(table: Table, own: Mapping[str, Column]) -> Column:
     """Why a row cannot be taken in, as far as the row alone tells; NULL if it can."""
     found = F.lit(None).cast("string")
     for column in table.columns:
         if not column.nullable or column.name in table.primary_key:
-            value = F.col(_quoted(own[column.name.lower()]))
+            value = own[column.name.lower()]
             found = F.when(value.isNull(), f"{column.name} is NULL and must not be").otherwise(found)
     if CHANGE_TYPE in own:
-        kind = F.col(_quoted(own[CHANGE_TYPE])).cast("string")
+        kind = own[CHANGE_TYPE].cast("string")
         unknown = F.concat(
             F.lit("unknown _change_type "),
             F.coalesce(kind, F.lit("NULL")),
@@ -79,26 +88,27 @@ def _reason(table: Table, own: dict[str, str]) -> Column:
         known = F.coalesce(kind.isin(*COMING, *GOING), F.lit(False))
         found = F.when(~known, unknown).otherwise(found)
     if COUNT in own:
-        copies = F.col(_quoted(own[COUNT]))
+        copies = own[COUNT]
         found = F.when(copies.isNull() | (copies < 1), "_count is below 1").otherwise(found)
     if CORRUPT in own:
-        raw = F.col(_quoted(own[CORRUPT])).cast("string")
+        raw = own[CORRUPT].cast("string")
         found = F.when(raw.isNotNull(), F.concat(F.lit("it cannot be read as declared: "), raw)).otherwise(found)
     return found
 
 
-def _slice(given: Slice, own: dict[str, str]) -> Column:
+def _slice(given: Slice, own: Mapping[str, Column]) -> Column:
     return F.pmod(F.xxhash64(*(_hashable(e, own) for e in given.hashed)), F.lit(given.share)).cast("int")
 
 
-def _hashable(expression: Expression, own: dict[str, str]) -> Column:
+def _hashable(expression: Expression, own: Mapping[str, Column]) -> Column:
     """A column, integers as wide as they come, so that those of different types hash alike."""
     assert isinstance(expression.term, Var)
-    found = F.col(_quoted(own[expression.term.name.lower()]))
+    found = own[expression.term.name.lower()]
     return found.cast("bigint") if expression.type.is_integer else found
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """A name as Spark SQL reads it, whatever characters it has."""
     return "`" + name.replace("`", "``") + "`"
 
 
@@ -111,26 +121,34 @@ class Packer:
     keys: tuple[int, ...]
     masked: bool
     quarantine: bool
+    skip: int | None = None
+    """The number of a batch of which every row is put aside."""
+
+    @staticmethod
+    def of(table: Table, level: Level, keys: Sequence[int], *, quarantine: bool, skip: int | None = None) -> Packer:
+        """What packs a table's rows for the shards of a level."""
+        return Packer(table, Routing.of(table, level), tuple(keys), level.is_masked(table.name), quarantine, skip)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Blobs for each shard, and a sign of life to all of them."""
-        context = begin_task()
-        partition = context.partitionId() if context is not None else 0
-        version = int((context.getLocalProperty("streaming.sql.batchId") if context is not None else None) or 0)
+        partition, version = task_place()
         if partition == 0:
-            yield _rows([(key, BEAT, self.table.name, 0, None, None) for key in self.keys])
+            yield signs_of_life(self.keys, self.table.name)
         waiting: list[pa.RecordBatch] = []
         first = 0
         for batch in batches:
-            good, bad = self._sorted_out(batch, f"batch {version}, partition {partition}", first)
+            if version == self.skip:
+                good, bad = batch.slice(0, 0), self._skipped(batch, version)
+            else:
+                good, bad = self._sorted_out(batch, f"batch {version}, partition {partition}", first)
             first += batch.num_rows
             if bad:
-                yield _rows([(self.keys[0], BAD, self.table.name, 1, None, text) for text in bad])
+                yield packed_rows([(self.keys[0], BAD, self.table.name, 1, None, text) for text in bad])
             waiting.append(good)
             if sum(b.num_rows for b in waiting) >= MOST_ROWS:
-                yield from self._flushed(waiting)
+                yield from self.flushed(waiting)
                 waiting = []
-        yield from self._flushed(waiting)
+        yield from self.flushed(waiting)
 
     def _sorted_out(self, batch: pa.RecordBatch, where: str, first: int) -> tuple[pa.RecordBatch, list[str]]:
         reason = batch.column(self.table.arity + 1)
@@ -138,11 +156,7 @@ class Packer:
             return batch, []
         wrong = pc.is_valid(reason)
         rows = batch.filter(wrong)
-        names = [c.name for c in self.table.columns]
-        shown = [
-            dict(zip(names, values, strict=True))
-            for values in zip(*(rows.column(i).to_pylist() for i in range(len(names))), strict=True)
-        ]
+        shown = self._shown(rows)
         reasons = rows.column(self.table.arity + 1).to_pylist()
         if not self.quarantine:
             position = first + int(pc.index(wrong, True).as_py())
@@ -153,11 +167,28 @@ class Packer:
                 row=position,
                 hint="correct the stream, or use bad_rows='quarantine'",
             )
+        copies = rows.column(self.table.arity).to_pylist()
         return batch.filter(pc.invert(wrong)), [
-            bad_row(self.table.name, row, f"{why} ({where})") for row, why in zip(shown, reasons, strict=True)
+            bad_row(self.table.name, row, f"{why} ({where})", n)
+            for row, why, n in zip(shown, reasons, copies, strict=True)
         ]
 
-    def _flushed(self, batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def _skipped(self, batch: pa.RecordBatch, version: int) -> list[str]:
+        """Every row, as one that was put aside."""
+        copies, reasons = (batch.column(self.table.arity + i).to_pylist() for i in range(2))
+        skipped = f"batch {version} is skipped"
+        return [
+            bad_row(self.table.name, row, skipped if why is None else f"{skipped}; {why}", n)
+            for row, n, why in zip(self._shown(batch), copies, reasons, strict=True)
+        ]
+
+    def _shown(self, rows: pa.RecordBatch) -> list[dict[str, Any]]:
+        names = [c.name for c in self.table.columns]
+        values = zip(*(rows.column(i).to_pylist() for i in range(len(names))), strict=True)
+        return [dict(zip(names, row, strict=True)) for row in values]
+
+    def flushed(self, batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Blobs of rows for each shard that needs them."""
         if not sum(b.num_rows for b in batches):
             return
         table = pa.Table.from_batches(batches).combine_chunks()
@@ -174,7 +205,7 @@ class Packer:
             mask = self.routing.masks(cells, kept, shard, rows.num_rows)
             part = self._chosen(rows, mask)
             if part.num_rows:
-                yield _rows([(key, ROWS, self.table.name, part.num_rows, write_blob(part, stored=True), None)])
+                yield packed_rows([(key, ROWS, self.table.name, part.num_rows, write_blob(part, stored=True), None)])
 
     def _chosen(self, rows: pa.Table, mask: npt.NDArray[np.int64]) -> pa.Table:
         """The rows that a shard gets, with the ways on which they come."""
@@ -185,7 +216,21 @@ class Packer:
         return chosen.add_column(self.table.arity, MASK, pa.array(ways))
 
 
-def _rows(rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
+def task_place() -> tuple[int, int]:
+    """The partition and the batch that a worker is at."""
+    context = begin_task()
+    if context is None:
+        return 0, 0
+    return context.partitionId(), int(context.getLocalProperty("streaming.sql.batchId") or 0)
+
+
+def signs_of_life(keys: Sequence[int], name: str = "") -> pa.RecordBatch:
+    """What makes every shard look whether there is something to do."""
+    return packed_rows([(key, BEAT, name, 0, None, None) for key in keys])
+
+
+def packed_rows(rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
+    """Rows of what travels packed: shard, kind, name, number of rows, blob, text."""
     key, kind, name, count, blob, info = zip(*rows, strict=True)
     arrays = [
         pa.array(key, pa.int32()),

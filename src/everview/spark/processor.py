@@ -75,7 +75,7 @@ class ShardProcessor(StatefulProcessor):
     def handleInitialState(self, key: Any, initialState: pd.DataFrame, timerValues: Any) -> None:
         """Called by Spark in the first batch with the rows of the static inputs: once for each chunk of them."""
         given = _gathered(iter([initialState]))
-        meta = self.state.meta() or Meta(self.shards[int(key[0])], uuid4().hex, self.identity.text)
+        meta = self.state.meta() or Meta(self.shards[int(key[0])], self.level, uuid4().hex, self.identity.text)
         meta.batch = 1  # All static rows are one batch, which is taken in net.
         self.state.append(meta.batch, given.rows, meta.blobs)
         self.state.put_aside(given.bad)
@@ -89,7 +89,7 @@ class ShardProcessor(StatefulProcessor):
     def _answers(self, shard: int, given: _Input) -> Iterator[Packed]:
         """What the shard says to its part of a batch."""
         stored = self.state.meta()
-        meta = self._checked(stored or Meta(shard, identity=self.identity.text))
+        meta = self._checked(stored or Meta(shard, self.level, identity=self.identity.text))
         if meta.shard != shard or (
             stored is None and self.version > 0
         ):  # Every shard is there from the first batch on.
@@ -112,8 +112,8 @@ class ShardProcessor(StatefulProcessor):
         if not self.identity.can_take_over(stored):
             raise StateMismatchError(*self.identity.refusal(stored))
         if self.identity.derived:
-            self.state.remove(self.state.keys())
-            meta = Meta(meta.shard, compactions=meta.compactions, rebuilds=meta.rebuilds)  # Its rows come anew.
+            self.state.remove(self.state.keys())  # Its rows come anew.
+            meta = Meta(meta.shard, self.level, compactions=meta.compactions, rebuilds=meta.rebuilds)
         return replace(meta, identity=self.identity.text, told=False)
 
     def _applied(self, shard: int, meta: Meta, given: _Input) -> Iterator[Packed]:

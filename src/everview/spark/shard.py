@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 
 from everview.engine.bulk import RefusedRowError, Weighted, apply_weighted, contents, define, rows_of, scan, tell
 from everview.engine.database import Database
-from everview.engine.rows import joined
-from everview.errors import BadRowError, DataError, KeyViolationError
+from everview.engine.rows import joined, ones
+from everview.errors import BadRowError, DataError
 from everview.plan.shards import MASK, Level, masked
 from everview.query.data import Data, checked, table_from_data, table_to_data, view_from_data, view_to_data
 from everview.query.schema import Table
@@ -46,8 +46,6 @@ class ShardSpec:
     """For each table the shards that between them have each row once as its first occurrence."""
     here: frozenset[str] | None = None
     """The tables of which this shard is such a one; None: of all."""
-    apart: frozenset[str] = frozenset()
-    """Tables whose rows of one key can be in different shards, which would not agree on what to put aside."""
 
     def at(self, shard: int) -> ShardSpec:
         """What one of the shards is to know."""
@@ -61,8 +59,7 @@ class ShardSpec:
         tables, views = masked(level)
         alone = frozenset(g.view for g in level.grids if any(() in r.coordinates for r in g.routes))
         homes = tuple((t.name, level.homes(t.name)) for t in tables)
-        apart = frozenset(t.name for t in tables if t.primary_key and not level.keeps_keys_together(t))
-        return ShardSpec(tables, views, alone, quarantine, memory_limit, homes, apart=apart)
+        return ShardSpec(tables, views, alone, quarantine, memory_limit, homes)
 
     def to_data(self) -> Data:
         """As plain data, which JSON can hold."""
@@ -75,7 +72,6 @@ class ShardSpec:
             "memory_limit": self.memory_limit,
             "homes": [{"table": name, "shards": sorted(shards)} for name, shards in self.homes],
             "here": None if self.here is None else sorted(self.here),
-            "apart": sorted(self.apart),
         }
 
     @staticmethod
@@ -94,7 +90,6 @@ def _read_spec(data: Data) -> ShardSpec:
         None if limit is None else int(limit),
         tuple((str(h["table"]), frozenset(map(int, h["shards"]))) for h in data["homes"]),
         None if here is None else frozenset(map(str, here)),
-        frozenset(map(str, data["apart"])),
     )
 
 
@@ -156,6 +151,8 @@ class Shard:
     def _take(self, rows: Mapping[str, list[pa.Table]], outcome: Outcome) -> int:
         """Apply a batch, without the rows that are to be put aside; gives the number of rows applied."""
         operations = self._operations(rows)
+        if self.spec.quarantine:
+            operations = self._one_row_a_key(operations, outcome)
         while operations:
             for spool in outcome.changes.values():
                 spool.clear()
@@ -198,27 +195,50 @@ class Shard:
         at, error = refused.operation, refused.error
         assert error.row is not None
         name, data, weight = operations[at]
-        row = data.slice(error.row, 1).to_pylist()[0]
-        ways = row.pop(MASK, 1)
-        here = self.spec.here is None or name in self.spec.here
         why = _without_its_place(error, name)
-        where = "" if self.batch is None else f" (batch {self.batch})"
-        together = not (isinstance(error, KeyViolationError) and name in self.spec.apart)
-        if not self.spec.quarantine or not together:
+        if not self.spec.quarantine:
+            row = data.slice(error.row, 1).to_pylist()[0]
+            row.pop(MASK, None)
             raise BadRowError(
-                f"a row of {name} cannot be taken in{where}: {why}; the row: {row}; nothing has changed",
+                f"a row of {name} cannot be taken in{self._where}: {why}; the row: {row}; nothing has changed",
                 table=name,
                 row=error.row,
                 column=error.column,
-                hint=(error.hint or "correct the stream, or use bad_rows='quarantine'") if together else _APART,
+                hint=error.hint or "correct the stream, or use bad_rows='quarantine'",
             ) from error
-        keep = pa.array([i != error.row for i in range(data.num_rows)])
-        copies = int(weight[error.row].as_py())
-        if here and ways & 1:  # Other shards that have the row put it aside as well.
-            outcome.bad.append(bad_row(name, row, f"{why}{where}", copies))
-        outcome.refused += 1
+        keep = pa.array(np.arange(data.num_rows) != error.row)
+        self._put_aside(name, data.slice(error.row, 1), weight.slice(error.row, 1), why, outcome)
         rest = (name, data.filter(keep), weight.filter(keep))
         return [*operations[:at], *([rest] if rest[1].num_rows else []), *operations[at + 1 :]]
+
+    def _one_row_a_key(self, operations: list[Weighted], outcome: Outcome) -> list[Weighted]:
+        """The batch with one new row a key: the least by value stays, whatever the order in which rows have come."""
+        found: list[Weighted] = []
+        for name, data, weight in operations:
+            table = self.tables[name]
+            if not table.primary_key or weight[0].as_py() < 0:
+                found.append((name, data, weight))
+                continue
+            first = _first_of_each_key(data, table)
+            kept = (name, data.filter(first), ones(pc.sum(first).as_py()))
+            others = pc.subtract(weight, pc.cast(first, pa.int64()))
+            many = pc.greater(others, 0)
+            if pc.any(many).as_py():
+                self._put_aside(name, data.filter(many), others.filter(many), same_batch(table), outcome)
+            found.append(kept)
+        return found
+
+    def _put_aside(self, name: str, rows: pa.Table, weight: pa.Array, why: str, outcome: Outcome) -> None:
+        """Leave rows out, and say so once: other shards that have them leave them out as well."""
+        here = self.spec.here is None or name in self.spec.here
+        for row, copies in zip(rows.to_pylist(), weight.to_pylist(), strict=True):
+            if row.pop(MASK, 1) & 1 and here:
+                outcome.bad.append(bad_row(name, row, f"{why}{self._where}", int(copies)))
+        outcome.refused += rows.num_rows
+
+    @property
+    def _where(self) -> str:
+        return "" if self.batch is None else f" (batch {self.batch})"
 
     # --- rows out --------------------------------------------------------------------------------------------------
 
@@ -249,10 +269,28 @@ class Shard:
         }
 
 
-_APART = (
-    "it cannot be put aside, as other shards may have taken it in: correct the stream, use one shard, or declare no "
-    "PRIMARY KEY"
-)
+def same_batch(table: Table) -> str:
+    """Why a row is put aside that comes with another one of its key."""
+    key = ", ".join(table.primary_key)
+    return f"it comes with another row of its key ({key}), and the least by value stays"
+
+
+def _first_of_each_key(data: pa.Table, table: Table) -> pa.Array:
+    """True for the least row by value of each key, NULL being less than any value."""
+    key = [table.columns[i].name for i in table.positions(table.primary_key)]
+    sorted_by: dict[str, Any] = {}
+    for column in (data.column(c.name) for c in table.columns if c.name != MASK):
+        sorted_by[f"valid{len(sorted_by)}"] = pc.cast(pc.is_valid(column), pa.int8())
+        sorted_by[f"value{len(sorted_by)}"] = column
+    order = pc.sort_indices(pa.table(sorted_by), [(name, "ascending") for name in sorted_by])
+    place = np.empty(data.num_rows, np.int64)
+    place[order.to_numpy()] = np.arange(data.num_rows)
+    least = data.select(key).append_column(_PLACE, pa.array(place)).group_by(key, use_threads=False)
+    first = least.aggregate([(_PLACE, "min")]).column(f"{_PLACE}_min")
+    return pa.array(np.isin(place, first.to_numpy()))
+
+
+_PLACE = "_everview_place"
 
 
 def _without_its_place(error: DataError, table: str) -> str:

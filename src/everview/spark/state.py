@@ -16,6 +16,8 @@ from typing import Final
 from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
 
+SHARDS, MERGE, KEY_STEP = 0, 1, 2
+"""The steps of a query that keep state: its shards; what merges groups that span them; what checks keys before them."""
 VARIABLE: Final = "shard"
 """The state's only variable: for Spark to set one up takes milliseconds, in every task."""
 COMPACT_BYTES = 4 << 20
@@ -40,6 +42,8 @@ class Meta:
     """What the state store says about a shard beside its rows."""
 
     shard: int = -1
+    level: int = SHARDS
+    """Which of the query's steps the shard is of."""
     token: str | None = None
     identity: str = ""
     batch: int = 0

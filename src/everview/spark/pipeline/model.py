@@ -99,6 +99,8 @@ class Pipeline:
     conf: Mapping[str, str]
     bad_rows: str
     dead_letter: str | None
+    skip_batch: int | None
+    """The number of a batch whose rows are all put aside."""
     memory_limit: int | None
 
     @property

@@ -20,7 +20,7 @@ from everview.sql.names import CLOSED_HINT
 
 KEYS: Final = (
     *("name", "sources", "tables", "views", "targets", "feed", "checkpoint", "shards", "master", "trigger", "conf"),
-    *("bad_rows", "dead_letter", "memory_limit"),
+    *("bad_rows", "dead_letter", "skip_batch", "memory_limit"),
 )
 SOURCE_KEYS: Final = ("format", "path", "schema", "options", "streaming")
 TABLE_KEYS: Final = ("source", "columns", "key", "not_null", "change_type", "initial", "rate")
@@ -35,7 +35,7 @@ _LOCAL_TARGETS: Final = ("parquet", "delta")
 
 
 def load(path: Path, overrides: Mapping[str, str] | None = None) -> Pipeline:
-    """Read and check a pipeline file; ``overrides`` replace ``shards``, ``master`` or ``trigger`` of the file."""
+    """Read and check a pipeline file; ``overrides`` are keys of it that stand on the command line instead."""
     document = Document.read(path)
     return _Reader(path, document).pipeline(overrides or {})
 
@@ -97,6 +97,7 @@ class _Reader:
             conf={k: e.text() for k, e in keys["conf"].mapping().items()} if "conf" in keys else {},
             bad_rows=bad_rows,
             dead_letter=dead_letter,
+            skip_batch=self.skip_batch(keys, bad_rows),
             memory_limit=_size(keys["memory_limit"]) if "memory_limit" in keys else None,
         )
 
@@ -323,6 +324,17 @@ class _Reader:
             raise entry.error(error.message, error.hint) from error
         return text
 
+    def skip_batch(self, keys: Mapping[str, Entry], bad_rows: str) -> int | None:
+        if "skip_batch" not in keys:
+            return None
+        if bad_rows != "quarantine":
+            raise keys["skip_batch"].error(
+                "the rows of a batch that is skipped are put aside, and there is no place for them",
+                "add bad_rows: quarantine",
+                at_key=True,
+            )
+        return keys["skip_batch"].integer(0)
+
     def dead_letter(self, keys: Mapping[str, Entry], bad_rows: str, feed: Feed | None) -> str | None:
         if "dead_letter" in keys:
             if bad_rows != "quarantine":
@@ -350,7 +362,7 @@ class _Reader:
 def _option(name: str, value: str) -> Entry:
     """What the command line says instead of the file."""
     entry = Document.of(f"{name}: {value!r}", "the command line").root.mapping()[name]
-    return replace(entry, name=f"--{name}")
+    return replace(entry, name=f"--{name.replace('_', '-')}")
 
 
 def _trigger(entry: Entry) -> str:

@@ -88,6 +88,7 @@ def start(
         initial=initial or None,
         rates=pipeline.rates,
         bad_rows=pipeline.bad_rows,
+        skip_batch=pipeline.skip_batch,
         memory_limit=pipeline.memory_limit,
         migrate=migrate,
     )
