@@ -197,6 +197,20 @@ class FeedError(DataError):
     """A change feed that was closed, or was not read for too long."""
 
 
+class SubscriberError(EverviewError):
+    """A subscriber's callback that raised, which is the cause; the batch that it was told of has been applied.
+
+    It is no DataError: whoever catches those, to mend a batch that was refused, does not catch it.
+    ``version`` is the batch's, ``view`` the view that was subscribed to, ``cause`` what was raised.
+    """
+
+    def __init__(self, message: str, *, version: int, view: str, cause: Exception, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.version = version
+        self.view = view
+        self.cause = cause
+
+
 class StaleReadError(DataError):
     """Rows that are taken one by one from a view whose tables have changed since the first of them."""
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
 import random
 from collections import Counter
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from time import monotonic
 from typing import Any
 
 import duckdb
@@ -17,7 +22,7 @@ from everview.engine.core import _EntryRuntime
 from everview.engine.feed import MOST_IN_BATCH
 from everview.engine.rows import SLICE, Changes, WordRows
 from everview.engine.runtime import ViewRuntime
-from everview.errors import DataError
+from everview.errors import ClosedError, DataError, FeedError
 from everview.kernel.machine import change_columns, pair_rows
 
 SIDE = 800
@@ -395,3 +400,146 @@ def test_rows_that_are_to_be_paired_have_columns_of_one_length() -> None:
     """The kernel would read beyond the shorter one."""
     with pytest.raises(ValueError, match="lengths differ"):
         pair_rows([pa.array([1, 2])], pa.array([1]))
+
+
+# --- waiting, and giving up ------------------------------------------------------------------------------------------
+
+
+def _values(batches: Iterable[pa.RecordBatch]) -> list[Any]:
+    return [value for batch in batches for value in batch.column("a").to_pylist()]
+
+
+def test_a_read_with_a_timeout_gives_what_is_there_or_waits_so_long() -> None:
+    db = _single()
+    with db.view("v").changes() as feed:
+        start = monotonic()
+        assert feed.read(timeout=0.2) == []
+        assert monotonic() - start >= 0.19
+        db.insert("r", [(1,)])
+        assert _values(feed.read(timeout=math.inf)) == [1]
+        assert feed.read(timeout=0) == feed.read() == []
+    with pytest.raises(ClosedError):
+        feed.read(timeout=1)
+
+
+def test_a_waiting_read_is_woken_by_a_batch_and_holds_nobody_up() -> None:
+    """The batches of this thread go on while the other one waits, which they could not if it held the lock."""
+    db = _single()
+    with db.view("v").changes() as feed, ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(feed.read, timeout=60)
+        db.sql("CREATE TABLE other (b BIGINT)")
+        db.insert("other", [(1,)])
+        assert not waiting.done()
+        db.insert("r", [(7,)])
+        assert _values(waiting.result(timeout=60)) == [7]
+
+
+def test_whole_batches_only_are_read() -> None:
+    """What is pushed piece by piece is read together, however often another thread looks."""
+    db = _product()
+    view = db.view("v")
+    seen: list[int] = []
+    with view.changes(per_update=True) as feed, ThreadPoolExecutor(1) as pool:
+        done = pool.submit(lambda: db.insert("s", [(1, i) for i in range(SIDE)]))
+        while not (finished := done.done()) or not seen:
+            if batches := feed.read():
+                seen.append(sum(b.num_rows for b in batches))
+            if finished and not seen:
+                seen.append(sum(b.num_rows for b in feed.read()))
+    assert seen == [ROWS]
+
+
+def test_a_loop_over_a_feed_ends_when_it_is_closed() -> None:
+    db = _single()
+    feed = db.view("v").changes()
+    with ThreadPoolExecutor(1) as pool:
+        reader = pool.submit(lambda: _values(feed))
+        for i in range(20):
+            db.insert("r", [(i,)])
+        while feed.nbytes:
+            assert not reader.done()
+        feed.close()
+        assert reader.result(timeout=60) == list(range(20))
+    assert list(feed) == []
+
+
+def test_a_loop_that_is_left_loses_nothing() -> None:
+    db = _single()
+    with db.view("v").changes() as feed:
+        for i in range(3):
+            db.insert("r", [(i,)])
+        assert _values([next(iter(feed))]) == [0]
+        assert _values(feed.read()) == [1, 2]
+        assert feed.nbytes == 0
+
+
+def test_two_readers_share_what_there_is() -> None:
+    db = _single()
+    feed = db.view("v").changes()
+    with ThreadPoolExecutor(2) as pool:
+        readers = [pool.submit(lambda: _values(feed)) for _ in range(2)]
+        for i in range(50):
+            db.insert("r", [(i,)])
+        while feed.nbytes:
+            pass
+        feed.close()
+        found = [reader.result(timeout=60) for reader in readers]
+    assert sorted(found[0] + found[1]) == list(range(50))
+
+
+def test_asynchronous_loops() -> None:
+    """Changes come from another thread and from the loop's own; other tasks run while the feed waits."""
+    db = _single()
+    feed = db.view("v").changes()
+
+    async def collect() -> list[Any]:
+        return [value async for batch in feed for value in batch.column("a").to_pylist()]
+
+    async def main() -> list[Any]:
+        reader = asyncio.create_task(collect())
+        cancelled = asyncio.create_task(collect())
+        await asyncio.sleep(0)
+        cancelled.cancel()
+        for i in range(5):
+            await asyncio.to_thread(db.insert, "r", [(i,)])
+        db.insert("r", [(5,)])
+        while feed.nbytes:
+            await asyncio.sleep(0)
+        feed.close()
+        return await asyncio.wait_for(reader, 60)
+
+    assert asyncio.run(main()) == [0, 1, 2, 3, 4, 5]
+    assert feed._waiting == []
+
+
+def test_an_unread_feed_is_bounded_by_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("everview.engine.database.MOST_BYTES", 100_000)
+    db = ev.Database()
+    db.sql("CREATE TABLE r (a STRING); CREATE MATERIALIZED VIEW v AS SELECT a FROM r")
+    short, long = db.view("v").changes(), db.view("v").changes()
+    for i in range(40):
+        db.insert("r", [(str(i) * 5_000,)])
+        assert len(short.read()) == 1
+    assert long.nbytes == 0
+    for _ in range(2):
+        with pytest.raises(FeedError, match="took more than 100,000 bytes"):
+            long.read()
+    with pytest.raises(FeedError):
+        list(long)
+    long.close()
+    db.insert("r", [("x",)])
+    assert _values(short.read()) == ["x"]
+    short.close()
+
+
+def test_a_large_delta_of_long_strings_comes_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feed, "MOST_BATCH_BYTES", 1 << 20)
+    db = ev.Database()
+    db.sql("CREATE TABLE r (a STRING, b BIGINT); CREATE MATERIALIZED VIEW v AS SELECT a, b FROM r")
+    with db.view("v").changes() as opened:
+        rows = [(str(i % 9) * 5_000, i) for i in range(2_000)]
+        db.insert("r", rows)
+        batches = opened.read()
+    assert len(batches) >= 8
+    assert max(b.nbytes for b in batches) < 2 << 20
+    assert [(r["a"], r["b"]) for b in batches for r in b.to_pylist()] == rows

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import everview as ev
-from everview.errors import DataError, MemoryLimitError
+from everview.errors import DataError, MemoryLimitError, SubscriberError
 
 
 def made(*statements: str) -> ev.Database:
@@ -213,12 +213,14 @@ def test_a_subscriber_that_fails_keeps_nothing_from_the_others() -> None:
 
     db.view("v").subscribe(broken)
     feed = db.view("v").changes()
-    with pytest.raises(RuntimeError, match="no"):
+    with pytest.raises(SubscriberError, match="raised RuntimeError: no; the batch itself was applied"):
         db.insert("t", [("a",)])
     assert changes(feed) == [(None, "insert", 1, "A")]
     assert list(db.view("v")) == [("A",)]
-    with pytest.raises(RuntimeError, match="no"):
+    with pytest.raises(SubscriberError) as caught:
         db.delete("t", [("a",)])
+    assert (caught.value.version, caught.value.view) == (2, "v") == (db.version, "v")
+    assert isinstance(caught.value.__cause__, RuntimeError)
     assert len(db._dictionary) == 0
 
 

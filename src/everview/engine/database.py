@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from everview.engine.batch import Batch, Operation, applied, deleted, inserted, upserted
 from everview.engine.dictionary import Dictionary
-from everview.engine.feed import Callback, ChangeFeed, feed_schema
+from everview.engine.feed import MOST_BYTES, Callback, ChangeFeed, feed_schema
 from everview.engine.known import check_expressions
 from everview.engine.memory import allow, checked_limit, too_much
 from everview.engine.progress import Progress
@@ -110,7 +110,7 @@ class Database:
         check_expressions(view, self._relations())
         runtime = ViewRuntime(plan, self._relations(), self._dictionary)
         journal = Journal()
-        left = None if limit is None else max(0, limit - self.nbytes())
+        left = None if limit is None else max(0, limit - self.state_nbytes())
         allow(runtime.machines, left)
         with Progress(f"filling {view.name}") as progress:
             for name in sorted(runtime.reads):
@@ -120,7 +120,7 @@ class Database:
                             pass
                     except MemoryLimitError as error:
                         raise too_much(f"filling {view.name}", limit) from error
-                    if limit is not None and self.nbytes() + runtime.nbytes() > limit:
+                    if limit is not None and self.state_nbytes() + runtime.nbytes() > limit:
                         raise too_much(f"filling {view.name}", limit)
                     journal.keep()
                     progress.add(len(rows))
@@ -249,7 +249,9 @@ class Database:
         schema = feed_schema(runtime.view.columns, per_update)
         with self._lock:
             runtime.listen(True)
-            feed = ChangeFeed(runtime.view.name, schema, self._close_feed, self._lock, per_update, callback, early)
+            feed = ChangeFeed(
+                runtime.view.name, schema, self._close_feed, self._lock, self._room_of, per_update, callback, early
+            )
             self._feeds[runtime.view.name].append(feed)
         return feed
 
@@ -263,8 +265,32 @@ class Database:
         if not feeds and not self._is_read(feed.view):
             self._views[feed.view].listen(False)
 
+    @property
+    def feeds(self) -> list[ChangeFeed]:
+        """The open feeds."""
+        return [feed for mine in self._feeds.values() for feed in mine]
+
+    def _room_of(self, feed: ChangeFeed) -> int:
+        """How many bytes of unread changes a feed may hold."""
+        if self.memory_limit is None:
+            return MOST_BYTES
+        return self.memory_limit - self.nbytes() + feed.nbytes
+
+    def keep_feeds_within_limit(self) -> None:
+        """Have the largest feeds give up while state and unread changes together are beyond the memory limit."""
+        if self.memory_limit is None:
+            return
+        for feed in sorted(self.feeds, key=lambda f: -f.nbytes):
+            if feed.nbytes and feed.nbytes > (room := self._room_of(feed)):
+                feed.give_up(room)
+
     def nbytes(self) -> int:
-        """The memory that tables, views and the dictionary take."""
+        """The memory that tables, views, the dictionary and what feeds hold unread take."""
+        with self._lock:
+            return self.state_nbytes() + sum(feed.nbytes for feed in self.feeds)
+
+    def state_nbytes(self) -> int:
+        """The memory that tables, views and the dictionary take: what the memory limit refuses batches for."""
         with self._lock:
             tables = sum(t.machine.nbytes() for t in self._tables.values())
             return tables + sum(v.nbytes() for v in self._views.values()) + self._dictionary.nbytes()

@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
+from threading import TIMEOUT_MAX, Condition
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from everview.engine.dictionary import Dictionary
 from everview.engine.rows import SLICE, Shared, WordRows, ones, repeated, words_array
-from everview.engine.words import arrow_type, from_words
-from everview.errors import ClosedError, FeedError
+from everview.engine.words import arrow_type, from_words, is_wide
+from everview.errors import ClosedError, EverviewError, FeedError
 from everview.kernel.machine import change_columns, pair_rows
 from everview.query.view import Output
 
-MOST_ROWS = 50_000_000
-"""A feed that nobody reads holds so many rows, then it gives up and says so."""
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop, Future
 
+MOST_BYTES: Final = 2 << 30
+"""Without a memory limit, what a feed that nobody reads may hold; then it gives up and says so."""
 INSERT, DELETE, BEFORE, AFTER = "insert", "delete", "update_preimage", "update_postimage"
 Callback = Callable[[pa.RecordBatch], None]
 MOST_IN_BATCH = 1 << 19
 """No record batch has more rows; most have far fewer."""
+MOST_BATCH_BYTES: Final = 64 << 20
+"""About what the strings of a record batch take at most."""
+SAMPLE: Final = 256
+"""So many rows of a large delta tell how long its strings are."""
 TOLD = {"_change_type": pa.string(), "_commit_version": pa.int64(), "_count": pa.int64()}
 """What every feed says of a row."""
 _HAPPENED = pa.array([INSERT, DELETE, BEFORE, AFTER])
@@ -33,7 +41,12 @@ _NAME_LENGTH = pa.scalar(len(INSERT), pa.int32())
 
 
 class ChangeFeed:
-    """The changes of a view since it was opened; ``read`` gives those since the last read. Close it when done."""
+    """The changes of a view since it was opened; ``read`` gives those since the last read. Close it when done.
+
+    What a batch has changed can be read once the whole batch is applied. ``for batch in feed`` and ``async for batch in
+    feed`` give the record batches as they come and wait for the next; they end when the feed is closed. Threads may
+    share it, each record batch is given to one of them, and none of them holds up the database while it waits.
+    """
 
     def __init__(
         self,
@@ -41,6 +54,7 @@ class ChangeFeed:
         schema: pa.Schema,
         close: Callable[[ChangeFeed], None],
         lock: AbstractContextManager[Any],
+        room: Callable[[ChangeFeed], int],
         per_update: bool,
         callback: Callback | None,
         early: bool = False,
@@ -53,46 +67,151 @@ class ChangeFeed:
         """True if it is to be told of changes as they come, though the batch may still fail and be taken back."""
         self._close = close
         self._lock = lock
-        self._batches: list[pa.RecordBatch] = []
-        self._rows = 0
-        self._overflowed = False
+        self._room = room
+        self._arriving: list[pa.RecordBatch] = []
+        self._batches: deque[pa.RecordBatch] = deque()
+        self._ready = Condition()
+        """Held for a moment, to put something in or take it out; never while the database's lock is waited for."""
+        self._waiting: list[tuple[AbstractEventLoop, Future[None]]] = []
+        self._ended: EverviewError | None = None
+        self.nbytes = 0
+        """What the changes that nobody has read yet take."""
         self.closed = False
 
+    # --- the database's side -----------------------------------------------------------------------------------------
+
+    @property
+    def is_pushed(self) -> bool:
+        """True if it has a subscriber, who is called; else it is read."""
+        return self._callback is not None
+
+    @property
+    def is_open(self) -> bool:
+        """True if it is to be told what changes."""
+        return not self.closed and self._ended is None
+
     def push(self, batch: pa.RecordBatch) -> None:
-        """Take a batch in, or hand it to the subscriber; nothing if it has been closed meanwhile."""
-        if self.closed:
+        """Take a batch in, or hand it to the subscriber; nothing if it has been closed, or has given up, meanwhile."""
+        if not self.is_open:
             return
         if self._callback is not None:
             self._callback(batch)
             return
-        if self._overflowed:
-            return
-        self._rows += batch.num_rows
-        if self._rows > MOST_ROWS:
-            self._overflowed = True
-            self._batches.clear()
-        else:
-            self._batches.append(batch)
+        with self._ready:
+            self._arriving.append(batch)
+            self.nbytes += batch.nbytes
+        room = self._room(self)
+        if self.nbytes > room:
+            self.give_up(room)
 
-    def read(self) -> list[pa.RecordBatch]:
-        """The changes since the last read, oldest first; empty if there are none."""
-        with self._lock:
+    def publish(self) -> None:
+        """The batch is at its end: let what it has pushed be read."""
+        if self._arriving or self._ended is not None:
+            with self._ready:
+                self._batches += self._arriving
+                self._arriving = []
+                self._wake()
+
+    def give_up(self, room: int) -> None:
+        """Drop everything that has not been read, as it takes more than there is room for, and be told no more."""
+        with self._ready:
+            self._arriving = []
+            self._batches.clear()
+            self.nbytes = 0
+        self.end(
+            FeedError(
+                f"the feed of {self.view} was not read until its changes took more than {max(0, room):,} bytes, all "
+                "that it may hold, and they were dropped",
+                hint="close it, open a new one, and take the view's whole result as the start; or raise memory_limit",
+            )
+        )
+
+    def end(self, why: EverviewError) -> None:
+        """Be told no more: what is there can still be read, then each read raises ``why``."""
+        with self._ready:
+            self._ended = why
+            self._wake()
+
+    def _wake(self) -> None:
+        self._ready.notify_all()
+        for loop, waiter in self._waiting:
+            with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+                loop.call_soon_threadsafe(_release, waiter)
+
+    # --- the reader's side -------------------------------------------------------------------------------------------
+
+    def read(self, timeout: float | None = None) -> list[pa.RecordBatch]:
+        """The changes since the last read, oldest first; empty if there are none.
+
+        With a ``timeout`` it waits until there are some, or so many seconds have passed (``math.inf``: for ever).
+        """
+        with self._ready:
+            if timeout is not None:
+                self._ready.wait_for(self._has_news, min(timeout, TIMEOUT_MAX))
             if self.closed:
                 raise ClosedError(f"the feed of {self.view} is closed", hint="open a new one with changes()")
-            if self._overflowed:
-                raise FeedError(
-                    f"the feed of {self.view} was not read for {MOST_ROWS:,} rows of changes, and they were dropped",
-                    hint="close it, open a new one, and take the view's whole result as the start",
-                )
-            batches, self._batches, self._rows = self._batches, [], 0
-            return batches
+            if not self._batches and self._ended is not None:
+                raise self._ended
+            found = list(self._batches)
+            self._batches.clear()
+            self.nbytes -= sum(batch.nbytes for batch in found)
+            return found
+
+    def _has_news(self) -> bool:
+        return bool(self._batches) or not self.is_open
+
+    def _next(self) -> pa.RecordBatch | None:
+        """The oldest record batch; None if there is none yet, or, once the feed is closed, any more."""
+        if not self._batches and self._ended is not None and not self.closed:
+            raise self._ended
+        if not self._batches:
+            return None
+        batch = self._batches.popleft()
+        self.nbytes -= batch.nbytes
+        return batch
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        """The record batches as they come, waiting for each, until the feed is closed."""
+        while True:
+            with self._ready:
+                self._ready.wait_for(self._has_news)
+                batch = self._next()
+            if batch is None:
+                return
+            yield batch
+
+    async def __aiter__(self) -> AsyncIterator[pa.RecordBatch]:
+        """The same for asyncio: other tasks of the loop run while it waits."""
+        from asyncio import get_running_loop
+
+        loop = get_running_loop()
+        while True:
+            waiter = loop.create_future()
+            with self._ready:
+                batch = self._next()
+                if batch is None and self.closed:
+                    return
+                if batch is None:
+                    self._waiting.append((loop, waiter))
+            if batch is not None:
+                yield batch
+                continue
+            try:
+                await waiter
+            finally:
+                with self._ready:
+                    self._waiting.remove((loop, waiter))
 
     def close(self) -> None:
         """End the feed; nothing is kept for it any more."""
         with self._lock:
             if not self.closed:
-                self.closed = True
-                self._batches.clear()
+                with self._ready:
+                    self.closed = True
+                    self._arriving = []
+                    self._batches.clear()
+                    self.nbytes = 0
+                    self._wake()
                 self._close(self)
 
     def __enter__(self) -> ChangeFeed:
@@ -102,6 +221,11 @@ class ChangeFeed:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _release(waiter: Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
 
 
 def feed_schema(outputs: Sequence[Output], per_update: bool) -> pa.Schema:
@@ -123,6 +247,12 @@ class ToldRows:
 
     def __len__(self) -> int:
         return len(self.kinds)
+
+    def slice(self, first: int, length: int) -> ToldRows:
+        """Some of the rows, without copying."""
+        columns = tuple(c.slice(first, length) for c in self.columns)
+        others = (self.update, self.kinds, self.counts)
+        return ToldRows(columns, *(c.slice(first, length) for c in others))
 
 
 def as_told(rows: WordRows) -> WordRows | ToldRows:
@@ -146,13 +276,43 @@ def feed_batches(
     """Changed rows as batches of a feed; ``keys`` are a grouped view's columns by which old and new rows are paired."""
     per_update = len(schema) > len(outputs) + len(TOLD)
     for rows in _in_batches(parts, len(outputs)):
-        told = rows if isinstance(rows, ToldRows) else _told(rows, keys)
-        columns = zip(told.columns, outputs, strict=True)
-        arrays = [from_words(c, o.type, dictionary, nullable=o.nullable) for c, o in columns]
-        arrays += [told.kinds, _versions(version, len(rows)), told.counts]
-        if per_update:
-            arrays.append(told.update)
-        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+        whole = rows if isinstance(rows, ToldRows) else _told(rows, keys)
+        for told, arrays in _decoded(whole, outputs, dictionary):
+            arrays += [told.kinds, _versions(version, len(told)), told.counts]
+            if per_update:
+                arrays.append(told.update)
+            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _decoded(
+    told: ToldRows, outputs: Sequence[Output], dictionary: Dictionary
+) -> Iterator[tuple[ToldRows, list[pa.Array]]]:
+    """Rows with their values, in pieces of bounded size: what their strings take is seen from some of them."""
+    wide = [(c, o) for c, o in zip(told.columns, outputs, strict=True) if is_wide(o.type)]
+    step = len(told)
+    if wide and len(told) > SAMPLE:
+        some = pa.array(range(0, len(told), len(told) // SAMPLE), pa.int64())
+        size = sum(dictionary.decode(c.take(some), arrow_type(o.type)).nbytes for c, o in wide)
+        step = max(1, MOST_BATCH_BYTES * len(some) // max(1, size))
+    for first in range(0, len(told), step):
+        yield from _fitting(told.slice(first, step) if step < len(told) else told, outputs, dictionary)
+
+
+def _fitting(
+    told: ToldRows, outputs: Sequence[Output], dictionary: Dictionary
+) -> Iterator[tuple[ToldRows, list[pa.Array]]]:
+    """The same, halved where the strings of all together are too long for one array."""
+    columns = zip(told.columns, outputs, strict=True)
+    try:
+        found = [from_words(c, o.type, dictionary, nullable=o.nullable) for c, o in columns]
+    except ValueError:
+        if len(told) < 2:
+            raise
+        half = len(told) // 2
+        for part in (told.slice(0, half), told.slice(half, len(told) - half)):
+            yield from _fitting(part, outputs, dictionary)
+    else:
+        yield told, found
 
 
 def _told(rows: WordRows, keys: Sequence[int] | None) -> ToldRows:

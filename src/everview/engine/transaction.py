@@ -14,7 +14,7 @@ from everview.engine.memory import allow, too_much
 from everview.engine.netting import each_once, net_changes
 from everview.engine.progress import Progress
 from everview.engine.rows import Changes, Journal, WordRows
-from everview.errors import DataError
+from everview.errors import DataError, SubscriberError
 from everview.kernel.machine import Machine
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Transaction:
         db = self._db
         flips: list[int] = []
         bounded = db.memory_limit is not None and any(operation.adds for operation in operations)
-        before = db.nbytes() if bounded else 0
+        before = db.state_nbytes() if bounded else 0
         limits = self._limit() if bounded else []  # deletions are always let in: they make room
         progress = Progress("updating views", sum(operation.size for operation in operations), "changes")
         try:
@@ -104,12 +104,12 @@ class Transaction:
         machines = [t.machine for t in self._db._tables.values()]
         for view in self._db._views.values():
             machines += view.machines
-        allow(machines, max(0, self._db.memory_limit - self._db.nbytes()))
+        allow(machines, max(0, self._db.memory_limit - self._db.state_nbytes()))
         return machines
 
     def _check_memory(self, before: int) -> None:
         """All machines together must keep within what each of them was allowed alone."""
-        if self._db.memory_limit is not None and self._db.nbytes() > max(before, self._db.memory_limit):
+        if self._db.memory_limit is not None and self._db.state_nbytes() > max(before, self._db.memory_limit):
             raise too_much("the batch", self._db.memory_limit)
 
     def _sliced(self, changes: Changes) -> Iterator[Changes]:
@@ -158,16 +158,16 @@ class Transaction:
         """What each feed is to be told of a batch."""
         for name, feeds in self._db._feeds.items():
             parts = self._deltas[name]
-            if not feeds or not parts:
-                continue
             runtime = self._db._views[name]
-            for per_update in {feed.per_update for feed in feeds}:
+            for per_update in {feed.per_update for feed in feeds if feed.is_open} if parts else ():
                 mine = [feed for feed in feeds if feed.per_update is per_update]
                 told = parts
                 if not self._is_told_as_is(mine[0], once):
                     told = [runtime.netted([p for p in parts if isinstance(p, WordRows)], per_update=per_update)]
                 for batch in self._batches(name, told, mine[0], self._db.version):
                     yield from ((feed, batch) for feed in mine)
+                    if not any(feed.is_open for feed in mine):  # all have given up
+                        break
 
     def _batches(
         self, name: str, told: Sequence[WordRows | ToldRows], feed: ChangeFeed, version: int
@@ -176,27 +176,55 @@ class Transaction:
         return feed_batches(told, outputs, keys, version, feed.schema, self._db._dictionary)
 
     def _tell(self, *, once: bool) -> None:
-        """Hand every feed its part; a subscriber that fails keeps nothing from the others, and is heard at the end.
+        """Hand every feed its part, which can be read when all of it is there.
 
         A subscriber may change tables and open and close feeds: the news of its own batch come after those of this one.
+        Without one nothing has to be kept ready until its turn comes: a feed that gives up ends what is made for it.
         """
         db = self._db
-        db._untold += self._news(once)
+        try:
+            if db._telling or any(feed.is_pushed for feed in db.feeds):
+                db._untold += self._news(once)
+                self._tell_in_turn()
+            else:
+                for feed, batch in self._news(once):
+                    feed.push(batch)
+        finally:
+            if not db._telling:
+                for feed in db.feeds:
+                    feed.publish()
+                db.keep_feeds_within_limit()
+
+    def _tell_in_turn(self) -> None:
+        """A subscriber that fails keeps nothing from the others, and is heard at the end."""
+        db = self._db
         if db._telling:
             return
         db._telling = True
-        failures: list[Exception] = []
+        failures: list[SubscriberError] = []
         try:
             while db._untold:
                 feed, batch = db._untold.popleft()
                 try:
                     feed.push(batch)
                 except Exception as error:  # a subscriber's own, which must not keep the batch from the others
-                    failures.append(error)
+                    failures.append(_failed(feed, batch, error))
         finally:
             db._telling = False
         if failures:
-            raise failures[0]
+            raise failures[0] from failures[0].cause
+
+
+def _failed(feed: ChangeFeed, batch: pa.RecordBatch, error: Exception) -> SubscriberError:
+    version = int(batch.column("_commit_version")[0].as_py())
+    return SubscriberError(
+        f"a subscriber of {feed.view} raised {type(error).__name__}: {error}; the batch itself was applied, as version "
+        f"{version}, and all other subscribers and feeds were told of it",
+        version=version,
+        view=feed.view,
+        cause=error,
+        hint="mend the callback, and do not apply the batch again; close the subscription to go on without it",
+    )
 
 
 def told_apart(db: Database) -> list[str]:
