@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,7 @@ OPEN = [
     spark_types.BinaryType(),
     spark_types.ByteType(),
 ]
+SIZED = {"__CHAR_VARCHAR_TYPE_STRING": "char(5)"}
 READING = {
     "SELECT": "SELECT s FROM t",
     "qualified": "SELECT t.s FROM t",
@@ -115,6 +117,73 @@ def test_a_declared_column_stays_closed() -> None:
         tables_of({"t": StructType([StructField("s", COLLATED)])}, None)
 
 
+def test_char_and_varchar_are_what_the_metadata_say() -> None:
+    found = data_type(spark_types.StringType(), SIZED)
+    assert (str(found), found is not None and found.padded) == ("CHAR(5)", True)
+    assert str(data_type(spark_types.StringType(), {"__CHAR_VARCHAR_TYPE_STRING": "varchar(7)"})) == "VARCHAR(7)"
+    assert str(data_type(spark_types.CharType(3))) == "CHAR(3)"
+    assert str(data_type(spark_types.VarcharType(3))) == "VARCHAR(3)"
+    assert data_type(spark_types.StringType("UTF8_LCASE"), SIZED) is None
+    struct = {"t": StructType([StructField("s", spark_types.StringType(), True, SIZED)])}
+    for declared, wanted in ((None, "CHAR(5)"), ("STRING", "CHAR(5)"), ("CHAR(5)", "CHAR(5)")):
+        schema = tables_of(struct, declared and f"CREATE TABLE t (s {declared})")
+        assert str(schema.tables[0].columns[0].type) == wanted
+    for declared in ("CHAR(6)", "VARCHAR(5)"):
+        with pytest.raises(SchemaError, match=r"declares t\.s as .*, and the DataFrame has CHAR\(5\)"):
+            tables_of(struct, f"CREATE TABLE t (s {declared})")
+    plain = tables_of({"t": StructType([StructField("s", spark_types.StringType())])}, "CREATE TABLE t (s VARCHAR(2))")
+    assert str(plain.tables[0].columns[0].type) == "VARCHAR(2)"
+
+
+CHARS = "k BIGINT, c CHAR(5), v VARCHAR(4)"
+SHORTER = "k BIGINT, c CHAR(3)"
+CHAR_VIEWS = {
+    "literal": "SELECT k, c FROM a WHERE c = 'ab'",
+    "lists": "SELECT k FROM a WHERE c IN ('ab', 'xyz  ', 'b')",
+    "joined": "SELECT a.k, b.k AS other FROM a JOIN b ON a.c = b.c",
+    "groups": "SELECT c, v, COUNT(*) AS n, MAX(length(v)) AS longest FROM a GROUP BY c, v",
+}
+A_ROWS = [
+    (1, "ab", "ab"),
+    (2, "ab ", "ab  "),
+    (3, "abcde   ", "abcd      "),
+    (4, None, None),
+    (5, "xyz", ""),
+    (6, "", "ab"),
+]
+B_ROWS = [(1, "ab"), (2, "abc"), (3, "xyz"), (4, None)]
+
+
+def test_char_and_varchar_on_spark(spark: Any, stream: Any, tmp_path: Path) -> None:
+    """Padded and cut at the door, before rows are routed, and padded in comparisons: as Spark does with its tables."""
+    text = spark_types.StringType()
+    long = spark_types.LongType()
+    about = {"__CHAR_VARCHAR_TYPE_STRING": "char(3)"}
+    a = StructType([StructField("k", long), StructField("c", text), StructField("v", text)])
+    b = StructType([StructField("k", long), StructField("c", text, True, about)])
+    s = stream({"a": a, "b": b})
+    s.start(CHAR_VIEWS, shards=2, schema=f"CREATE TABLE a ({CHARS})", bad_rows="quarantine")
+    gone = [(7, "ab", "x"), (8, "xyz", "y")]
+    wrong = [(9, "abcdef", "x"), (10, "ab", "abcd e")]
+    s.put({"a": [(row, "insert") for row in [*A_ROWS, *gone, *wrong]], "b": [(row, "insert") for row in B_ROWS]})
+    s.put({"a": [((7, "ab   ", "x"), "delete"), ((8, "xyz ", "y"), "delete")]})
+    for name, columns, rows in (("a", CHARS, A_ROWS), ("b", SHORTER, B_ROWS)):
+        spark.sql(f"DROP TABLE IF EXISTS sized_{name}")
+        spark.sql(f"CREATE TABLE sized_{name} ({columns}) USING parquet LOCATION '{tmp_path / f'sized_{name}'}'")
+        spark.sql(f"INSERT INTO sized_{name} VALUES {', '.join(map(str, rows)).replace('None', 'NULL')}")
+    try:
+        for name, sql in CHAR_VIEWS.items():
+            wanted = sql.replace("FROM a", "FROM sized_a a").replace("JOIN b", "JOIN sized_b b")
+            assert s.result(name) == Counter(tuple(row) for row in spark.sql(wanted).collect()), name
+    finally:
+        spark.sql("DROP TABLE sized_a")
+        spark.sql("DROP TABLE sized_b")
+    reasons = {bad["row"]["k"]: bad["reason"] for bad in s.bad()}
+    assert set(reasons) == {9, 10}
+    assert "c has 6 characters and is CHAR(5)" in reasons[9]
+    assert "v has 6 characters and is VARCHAR(4)" in reasons[10]
+
+
 def test_collations_of_data_frames(spark: Any, tmp_path: Path) -> None:
     """What Spark itself says of its columns: streams, static tables, rows to begin with, statistics."""
     struct = StructType([StructField("k", spark_types.LongType()), StructField("s", COLLATED)])
@@ -138,6 +207,12 @@ DELTA_FIELDS = [
     {"name": "k", "type": "long", "nullable": True, "metadata": {}},
     {"name": "s", "type": "string", "nullable": True, "metadata": {"__COLLATIONS": {"s": "spark.UTF8_LCASE"}}},
     {"name": "b", "type": "string", "nullable": True, "metadata": {"__COLLATIONS": {"b": "spark.UTF8_BINARY"}}},
+    {
+        "name": "c",
+        "type": "string",
+        "nullable": True,
+        "metadata": SIZED,
+    },
     {
         "name": "tags",
         "type": {"type": "array", "elementType": "string", "containsNull": True},
@@ -180,6 +255,7 @@ def test_columns_of_a_delta_source(tmp_path: Path) -> None:
     delta_table(tmp_path / "d")
     found = plan(load(pipeline(tmp_path, "SELECT k, b FROM t")))
     assert [c.type.kind for c in found.verdicts[0].plan.view.columns] == [Kind.BIGINT, Kind.STRING]
+    assert "CHAR(5)" in str(load(pipeline(tmp_path, "SELECT k FROM t")).schema.tables[0])
     for column, written in (("s", "STRING COLLATE UTF8_LCASE"), ("tags", "array")):
         with pytest.raises(PipelineError, match=f"column {column} of the Delta table is (?i:{written})"):
             plan(load(pipeline(tmp_path, f"SELECT {column} FROM t")))

@@ -22,6 +22,7 @@ from everview.errors import BadRowError
 from everview.plan.shards import MASK, Level
 from everview.query.schema import Table
 from everview.query.terms import Expression, Var
+from everview.query.types import DataType
 from everview.spark.blobs import WEIGHT, write_blob
 from everview.spark.messages import bad_row
 from everview.spark.processor import BAD, BEAT, PACKED, ROWS
@@ -39,7 +40,7 @@ COMING, GOING = ("insert", "update_postimage"), ("delete", "update_preimage")
 def normalised(frame: DataFrame, table: Table) -> DataFrame:
     """A table's changes: its columns, how many copies come or go, and why a row cannot be taken in, if so."""
     own = {c.lower(): F.col(quoted(c)) for c in frame.columns}
-    columns = [own[c.name.lower()].alias(c.name) for c in table.columns]
+    columns = [stored(own[c.name.lower()], c.type).alias(c.name) for c in table.columns]
     return frame.select(*columns, _weight(own).alias(WEIGHT), _reason(table, own).alias(REASON))
 
 
@@ -55,6 +56,21 @@ def packed(
 def hashed_cells(routing: Routing, own: Mapping[str, Column], prefix: str = _CELL) -> list[Column]:
     """The slices of a table's rows that Catalyst computes, given the table's columns by name."""
     return [_slice(s, own).alias(f"{prefix}{i}") for i, s in enumerate(routing.given)]
+
+
+def stored(value: Column, type_: DataType) -> Column:
+    """A value as its column holds it: blanks beyond the length of a VARCHAR go, those that a CHAR lacks come.
+
+    One that does not fit stays as it is: it is a bad row's.
+    """
+    if type_.length is None:
+        return value
+    fitting = F.rpad(value, type_.length, " ") if type_.padded else F.substring(value, 1, type_.length)
+    return F.when(_too_long(value, type_.length), value).otherwise(fitting)
+
+
+def _too_long(value: Column, length: int) -> Column:
+    return F.length(F.rtrim(value)) > length
 
 
 def _weight(own: Mapping[str, Column]) -> Column:
@@ -75,9 +91,12 @@ def _reason(table: Table, own: Mapping[str, Column]) -> Column:
     """Why a row cannot be taken in, as far as the row alone tells; NULL if it can."""
     found = F.lit(None).cast("string")
     for column in table.columns:
+        value = own[column.name.lower()]
         if not column.nullable or column.name in table.primary_key:
-            value = own[column.name.lower()]
             found = F.when(value.isNull(), f"{column.name} is NULL and must not be").otherwise(found)
+        if column.type.length is not None:
+            why = (F.lit(f"{column.name} has "), F.length(value), F.lit(f" characters and is {column.type}"))
+            found = F.when(_too_long(value, column.type.length), F.concat(*why)).otherwise(found)
     if CHANGE_TYPE in own:
         kind = own[CHANGE_TYPE].cast("string")
         unknown = F.concat(

@@ -46,7 +46,7 @@ def statistics_of(tables: Mapping[str, DataFrame]) -> Statistics:
         part = frame if rows <= SAMPLED_ROWS else frame.sample(fraction=SAMPLED_ROWS / rows, seed=1)
         total = part.count()
         for field in frame.schema.fields:
-            if field.name.lower() in FEED_COLUMNS or data_type(field.dataType) is None:
+            if field.name.lower() in FEED_COLUMNS or data_type(field.dataType, field.metadata) is None:
                 continue
             most = part.where(F.col(f"`{field.name}`").isNotNull()).groupBy(f"`{field.name}`").count()
             top = most.agg(F.max("count")).first()

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from pyspark.sql import types as spark
 
 from everview.errors import SchemaError
 from everview.query.schema import Column, Schema, Table
-from everview.query.types import ANY, DataType, Kind
+from everview.query.types import ANY, DataType, Kind, char, varchar
 from everview.sql import parse_schema
 
 CHANGE_TYPE: Final = "_change_type"
@@ -34,6 +36,9 @@ _SPARK: Final[dict[Kind, spark.DataType]] = {
     Kind.TIMESTAMP: spark.TimestampType(),
     Kind.TIMESTAMP_NTZ: spark.TimestampNTZType(),
 }
+DECLARED: Final = "__CHAR_VARCHAR_TYPE_STRING"
+"""Where Spark keeps what a text was declared as, if that was CHAR or VARCHAR; Delta, too."""
+_SIZED: Final = re.compile(r"(char|varchar)\((\d+)\)")
 _KINDS: Final = {type(s): k for k, s in _SPARK.items()}
 
 
@@ -46,15 +51,28 @@ def spark_type(type_: DataType) -> spark.DataType:
     return _SPARK[type_.kind]
 
 
-def data_type(type_: spark.DataType) -> DataType | None:
+def data_type(type_: spark.DataType, metadata: Mapping[str, Any] | None = None) -> DataType | None:
     """The type of a Spark column; None if there is none: arrays, maps, structs, intervals, times, and texts with a
-    collation, which are equal where their bytes are not."""
+    collation, which are equal where their bytes are not.
+
+    CHAR and VARCHAR are texts to Spark, which keeps in the column's metadata what it was declared as.
+    """
+    if isinstance(type_, spark.CharType | spark.VarcharType):
+        return sized(type_.simpleString())
     if isinstance(type_, spark.DecimalType):
         return DataType(Kind.DECIMAL, type_.precision, type_.scale) if 0 <= type_.scale <= type_.precision else None
     if isinstance(type_, spark.StringType) and not is_binary(type_.collation):
         return None
     kind = _KINDS.get(type(type_))
+    if kind is Kind.STRING and metadata and DECLARED in metadata:
+        return sized(str(metadata[DECLARED]))
     return None if kind is None else DataType(kind)
+
+
+def sized(written: str) -> DataType | None:
+    """A ``char(5)`` or ``varchar(5)``, as Spark writes it."""
+    found = _SIZED.fullmatch(written.strip().lower())
+    return None if found is None else char(int(found[2])) if found[1] == "char" else varchar(int(found[2]))
 
 
 def is_binary(collation: str) -> bool:
@@ -71,7 +89,7 @@ def closed(column: str, table: str, type_: str) -> str:
 
 def column_of(field: spark.StructField, table: str) -> Column:
     """A DataFrame's column as a table's: open to views if its type is one that they can hold."""
-    type_ = data_type(field.dataType)
+    type_ = data_type(field.dataType, field.metadata)
     if type_ is None:
         return Column(field.name, ANY, field.nullable, closed(field.name, table, field.dataType.simpleString()))
     return Column(field.name, type_, field.nullable)
@@ -106,6 +124,18 @@ def tables_of(frames: dict[str, spark.StructType], declared: str | Schema | None
     return schema
 
 
+def _declared_type(column: Column, have: Column, table: str) -> DataType:
+    """The column's type; the length of a text is the DataFrame's, or the declared one if that has none."""
+    if have.type.length is None or str(column.type) == str(have.type):
+        return column.type
+    if column.type.length is None:
+        return have.type
+    raise SchemaError(
+        f"the schema declares {table}.{column.name} as {column.type}, and the DataFrame has {have.type}",
+        hint="declare the type that it has, or leave its length out",
+    )
+
+
 def _agreeing(declared: Table, found: Table) -> Table:
     """The declared table, if the DataFrame has its columns."""
     there = {c.name.lower(): c for c in found.columns}
@@ -127,5 +157,5 @@ def _agreeing(declared: Table, found: Table) -> Table:
                 f"the schema declares {found.name}.{column.name} as {column.type}, and the DataFrame has {have.type}",
                 hint="cast the DataFrame's column, or declare its type",
             )
-        columns.append(replace(column, closed=have.closed))
+        columns.append(replace(column, type=_declared_type(column, have, found.name), closed=have.closed))
     return Table(found.name, tuple(columns), declared.primary_key, declared.foreign_keys, declared.small_domains)

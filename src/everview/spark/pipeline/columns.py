@@ -9,7 +9,7 @@ from everview.errors import EverviewError
 from everview.query.schema import Column
 from everview.query.types import ANY, STRING, DataType
 from everview.spark.pipeline.document import Entry
-from everview.spark.types import closed
+from everview.spark.types import DECLARED, closed, sized
 from everview.sql import parse_schema
 
 _HINT = "a column is a name and a type, such as id BIGINT, name STRING, price DECIMAL(10, 2), day DATE"
@@ -86,7 +86,8 @@ def _delta_column(field: Any) -> Column:
         kind, written = f"string collate {collation}", None
     if written is None:
         return Column(field.name, ANY, field.nullable, closed(field.name, "the Delta table", kind or str(field.type)))
-    return Column(field.name, _read(written), field.nullable)
+    type_ = sized(str(field.metadata[DECLARED])) if DECLARED in field.metadata else None
+    return Column(field.name, type_ or _read(written), field.nullable)
 
 
 def _read(written: str) -> DataType:
