@@ -398,6 +398,6 @@ def test_what_cannot_be_computed_is_refused_when_it_is_defined(expression: str) 
     """Not when the first row comes, as if that were to blame."""
     db = ev.Database()
     db.sql(f"CREATE TABLE r ({COLUMNS})")
-    with pytest.raises(UnsupportedError, match="cannot be computed in an embedded view"):
+    with pytest.raises(UnsupportedError, match="cannot be computed in a view"):
         db.sql(f"CREATE MATERIALIZED VIEW v AS SELECT {expression} AS y FROM r")
     assert db.views == ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from everview.engine.known import check_views
 from everview.errors import QueryError
 from everview.plan.explain import Explanation
 from everview.plan.view_plan import plan_view
@@ -66,6 +67,7 @@ def explain_all(
         tables, views = parse_script(text, tables or Schema())
     if not views:
         raise QueryError("there is no view to explain", hint="give a SELECT, a CREATE MATERIALIZED VIEW or a rule")
+    check_views(views, tables)
     names = frozenset(v.name for v in views)
     found = [_explained(view, tables, updates, names - {view.name}) for view in views]
     if shards is None:

@@ -113,6 +113,8 @@ class _Query:
         arrays = [_with_room(columns[v]) for v in self._inputs] or [pa.nulls(length, pa.int8())]
         import duckdb
 
+        from everview.sql.duckdb_errors import failure
+
         self._batch.table = pa.table(arrays, names=names)
         try:
             if self._relation is None:
@@ -120,7 +122,7 @@ class _Query:
             found = self._relation.to_arrow_table()
         except duckdb.Error as error:
             self._relation = None
-            raise DataError(f"an expression of the view failed on the data: {error}") from error
+            raise DataError(f"an expression of the view failed on the data: {failure(error)}") from error
         finally:
             self._batch.table = None
         return list(found.columns)

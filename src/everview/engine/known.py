@@ -1,30 +1,37 @@
-"""Whether every expression of a view can be computed here, asked before there is any data."""
+"""Whether every expression of a view can be computed here: the one check, asked before there is any data.
+
+``explain``, ``Database.sql`` and everything that plans for Spark ask it, so that none of them takes a view that another
+refuses, or that would end its job at the first batch.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import pyarrow as pa
 
 from everview.engine.expressions import Evaluator
 from everview.engine.words import arrow_type
-from everview.errors import DataError, UnsupportedError
+from everview.errors import DataError
+from everview.query.schema import Schema
 from everview.query.terms import Expression, Var
-from everview.query.types import BOOLEAN, DataType
+from everview.query.types import ANY, BOOLEAN, DataType
 from everview.query.view import Block, View, blocks
 
 Typed = tuple[Expression, Mapping[Var, DataType]]
-_MISSING = (
-    "BinderException",
-    "CatalogException",
-    "NotImplementedException",
-    "OutOfRangeException",
-    "ParserException",
-)
+Relations = Mapping[str, tuple[DataType, ...]]
 
 
-def check_expressions(view: View, relations: Mapping[str, tuple[DataType, ...]]) -> None:
-    """Refuse a view with an expression that DuckDB has no function for; data could not change that."""
+def check_views(views: Iterable[View], schema: Schema) -> None:
+    """Refuse views over these tables, and over one another, of which an expression cannot be computed."""
+    relations = {table.name: tuple(c.type for c in table.columns) for table in schema}
+    for view in views:
+        check_expressions(view, relations)
+        relations[view.name] = tuple(c.type for c in view.columns)
+
+
+def check_expressions(view: View, relations: Relations) -> None:
+    """Refuse a view with an expression that nothing here computes as Spark does; data could not change that."""
     known = dict(relations)
     for name, body in [*((s.name, s.body) for s in view.stages), (view.name, view.body)]:
         for block in blocks(body):
@@ -33,11 +40,12 @@ def check_expressions(view: View, relations: Mapping[str, tuple[DataType, ...]])
         known[name] = tuple(c.type for c in body.columns)
 
 
-def _expressions(block: Block, relations: Mapping[str, tuple[DataType, ...]]) -> Iterator[Typed]:
+def _expressions(block: Block, relations: Relations) -> Iterator[Typed]:
     """All expressions of a block, with the types of what they read."""
     types: dict[Var, DataType] = {}
     for atom in block.atoms:
-        types |= {t: k for t, k in zip(atom.terms, relations[atom.relation], strict=True) if isinstance(t, Var)}
+        columns = relations.get(atom.relation) or (ANY,) * len(atom.terms)  # rules have tables that nobody declared
+        types |= {t: k for t, k in zip(atom.terms, columns, strict=True) if isinstance(t, Var)}
         types |= {c.term: c.expression.type for c in atom.computed if isinstance(c.term, Var)}
         yield from ((c.expression, types) for c in atom.computed)
     yield from ((Expression(p.parts, BOOLEAN), types) for p in block.predicates)
@@ -59,12 +67,9 @@ def _check(expression: Expression, types: Mapping[Var, DataType]) -> None:
     try:
         Evaluator([expression]).try_out(columns)
     except DataError as error:
+        from everview.sql.calls import refused
+        from everview.sql.duckdb_errors import is_about_the_expression, reason
+
         cause = error.__cause__
-        if type(cause).__name__ not in _MISSING:
-            return  # it may be right for other data
-        why = str(cause).strip().partition("\n")[0]
-        raise UnsupportedError(
-            f"{expression} cannot be computed in an embedded view: {why}",
-            construct="expression",
-            hint="use another function, or put the value into a column of a table",
-        ) from error
+        if cause is not None and is_about_the_expression(cause):  # else it may be right for other data
+            raise refused(str(expression), reason(cause)) from None

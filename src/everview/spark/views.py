@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
+from everview.engine.known import check_views
 from everview.errors import PipelineError
 from everview.query.conjunctive import Atom
 from everview.query.schema import Schema, Table
@@ -21,6 +22,7 @@ def read_views(sql: str | Mapping[str, str], schema: Schema) -> tuple[tuple[View
     Rows that differ in other columns only are copies of one row for the views, and travel and are kept as such.
     """
     views, single = _parsed(sql, schema)
+    check_views(views, schema)
     read = _columns_read(views, schema)
     narrow = Schema(tuple(_narrowed(t, read[t.name]) for t in schema if t.name in read))
     return tuple(_over(view, schema, narrow) for view in views), single, narrow

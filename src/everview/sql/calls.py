@@ -41,7 +41,7 @@ _READERS: Final = {
 def refused(what: str, why: str) -> UnsupportedError:
     """DuckDB would compute something else."""
     return UnsupportedError(
-        f"{what} cannot be computed in an embedded view: {why}",
+        f"{what} cannot be computed in a view: {why}",
         construct="expression",
         hint="use another function, or put the value into a column of a table",
     )

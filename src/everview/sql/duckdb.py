@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -10,6 +11,7 @@ from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ErrorLevel
 
+from everview.errors import UnsupportedError
 from everview.query.schema import Schema
 from everview.query.terms import Expression, Var
 from everview.query.types import DataType
@@ -63,7 +65,13 @@ def _strict(tree: exp.Expr) -> exp.Expr:
 
 def duckdb_expression(expression: Expression, names: Mapping[Var, str], types: Mapping[Var, DataType]) -> str:
     """An expression for a DuckDB that ``open_duckdb`` has opened, its variables called by ``names``."""
-    return _translated(_read(spelled_out(expression, names, types)), str(expression))
+    try:
+        spelled = spelled_out(expression, names, types)
+    except UnsupportedError as error:
+        shown = {name: str(variable) for variable, name in names.items()}
+        error.message = re.sub(r"\bv[0-9]+\b", lambda found: shown.get(found.group(), found.group()), error.message)
+        raise
+    return _translated(_read(spelled), str(expression))
 
 
 def open_duckdb(*, threads: int | None = None, locked: bool = True) -> Any:
@@ -105,7 +113,7 @@ def _translated(tree: exp.Expr, what: str) -> str:
     try:
         return tree.transform(_typed, copy=False).sql("duckdb", unsupported_level=ErrorLevel.RAISE)
     except sqlglot.UnsupportedError as error:
-        raise refused(what, str(error)) from error
+        raise refused(what, "a function in it is not known here") from error
 
 
 def _typed(node: exp.Expr) -> exp.Expr:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 _FLOORED = "(({x}) - ((({x}) % {unit}) + {unit}) % {unit}) // {unit}"
-_WITHOUT_ZERO = "CASE WHEN b = 0 THEN error('division by zero') ELSE {} END"
+_WITHOUT_ZERO = "CASE WHEN b = 0 THEN error('everview: division by zero') ELSE {} END"
 _WHOLE = "[+-]?[0-9]+"
 _FRACTION = "[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?"
 _DOUBLE = f"(?i){_FRACTION}|[+-]?(inf|infinity)|nan"
@@ -67,8 +67,9 @@ MACROS: Final = {
     "ELSE instr(substring(x, start), part) + start - 1 END",
     "spark_char(n)": "CASE WHEN n < 0 THEN '' ELSE chr(CAST(n & 255 AS INTEGER)) END",
     "spark_chr(n)": "spark_char(n)",
-    "spark_split_part(x, mark, n)": "CASE WHEN n = 0 THEN error('split_part has no part 0') WHEN mark = '' THEN "
-    "CASE WHEN abs(n) = 1 THEN x WHEN x IS NULL THEN NULL ELSE '' END ELSE split_part(x, mark, n) END",
+    "spark_split_part(x, mark, n)": "CASE WHEN n = 0 THEN error('everview: split_part has no part 0') "
+    "WHEN mark = '' THEN CASE WHEN abs(n) = 1 THEN x WHEN x IS NULL THEN NULL ELSE '' END "
+    "ELSE split_part(x, mark, n) END",
     "spark_bytes(x)": "encode(x)",
     "spark_text(x)": "decode(x)",
     "spark_dayofweek(x)": "dayofweek(x) + 1",
@@ -89,7 +90,8 @@ MACROS: Final = {
     "THEN CAST(spark_months(a, b) AS DOUBLE) ELSE floor((spark_months(a, b) + (spark_second_of_month(a) "
     "- spark_second_of_month(b)) / CAST(2678400 AS DOUBLE)) * 1e8 + 0.5) / 1e8 END",
     "spark_bare(x)": "trim(x, ' ' || chr(9) || chr(10) || chr(13))",
-    "spark_bad(x, tried)": "CASE WHEN tried OR x IS NULL THEN NULL ELSE error('''' || x || ''' cannot be cast') END",
+    "spark_bad(x, tried)": "CASE WHEN tried OR x IS NULL THEN NULL "
+    "ELSE error('everview: ''' || x || ''' cannot be cast') END",
     "spark_read_whole(x, tried)": _guarded(_WHOLE),
     "spark_read_decimal(x, tried)": _guarded(_FRACTION),
     "spark_read_double(x, tried)": _guarded(_DOUBLE),

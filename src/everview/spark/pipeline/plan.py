@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from everview.engine.known import check_views
 from everview.errors import EverviewError, PipelineError
 from everview.plan.explain import Explanation
 from everview.plan.shards import Distribution
@@ -83,6 +84,10 @@ def _parsed(pipeline: Pipeline) -> tuple[View, ...]:
             raise _located(spec, error) from error
         if view.name != spec.name:
             spec.entry.refuse(f"the SQL creates a view {view.name}", "write the SELECT alone")
+        try:
+            check_views([view], known)
+        except EverviewError as error:
+            raise spec.entry.error(error.message, error.hint) from error
         found.append(view)
         known = known.with_table(as_table(view))
     return tuple(found)
