@@ -272,3 +272,22 @@ def test_a_batch_whose_way_back_overflows_is_still_undone() -> None:
     db.delete("e", [*rows, (9, 9, 1, "z")])
     assert list(view) == [(None, None)]
     assert len(db._dictionary) == 0
+
+
+def test_a_number_that_the_other_columns_type_cannot_hold_joins_nothing_and_fails_nothing() -> None:
+    db = ev.Database()
+    db.sql("CREATE TABLE small (k INT); CREATE TABLE large (n BIGINT)")
+    db.sql("""
+        CREATE MATERIALIZED VIEW sums AS SELECT l.n, SUM(s.k) AS total FROM large l JOIN small s ON s.k = l.n
+          GROUP BY l.n;
+        CREATE MATERIALIZED VIEW more AS SELECT s.k + 1 AS next, s.k % 2 AS odd FROM large l JOIN small s ON s.k = l.n
+          WHERE s.k * 2 < 100;
+        CREATE MATERIALIZED VIEW computed AS SELECT s.k FROM large l JOIN small s ON s.k = l.n - 1
+    """)
+    db.insert("large", [(10**12,), (3,), (4,), (-(10**12),)])
+    db.insert("small", [(3,), (3,)])
+    assert list(db.view("sums")) == [(3, 6)]
+    assert list(db.view("more")) == [(4, 1), (4, 1)]
+    assert list(db.view("computed")) == [(3,), (3,)]
+    db.delete("large", [(10**12,), (3,), (4,)])
+    assert not any(list(db.view(name)) for name in ("sums", "more", "computed"))

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from everview.engine.dictionary import NULL, Dictionary
 from everview.engine.expressions import Condition, Evaluator
+from everview.engine.limbs import largest
 from everview.engine.rows import SLICE, Changes, Journal, negated, ones, words_array, zeros
 from everview.engine.sums import Slot
 from everview.engine.words import arrow_type, is_wide, to_words
@@ -65,7 +66,10 @@ class CoreRuntime:
     ) -> None:
         self.plan = plan
         self.dictionary = dictionary
-        self.types = _variable_types(plan, relations)
+        columns = _variable_columns(plan, relations)
+        self.types = {v: types[0] for v, types in columns.items()}
+        self.ranges = {v: found for v, types in columns.items() if (found := _common_range(types)) is not None}
+        """The integers that a variable may be, where its columns do not hold the same: others never join."""
         limits = {j: m.limit for j, m in enumerate(measures, 1) if m.limit is not None}
         self.crown = compile_crown(plan, [m.atom for m in measures], limits)
         self.machine = Machine(self.crown.program)
@@ -254,10 +258,18 @@ class _OccurrenceRuntime:
         for v, i in self.places.items():
             if i not in changes.no_nulls and v in self.core.plan.query.not_null:
                 tests.append(pc.not_equal(words[v], _NULL))
+            tests += self._in_range(v, words[v])
         result = None
         for test in tests:
             result = test if result is None else pc.and_(result, test)
         return result
+
+    def _in_range(self, v: Var, words: pa.Array) -> list[pa.Array]:
+        """Whether a variable's words are integers that its narrowest column can hold, where that is to be asked."""
+        if v not in self.core.ranges:
+            return []
+        least, most = self.core.ranges[v]
+        return [pc.and_(pc.greater_equal(words, least), pc.less_equal(words, most))]
 
     def _constant(self, term: Const, type_: DataType) -> int:
         array = pa.array([term.value]).cast(arrow_type(type_))
@@ -290,6 +302,8 @@ class _OccurrenceRuntime:
                 values.extra[computed.term] = array
                 refused = computed.term in self.core.plan.query.not_null
                 test = pc.not_equal(found, _NULL) if refused else None
+                for within in self._in_range(computed.term, found):
+                    test = within if test is None else pc.and_(test, within)
             if test is not None:
                 fits = test if fits is None else pc.and_(fits, test)
         return fits
@@ -319,16 +333,23 @@ def _own_filters(plan: CorePlan, atom: Atom, index: int) -> list[Expression]:
     return [p for p in plan.filters if next(i for i, e in enumerate(edges) if p.variables <= e) == index]
 
 
-def _variable_types(plan: CorePlan, relations: Mapping[str, tuple[DataType, ...]]) -> dict[Var, DataType]:
-    found: dict[Var, DataType] = {}
+def _variable_columns(plan: CorePlan, relations: Mapping[str, tuple[DataType, ...]]) -> dict[Var, list[DataType]]:
+    """The types of the columns that each variable stands for, stored and computed ones."""
+    found: dict[Var, list[DataType]] = {}
     for atom in plan.query.atoms:
-        for term, type_ in zip(atom.terms, relations[atom.relation], strict=True):
+        computed = [(c.term, c.expression.type) for c in atom.computed]
+        for term, type_ in (*zip(atom.terms, relations[atom.relation], strict=True), *computed):
             if isinstance(term, Var):
-                found.setdefault(term, type_)
-        for computed in atom.computed:
-            if isinstance(computed.term, Var):
-                found.setdefault(computed.term, computed.expression.type)
+                found.setdefault(term, []).append(type_)
     return found
+
+
+def _common_range(types: Sequence[DataType]) -> tuple[int, int] | None:
+    """The integers that all of some integer types hold; None if they hold the same, or are none."""
+    if len(set(types)) == 1 or not all(t.is_integer for t in types):
+        return None
+    most = min(largest(t) for t in types)
+    return -most - 1, most
 
 
 def count_uses(dictionary: Dictionary, ids: pa.Array, weight: pa.Array, journal: Journal) -> None:
