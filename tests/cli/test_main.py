@@ -69,6 +69,20 @@ def test_svg_is_well_formed_and_shows_every_relation(capsys: pytest.CaptureFixtu
     assert "update" in texts
 
 
+def test_labels_of_links_are_drawn_above_their_background_in_every_renderer() -> None:
+    """A renderer that does not know paint-order strokes a text after it has filled it: no text has a stroke."""
+    picture = ev.explain("q(a, b, c) :- r(a, b), s(b, c).").to_svg()
+    style = picture.partition("<style>")[2].partition("</style>")[0]
+    assert "paint-order" not in style
+    rules = dict(rule.split("{") for rule in style.split("}") if rule)
+    drawn = list(ElementTree.fromstring(picture).iter())
+    label = next(e for e in drawn if e.tag == f"{SVG}text" and e.text == "b")
+    assert not any("stroke" in rules.get(f".{name}", "") for name in label.attrib["class"].split())
+    below = drawn[drawn.index(label) - 1]
+    assert (below.tag, below.attrib["class"]) == (f"{SVG}rect", "under")
+    assert float(below.attrib["x"]) < float(label.attrib["x"]) < float(below.attrib["x"]) + float(below.attrib["width"])
+
+
 def test_boxes_of_the_picture_do_not_overlap() -> None:
     sql = "q(a, b, c) :- r(a, b), long_relation_name(a, b, c), s(a, x), t(b, y), u(c, z), v(c, w), tiny(w)."
     boxes = [

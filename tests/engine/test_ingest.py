@@ -145,6 +145,23 @@ def test_run_end_encoded() -> None:
     assert read_rows(PAIR, pa.table({"a": runs})).column(0).to_pylist() == [7, 7, None]
 
 
+@pytest.mark.parametrize("indices", [pa.int8(), pa.uint32(), pa.int64()], ids=str)
+@pytest.mark.parametrize("values", [pa.string(), pa.large_string(), pa.string_view()], ids=str)
+def test_dictionaries_of_any_text(values: pa.DataType, indices: pa.DataType) -> None:
+    """As pandas' categories, and polars' Categorical and Enum, come, also in chunks with a dictionary each."""
+    words = pa.array(["x", "y", None]).cast(values)
+    first = pa.DictionaryArray.from_arrays(pa.array([1, None, 0, 2], indices), words)
+    second = pa.DictionaryArray.from_arrays(pa.array([0], indices), pa.array(["z"]).cast(values))
+    encoded = pa.chunked_array([first.slice(1), second])
+    assert read_rows(PAIR, pa.table({"b": encoded})).column(1).to_pylist() == [None, "x", None, "z"]
+    kinds = pa.DictionaryArray.from_arrays(pa.array([0], indices), pa.array(["delete"]).cast(values))
+    assert read_changes(PAIR, pa.table({"b": second, "_change_type": kinds}))[1].to_pylist() == [-1]
+    with pytest.raises(ValueTypeError, match="row 0, column a"):
+        read_rows(PAIR, pa.table({"a": first}))
+    runs = pa.RunEndEncodedArray.from_arrays([2, 3, 5], words).slice(1, 3)
+    assert read_rows(PAIR, pa.table({"b": runs})).column(1).to_pylist() == ["x", "y", None]
+
+
 def test_arrow_of_the_right_types_is_not_copied() -> None:
     array = pa.array([1, 2, 3])
     assert read_rows(PAIR, pa.table({"a": array})).column(0).chunk(0).buffers()[1].address == array.buffers()[1].address

@@ -291,3 +291,19 @@ def test_a_number_that_the_other_columns_type_cannot_hold_joins_nothing_and_fail
     assert list(db.view("computed")) == [(3,), (3,)]
     db.delete("large", [(10**12,), (3,), (4,)])
     assert not any(list(db.view(name)) for name in ("sums", "more", "computed"))
+
+
+def test_changed_rows_are_said_only_where_they_were_counted() -> None:
+    db = made("CREATE TABLE t (a INT)", "CREATE MATERIALIZED VIEW v AS SELECT a FROM t")
+    db.insert("t", [(1,), (2,)])
+    stats = db.view("v").stats()
+    assert (stats["updates"], stats["counted_updates"]) == (2, 0)
+    assert stats["deltas"] is stats["amplification"] is None
+    assert "changed rows: not counted" in str(db.view("v").explain(analyze=True))
+    with db.view("v").changes():
+        db.insert("t", [(3,)])
+        db.delete("t", [(3,)])
+    db.insert("t", [(4,)])
+    stats = db.view("v").stats()
+    assert (stats["updates"], stats["counted_updates"], stats["deltas"], stats["amplification"]) == (5, 2, 2, 1.0)
+    assert "2 changed rows (1.00 an update of the 2 counted)" in str(db.view("v").explain(analyze=True))

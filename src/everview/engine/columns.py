@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from everview.engine.cells import narrowed
-from everview.engine.refusal import UNFIT, Where, first_unfit
+from everview.engine.refusal import UNFIT, Where, first_unfit, shown_text
 from everview.engine.words import arrow_type
 from everview.errors import ValueTypeError
 from everview.query.types import DataType, Kind
@@ -46,6 +46,10 @@ _TAKES: Final[dict[Kind, tuple[_Test, ...]]] = {
 }
 
 
+_TAKEN: Final = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
+"""Types whose values are brought into another one before they can be picked, as a dictionary's are."""
+
+
 def from_arrow(column: pa.ChunkedArray, type_: DataType, where: Where) -> pa.Array:
     """A column of Arrow data as an array of the table's type, each value exactly.
 
@@ -66,11 +70,28 @@ def from_arrow(column: pa.ChunkedArray, type_: DataType, where: Where) -> pa.Arr
 def unpacked(column: pa.ChunkedArray, type_: DataType, where: Where) -> pa.ChunkedArray:
     """The column, valid, and plain if it comes as dictionary (pandas' categories) or run-end encoded."""
     _validate(column, type_, where)
-    if types.is_dictionary(column.type):
-        return pa.chunked_array([c.dictionary_decode() for c in column.chunks], column.type.value_type)
-    if types.is_run_end_encoded(column.type):
-        return pa.chunked_array([pc.run_end_decode(c) for c in column.chunks], column.type.value_type)
-    return column
+    if not types.is_dictionary(column.type) and not types.is_run_end_encoded(column.type):
+        return column
+    plain = _TAKEN.get(column.type.value_type, column.type.value_type)
+    try:
+        return pa.chunked_array([_plain(chunk, plain) for chunk in column.chunks], plain)
+    except pa.ArrowException as error:
+        raise where.refuse(
+            ValueTypeError,
+            None,
+            f"Arrow data of type {column.type} cannot be read: {shown_text(error)}",
+            f"cast the column to {arrow_type(type_)} first",
+        ) from error
+
+
+def _plain(chunk: pa.Array, plain: pa.DataType) -> pa.Array:
+    """A chunk's values one by one; Arrow (26.0) cannot pick values out of an array of views."""
+    if types.is_dictionary(chunk.type):
+        return pa.DictionaryArray.from_arrays(chunk.indices, chunk.dictionary.cast(plain)).dictionary_decode()
+    if chunk.type.value_type != plain:
+        whole = pa.RunEndEncodedArray.from_arrays(chunk.run_ends, chunk.values.cast(plain))
+        chunk = whole.slice(chunk.offset, len(chunk))
+    return pc.run_end_decode(chunk)
 
 
 def _validate(column: pa.ChunkedArray, type_: DataType, where: Where) -> None:

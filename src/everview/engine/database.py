@@ -126,7 +126,7 @@ class Database:
                     progress.add(len(rows))
         journal.conclude()
         allow(runtime.machines, None)
-        runtime.updates = runtime.deltas = 0
+        runtime.updates = runtime.deltas = runtime.told = 0
         return runtime
 
     def _rows_of(self, name: str) -> Iterator[WordRows]:

@@ -46,6 +46,8 @@ class ViewRuntime:
         self.net = Fold(self.types, 1, dictionary)
         self.updates = 0
         self.deltas = 0
+        self.told = 0
+        """Of how many updates it has counted what they changed: those that came while it told that."""
         self.restored: str | None = None
 
     @property
@@ -94,6 +96,7 @@ class ViewRuntime:
     def process(self, changes: Changes, journal: Journal) -> Iterator[WordRows]:
         """Take in changes of one relation, piece by piece as the view's own, none empty, not netted, are asked for."""
         self.updates += len(changes)
+        self.told += len(changes) if all(core.awake for core in self.result.cores) else 0
         waiting = [replace(changes, apart=False) if changes.apart and not self.tells_updates else changes]
         for name, source in self.stages[:-1]:
             rows = WordRows.concat(self._pieces(source, waiting, journal), source.width)

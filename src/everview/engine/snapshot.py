@@ -81,6 +81,7 @@ def _described(name: str, view: ViewRuntime) -> dict[str, Any]:
         "name": name,
         "updates": view.updates,
         "deltas": view.deltas,
+        "told": view.told,
         "programs": _fingerprints(view),
         "awake": [core.awake for core in view.cores],
     }
@@ -131,6 +132,7 @@ def load(make: Callable[[], Database], path: Path) -> Database:
             table.updates = int(entry["updates"])
         for view, entry in zip(database._views.values(), manifest["views"], strict=True):
             view.updates, view.deltas = int(entry["updates"]), int(entry["deltas"])
+            view.told = int(entry.get("told", view.updates if view.deltas else 0))  # older files do not have it
     return database
 
 

@@ -97,8 +97,11 @@ class View(Relation):
         return explanation
 
     def stats(self) -> dict[str, Any]:
-        """Rows, bytes, updates, deltas and their ratio, in all and for each node of each core.
+        """Rows, bytes, updates, changed rows (``deltas``) and how many an update, in all and for each node of a core.
 
+        What an update changes is counted only while the view tells it: with a feed open, or where another view or its
+        own state needs it. ``counted_updates`` is of how many that is so; if of none, ``deltas`` and ``amplification``
+        are None.
         ``restored`` says how ``Database.load`` filled it: from a "snapshot" of its state, or "rebuilt" from the rows.
         """
         with self._lock:
@@ -114,8 +117,9 @@ class View(Relation):
             "view": self.name,
             "bytes": runtime.nbytes(),
             "updates": runtime.updates,
-            "deltas": runtime.deltas,
-            "amplification": runtime.deltas / runtime.updates if runtime.updates else 0.0,
+            "counted_updates": runtime.told,
+            "deltas": runtime.deltas if runtime.told else None,
+            "amplification": runtime.deltas / runtime.told if runtime.told else None,
             "steps": sum(c.machine.steps for c in runtime.cores),
             "nodes": nodes,
             "restored": runtime.restored,
@@ -123,9 +127,13 @@ class View(Relation):
 
 
 def _measured(stats: dict[str, Any]) -> str:
-    lines = [
-        f"{stats['updates']:,} updates, {stats['deltas']:,} changed rows "
-        f"({stats['amplification']:.2f} an update), {stats['bytes']:,} bytes"
-    ]
+    lines = [f"{stats['updates']:,} updates, {stats['bytes']:,} bytes", _told(stats)]
     lines += [f"{n['table']}: {n['rows']:,} rows, {n['bytes']:,} bytes" for n in stats["nodes"]]
     return "\n".join(lines)
+
+
+def _told(stats: dict[str, Any]) -> str:
+    if stats["deltas"] is None:
+        return "changed rows: not counted, as no feed was open"
+    of = "" if stats["counted_updates"] == stats["updates"] else f" of the {stats['counted_updates']:,} counted"
+    return f"{stats['deltas']:,} changed rows ({stats['amplification']:.2f} an update{of})"

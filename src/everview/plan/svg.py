@@ -25,7 +25,7 @@ LONGEST = 60
 STYLE = (
     "text{font:13px ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace;fill:#1f2933}"
     ".title{font-weight:700;font-size:15px}.small{font-size:11.5px;fill:#52606d}"
-    ".label{text-anchor:middle}.key{text-anchor:middle;stroke:#fff;stroke-width:4px;paint-order:stroke}"
+    ".label{text-anchor:middle}.under{fill:#fff}"
     ".input{fill:#e6f0ff;stroke:#2f6fde}.general{fill:#fff7e0;stroke:#c98a00;stroke-dasharray:5 3}"
     ".bag{fill:#fde8e8;stroke:#c53030}.hidden{opacity:.62}.link{stroke:#7b8794;fill:none}"
 )
@@ -135,7 +135,9 @@ def _link(above: _Box, below: _Box) -> str:
     bend = (y1 + y2) / 2
     path = f'<path class="link" d="M{above.middle:.1f} {y1:.1f}C{above.middle:.1f} {bend:.1f} '
     path += f'{below.middle:.1f} {bend:.1f} {below.middle:.1f} {y2:.1f}"/>'
-    return path + _text((above.middle + below.middle) / 2, bend + 4, key, "small key")
+    middle, width = (above.middle + below.middle) / 2, len(key) * SMALL + 4
+    under = f'<rect class="under" x="{middle - width / 2:.1f}" y="{bend - 7:.1f}" width="{width:.1f}" height="14"/>'
+    return path + under + _text(middle, bend + 4, key, "small label")
 
 
 def _kind(core: CorePlan, node: TreeNode) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from everview.query.conjunctive import Atom
 from everview.query.terms import Expression, Var
@@ -34,6 +34,10 @@ class AggregateFunction(Enum):
     def has_inverse(self) -> bool:
         """True if a deletion can be subtracted: all but MIN and MAX."""
         return self not in (AggregateFunction.MIN, AggregateFunction.MAX)
+
+
+FEED_COLUMNS: Final = ("_change_type", "_commit_version", "_count", "_update")
+"""What a feed says of each row beside the view's columns, which must have other names."""
 
 
 @dataclass(frozen=True, slots=True)

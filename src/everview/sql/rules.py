@@ -15,7 +15,7 @@ from everview.errors import (
 )
 from everview.query.schema import Column, Schema, Table
 from everview.query.types import ANY, common_type
-from everview.query.view import Body, Output, SetOperation, SetOperator, Stage, View
+from everview.query.view import FEED_COLUMNS, Body, Output, SetOperation, SetOperator, Stage, View
 from everview.sql.datatypes import same_word
 from everview.sql.rule_lowering import RuleLowering
 from everview.sql.rule_syntax import Goal, Rule, read_rules
@@ -132,6 +132,14 @@ def _view(rules: list[Rule], tables: _Tables, text: str) -> View:
         block = RuleLowering(rule, tables.find, text).block(stages)
         body = block if body is None else _union(body, block, rule, text)
     assert body is not None
+    for column, written in zip(body.columns, rules[0].head, strict=True):
+        if column.name.lower() in FEED_COLUMNS:
+            raise AmbiguousNameError(
+                f"a view's column cannot be named {column.name}: its change feed has a column of that name",
+                position=written.position,
+                source=text,
+                hint="give the variable another name",
+            )
     return View(name, body, tuple(stages))
 
 

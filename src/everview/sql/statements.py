@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from everview.errors import EverviewError
 from everview.query.schema import Column, Schema, Table
-from everview.query.view import Block, Body, Stage, View, blocks
+from everview.query.view import FEED_COLUMNS, Block, Body, Stage, View, blocks
 from everview.sql.ddl import References, create_table, resolve_references
 from everview.sql.parse import guarded, parse_one, parse_statements
 from everview.sql.select import Lower
@@ -115,6 +115,12 @@ def _lowered(source: Source, query: exp.Expr, schema: Schema, name: str, columns
         result.names, result.places = [c.name for c in renamed], renamed
     seen: set[str] = set()
     for column, place in zip(result.names, result.places, strict=True):
+        if column.lower() in FEED_COLUMNS:
+            raise source.ambiguous(
+                f"a view's column cannot be named {column}: its change feed has a column of that name",
+                place,
+                hint="give it another name with AS",
+            )
         if column.lower() in seen:
             raise source.ambiguous(
                 f"two output columns named {column}: give one an alias",
