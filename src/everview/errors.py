@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -72,6 +73,14 @@ def _excerpt(source: str, position: Position) -> list[str]:
 
 class SchemaError(EverviewError):
     """A table, constraint or catalogue statement that makes no sense."""
+
+
+class DependantsError(SchemaError):
+    """A table or view that cannot be dropped or replaced as others depend on it; ``dependants`` are their names."""
+
+    def __init__(self, message: str, *, dependants: Sequence[str], hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.dependants = tuple(dependants)
 
 
 class QueryError(EverviewError):
@@ -209,6 +218,10 @@ class SubscriberError(EverviewError):
         self.version = version
         self.view = view
         self.cause = cause
+
+
+class DroppedError(DataError):
+    """A view, table or feed that is used after its view or table was dropped, or replaced by another of its name."""
 
 
 class StaleReadError(DataError):

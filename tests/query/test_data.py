@@ -15,6 +15,7 @@ import pytest
 
 from everview.errors import DataFormatError, QueryError
 from everview.plan.shards import distribute
+from everview.query.catalogue import as_table
 from everview.query.conjunctive import Atom
 from everview.query.data import (
     canonical,
@@ -30,7 +31,6 @@ from everview.query.terms import Const, Expression, Value, Var
 from everview.query.view import Block, Body, Output, View, blocks, each_block
 from everview.spark.shard import ShardSpec
 from everview.sql import parse_rules, parse_schema, parse_script, parse_view
-from everview.sql.statements import as_table
 from tests.engine.generator import make_case
 from tests.sql import cases
 

@@ -197,25 +197,31 @@ class Batch:
     def __init__(self, database: Database) -> None:
         self._database = database
         self.operations: list[Operation] = []
+        self.bases: list[BaseTable] = []
         self.closed = False
 
     def insert(self, table: str, rows: Any) -> None:
         """Insert rows when the batch is applied."""
-        self._add(inserted(self._database._table(table), rows))
+        base = self._database._table(table)
+        self._add(base, inserted(base, rows))
 
     def delete(self, table: str, rows: Any = None, *, keys: Any = None) -> None:
         """Delete rows, or those with some keys at that moment, when the batch is applied."""
-        self._add(deleted(self._database._table(table), rows, keys))
+        base = self._database._table(table)
+        self._add(base, deleted(base, rows, keys))
 
     def apply(self, table: str, changes: Any) -> None:
         """Apply rows with a ``_change_type`` when the batch is applied."""
-        self._add(applied(self._database._table(table), changes))
+        base = self._database._table(table)
+        self._add(base, applied(base, changes))
 
     def upsert(self, table: str, rows: Any) -> None:
         """Insert rows when the batch is applied, replacing those that have the same key at that moment."""
-        self._add(upserted(self._database._table(table), rows))
+        base = self._database._table(table)
+        self._add(base, upserted(base, rows))
 
-    def _add(self, operation: Operation) -> None:
+    def _add(self, base: BaseTable, operation: Operation) -> None:
         if self.closed:
             raise ClosedError("the batch has been applied", hint="begin a new one with db.batch()")
         self.operations.append(operation)
+        self.bases.append(base)

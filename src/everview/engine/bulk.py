@@ -34,7 +34,7 @@ def define(
 ) -> None:
     """Create tables and views that have been read already; ``implied`` columns follow from the others of their row."""
     db._implied |= {t.name: frozenset(i for i, c in enumerate(t.columns) if c.name in implied) for t in tables}
-    db._define(list(tables), tuple(views), ("model", ""))
+    db._define(tables, views)
 
 
 def apply_weighted(db: Database, operations: Sequence[Weighted]) -> None:

@@ -11,7 +11,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from everview.engine.answer import Result
 from everview.engine.batch import Batch, Operation, applied, deleted, inserted, upserted
+from everview.engine.definitions import catalogue_of, run
 from everview.engine.dictionary import Dictionary
 from everview.engine.feed import MOST_BYTES, Callback, ChangeFeed, feed_schema
 from everview.engine.known import check_expressions
@@ -21,10 +23,11 @@ from everview.engine.rows import Changes, Journal, WordRows
 from everview.engine.runtime import ViewRuntime
 from everview.engine.table import BaseTable
 from everview.engine.table_view import Table as TableView
-from everview.engine.transaction import Transaction, complain
+from everview.engine.transaction import Transaction
 from everview.engine.view import View
-from everview.errors import MemoryLimitError, SchemaError, UnknownTableError
+from everview.errors import MemoryLimitError, UnknownTableError
 from everview.plan.view_plan import plan_view
+from everview.query.catalogue import Command, Definition, Queries, relations_read
 from everview.query.schema import Schema, Table
 from everview.query.types import DataType
 from everview.query.view import View as ViewDefinition
@@ -42,7 +45,10 @@ class Database:
         self._dictionary = Dictionary()
         self._tables: dict[str, BaseTable] = {}
         self._views: dict[str, ViewRuntime] = {}
-        self._definitions: list[tuple[str, str]] = []  # language (sql or rules) and text
+        self._definitions: dict[str, Definition] = {}
+        """By view."""
+        self._texts: dict[str, str] = {}
+        """The statements that created the tables."""
         self._feeds: dict[str, list[ChangeFeed]] = {}
         self._untold: deque[tuple[ChangeFeed, pa.RecordBatch]] = deque()
         self._telling = False
@@ -53,55 +59,42 @@ class Database:
 
     # --- definitions -----------------------------------------------------------------------------------------------
 
-    def sql(self, text: str) -> None:
-        """Run CREATE TABLE and CREATE MATERIALIZED VIEW statements; a new view is filled from what is there."""
-        from everview.sql import parse_script
+    def sql(self, text: str) -> Result | None:
+        """Run statements: CREATE TABLE, CREATE [OR REPLACE] [MATERIALIZED] VIEW, DROP, and SELECT.
 
-        with self._lock:
-            known = self._schema()
-            schema, views = parse_script(text, known)
-            self._define([t for t in schema if t.name not in known], views, ("sql", text))
+        A new view is filled from what is there. A SELECT is answered over the tables and views as they are then; the
+        answer of the last one is returned, None if there is none. All statements happen, or, if one fails, none.
+        """
+        return self._script(text, Queries.ANSWERED)
 
     def rules(self, text: str) -> None:
         """Define views by rules, as ``hop(a, c) :- follows(a, b), follows(b, c).``; set semantics."""
-        from everview.sql import parse_rules
+        from everview.sql.script import read_rules_into
 
         with self._lock:
-            self._define([], parse_rules(text, self._schema()), ("rules", text))
+            run(self, read_rules_into(text, catalogue_of(self)))
 
-    def _schema(self) -> Schema:
-        """The tables, and the views as if they were tables: what a new definition may read."""
-        from everview.query.schema import Column
+    def drop(self, name: str, *, if_exists: bool = False, cascade: bool = False) -> None:
+        """Drop a table or view with all that it holds; with ``cascade`` also the views that read it.
 
-        tables = [t.schema for t in self._tables.values()]
-        for runtime in self._views.values():
-            columns = tuple(Column(c.name, c.type, c.nullable) for c in runtime.view.columns)
-            tables.append(Table(runtime.view.name, columns))
-        return Schema(tuple(tables))
+        Without it a DependantsError names them. Feeds hand out what they have, and then raise a DroppedError.
+        """
+        with self._lock:
+            run(self, [catalogue_of(self).drop([name], if_exists=if_exists, cascade=cascade)])
 
-    def _define(self, tables: list[Table], views: tuple[ViewDefinition, ...], source: tuple[str, str]) -> None:
-        names = [t.name for t in tables] + [v.name for v in views]
-        for name in names:
-            if _find(self._tables, name) or _find(self._views, name) or names.count(name) > 1:
-                raise SchemaError(f"there is a table or view named {name} already", hint="choose another name")
-        made = {t.name: BaseTable(t, self._dictionary) for t in tables}
-        kept = dict(self._tables), dict(self._views), dict(self._feeds)
-        uses = self._dictionary.uses()
-        self._tables |= made
-        try:
-            for view in views:
-                self._views[view.name] = self._filled(view, self.memory_limit)
-                self._feeds.setdefault(view.name, [])
-        except BaseException as error:
-            self._tables, self._views, self._feeds = kept
-            self._dictionary.reset_uses(uses)
-            self._dictionary.collect()
-            complain(error)
-            raise
-        for reader in self._views.values():
-            for name in reader.reads & self._views.keys():
-                self._views[name].listen(True)
-        self._definitions.append(source)
+    def _script(self, text: str, queries: Queries) -> Result | None:
+        from everview.sql.script import read_commands
+
+        with self._lock:
+            return run(self, read_commands(text, catalogue_of(self), queries))
+
+    def _define(self, tables: Sequence[Table], views: Sequence[ViewDefinition]) -> None:
+        """Create tables and views of which there is no text."""
+        with self._lock:
+            catalogue = catalogue_of(self)
+            commands: list[Command] = [catalogue.create_table(t, "") for t in tables]
+            commands += [catalogue.create_view(Definition(v, "model", "", relations_read(v))) for v in views]
+            run(self, commands)
 
     def _filled(self, view: ViewDefinition, limit: int | None = None) -> ViewRuntime:
         """A new view, with everything that its tables and views hold already; all together within ``limit`` bytes."""
@@ -169,19 +162,23 @@ class Database:
 
     def insert(self, table: str, rows: Any) -> None:
         """Insert rows: tuples, dicts, or anything that speaks Arrow."""
-        self._commit([inserted(self._table(table), rows)])
+        base = self._table(table)
+        self._commit([inserted(base, rows)], [base])
 
     def delete(self, table: str, rows: Any = None, *, keys: Any = None) -> None:
         """Delete rows, each of which must be there; or, of a keyed table, those with the ``keys``."""
-        self._commit([deleted(self._table(table), rows, keys)])
+        base = self._table(table)
+        self._commit([deleted(base, rows, keys)], [base])
 
     def apply(self, table: str, changes: Any) -> None:
         """Apply rows with a ``_change_type`` (insert, delete, update_preimage, update_postimage), in their order."""
-        self._commit([applied(self._table(table), changes)])
+        base = self._table(table)
+        self._commit([applied(base, changes)], [base])
 
     def upsert(self, table: str, rows: Any) -> None:
         """Insert rows into a keyed table, replacing those with the same key."""
-        self._commit([upserted(self._table(table), rows)])
+        base = self._table(table)
+        self._commit([upserted(base, rows)], [base])
 
     @contextmanager
     def batch(self) -> Iterator[Batch]:
@@ -191,7 +188,7 @@ class Database:
             yield collected
         finally:
             collected.closed = True
-        self._commit(collected.operations)
+        self._commit(collected.operations, collected.bases)
 
     def _table(self, name: str) -> BaseTable:
         with self._lock:
@@ -204,9 +201,16 @@ class Database:
                 raise UnknownTableError(f"there is no table {name}", table=name, hint=hint)
             return self._tables[found]
 
-    def _commit(self, operations: Sequence[Operation], *, disjoint: bool = False) -> None:
-        """Run a batch: all of it or nothing, and then tell the feeds; ``disjoint``: no row is in two operations."""
+    def _commit(
+        self, operations: Sequence[Operation], bases: Sequence[BaseTable] = (), *, disjoint: bool = False
+    ) -> None:
+        """Run a batch: all of it or nothing, and then tell the feeds; ``disjoint``: no row is in two operations.
+
+        ``bases`` are the tables that the operations were read for, which must still be there.
+        """
         with self._lock:
+            for base in bases:
+                base.check_there()
             Transaction(self).run(operations, disjoint=disjoint)
 
     def _recover(self) -> None:
@@ -260,7 +264,9 @@ class Database:
         return any(name in v.reads for v in self._views.values())
 
     def _close_feed(self, feed: ChangeFeed) -> None:
-        feeds = self._feeds[feed.view]
+        feeds = self._feeds.get(feed.view, [])
+        if feed not in feeds:  # its view was dropped or replaced
+            return
         feeds.remove(feed)
         if not feeds and not self._is_read(feed.view):
             self._views[feed.view].listen(False)

@@ -110,7 +110,7 @@ class _Query:
 
     def __call__(self, columns: Mapping[Var, pa.Array], length: int) -> list[Any]:
         names = [f"v{i}" for i in range(len(self._inputs))] or ["nothing"]
-        arrays = [_with_room(columns[v]) for v in self._inputs] or [pa.nulls(length, pa.int8())]
+        arrays = [with_room(columns[v]) for v in self._inputs] or [pa.nulls(length, pa.int8())]
         import duckdb
 
         from everview.sql.duckdb_errors import failure
@@ -149,7 +149,7 @@ class _Batch:
         return self.table.__arrow_c_stream__(requested_schema)
 
 
-def _with_room(array: pa.Array) -> pa.Array:
+def with_room(array: pa.Array) -> pa.Array:
     """Decimals with all the digits there are: DuckDB gives a product of short ones 18 digits, and fails beyond."""
     if pa.types.is_decimal(array.type) and array.type.precision <= NARROW_DIGITS:
         return array.cast(pa.decimal128(MOST_DIGITS, array.type.scale))

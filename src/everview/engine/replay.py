@@ -10,6 +10,7 @@ from everview.engine.database import Database
 from everview.engine.explain import is_rules
 from everview.engine.log import WINDOW, Log, read_log
 from everview.errors import DataError, QueryError
+from everview.query.catalogue import Queries
 from everview.query.schema import Schema
 
 
@@ -21,7 +22,7 @@ def one_view(query: str, schema: str | None) -> Database:
     if is_rules(query):
         db.rules(query)
     else:
-        db.sql(query)
+        db._script(query, Queries.VIEWS)
     if len(db.views) != 1:
         named = f" ({', '.join(db.views)})" if db.views else ""
         raise QueryError(f"the text holds {len(db.views)} views{named}, one is expected", hint="give a single SELECT")

@@ -14,6 +14,7 @@ from everview.engine.part import build_part, grouped_blocks
 from everview.engine.plain import PlainBlock
 from everview.engine.rows import ZERO, Changes, Journal, WordRows, zeros
 from everview.engine.setops import Source, pieces_of
+from everview.engine.words import is_wide
 from everview.kernel.machine import Machine
 from everview.plan.view_plan import ViewPlan
 from everview.query.types import BIGINT, DataType
@@ -48,6 +49,9 @@ class ViewRuntime:
         self.deltas = 0
         self.told = 0
         """Of how many updates it has counted what they changed: those that came while it told that."""
+        self.refills = 0
+        """How often it was filled anew, as a view that it reads was replaced."""
+        self.dropped = False
         self.restored: str | None = None
 
     @property
@@ -141,6 +145,13 @@ class ViewRuntime:
     def machines(self) -> list[Machine]:
         """The machines that keep its state."""
         return [*(c.machine for c in self.cores), *(f.machine for f in self.folds)]
+
+    def may_hold_wide(self, relations: Mapping[str, tuple[DataType, ...]]) -> bool:
+        """True if it may keep strings and other wide values alive, given the columns of what it reads."""
+        types = [t for columns in relations.values() for t in columns]
+        types += [c.type for part in self.plan.parts for c in part.body.columns]
+        types += [c.expression.type for core in self.cores for atom in core.plan.query.atoms for c in atom.computed]
+        return any(map(is_wide, types))
 
     def nbytes(self) -> int:
         """The memory that its state takes, as far as it is not the kernel's by estimate."""

@@ -9,6 +9,7 @@ rows. Feeds are not saved.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from hashlib import blake2b
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, Final
@@ -28,6 +29,7 @@ from everview.engine.words import arrow_type, is_wide
 from everview.errors import EverviewError, SnapshotError
 from everview.kernel.encode import encode
 from everview.kernel.machine import Machine
+from everview.query.catalogue import Queries
 
 if TYPE_CHECKING:
     from everview.engine.database import Database
@@ -69,11 +71,19 @@ def save(database: Database, path: Path) -> None:
             {
                 "made_by": _makers(),
                 "version": database.version,
-                "definitions": [{"language": d[0], "text": d[1]} for d in database._definitions],
+                "definitions": _definitions(database),
                 "tables": [{"name": n, "updates": t.updates} for n, t in tables.items()],
                 "views": [_described(n, v) for n, v in views.items()],
             }
         )
+
+
+def _definitions(database: Database) -> list[dict[str, str]]:
+    """The texts that define all tables, together, as they may refer to each other, and then each view."""
+    tables = ";\n".join(database._texts[name] for name in database._tables)
+    found = [{"language": "sql", "text": tables}] if tables else []
+    views = (database._definitions[name] for name in database._views)
+    return found + [{"language": d.language, "text": d.text} for d in views]
 
 
 def _described(name: str, view: ViewRuntime) -> dict[str, Any]:
@@ -137,11 +147,15 @@ def load(make: Callable[[], Database], path: Path) -> Database:
 
 
 def _replay(database: Database, manifest: dict[str, Any], file: Reader) -> None:
-    """Run the definitions again, which must give the tables and views that were saved."""
+    """Run the definitions again, which must give the tables and views that were saved.
+
+    In those that an older version has saved, a query by itself is a view.
+    """
+    run = partial(database._script, queries=Queries.VIEWS)
     for number, definition in enumerate(manifest["definitions"]):
-        define = {"sql": database.sql, "rules": database.rules}[definition["language"]]
+        readers: dict[str, Callable[[str], object]] = {"sql": run, "rules": database.rules}
         try:
-            define(definition["text"])
+            readers[definition["language"]](definition["text"])
         except EverviewError as error:
             raise SnapshotError(
                 f"definition {number + 1} of the saved database is refused: {error.message}",

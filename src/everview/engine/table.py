@@ -12,7 +12,7 @@ from everview.engine.core import CHUNK, count_uses, take_back, unlimited
 from everview.engine.dictionary import Dictionary
 from everview.engine.rows import Changes, Journal, WordRows, words_array, zeros
 from everview.engine.words import is_wide
-from everview.errors import KeyViolationError, MemoryLimitError, OverDeleteError
+from everview.errors import DroppedError, KeyViolationError, MemoryLimitError, OverDeleteError
 from everview.kernel.machine import Machine, UpdateFault
 from everview.query.schema import Table
 from everview.query.types import DataType
@@ -34,6 +34,7 @@ class BaseTable:
         self.updates = 0
         self.copies = 0
         """How many rows there are, equal ones as often as they are there."""
+        self.dropped = False
 
     def apply(self, changes: Changes, journal: Journal) -> int:
         """Take in updates in their order; a row too many or too few refuses all of them.
@@ -62,6 +63,16 @@ class BaseTable:
         flipped = self.distinct - before
         return 0 if abs(flipped) < len(changes) else 1 if flipped > 0 else -1
 
+    def check_there(self) -> None:
+        """Refuse to be used once it was dropped."""
+        if self.dropped:
+            name = self.schema.name
+            raise DroppedError(
+                f"the table {name} was dropped",
+                table=name,
+                hint=f"take the one that has the name now: db.table('{name}')",
+            )
+
     def _count(self, copies: int, journal: Journal) -> None:
         self.copies += copies
         journal.add(lambda: self._count(-copies, Journal()))
@@ -88,6 +99,13 @@ class BaseTable:
         for rows in self.rows() if wide else ():
             for i in wide:
                 self.dictionary.retain(rows.columns[i], rows.weight)
+
+    def release_values(self) -> None:
+        """Give back the uses of wide values, as the table is no more."""
+        wide = [i for i, type_ in enumerate(self.types) if is_wide(type_)]
+        for rows in self.rows() if wide else ():
+            for i in wide:
+                self.dictionary.release(rows.columns[i], rows.weight)
 
     def _check(self, changes: Changes) -> None:
         missing = _first(self.machine, OVER_DELETED)

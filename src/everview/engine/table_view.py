@@ -20,7 +20,12 @@ class Table(Relation):
     def __init__(self, database: Database, base: BaseTable) -> None:
         columns = [(c.name, c.type) for c in base.schema.columns]
         super().__init__(base.schema.name, columns, base.dictionary, database._lock)
-        self._base = base
+        self._held = base
+
+    @property
+    def _base(self) -> BaseTable:
+        self._held.check_there()
+        return self._held
 
     @property
     def primary_key(self) -> tuple[str, ...]:

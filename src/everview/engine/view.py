@@ -12,6 +12,7 @@ from everview.engine.feed import Callback, ChangeFeed
 from everview.engine.relation import Relation, tuples
 from everview.engine.rows import WordRows
 from everview.engine.runtime import ViewRuntime
+from everview.errors import DroppedError
 from everview.plan.explain import Explanation
 
 if TYPE_CHECKING:
@@ -25,7 +26,17 @@ class View(Relation):
         columns = [(c.name, c.type) for c in runtime.view.columns]
         super().__init__(runtime.view.name, columns, runtime.dictionary, database._lock)
         self._database = database
-        self._runtime = runtime
+        self._held = runtime
+
+    @property
+    def _runtime(self) -> ViewRuntime:
+        if self._held.dropped:
+            raise DroppedError(
+                f"the view {self.name} was dropped or replaced",
+                table=self.name,
+                hint=f"take the one that has the name now with db.view('{self.name}')",
+            )
+        return self._held
 
     # --- reading ---------------------------------------------------------------------------------------------------
 
@@ -36,7 +47,7 @@ class View(Relation):
         return self._runtime.holds(words)
 
     def _changed(self) -> int:
-        return self._runtime.updates
+        return self._runtime.updates + self._runtime.refills
 
     def __getitem__(self, position: int) -> tuple[Any, ...]:
         """The row at a position of the engine's order."""

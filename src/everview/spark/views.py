@@ -8,12 +8,12 @@ from dataclasses import replace
 
 from everview.engine.known import check_views
 from everview.errors import PipelineError
+from everview.query.catalogue import as_table
 from everview.query.conjunctive import Atom
 from everview.query.schema import Schema, Table
 from everview.query.terms import Var
 from everview.query.view import Block, View, blocks, each_block
 from everview.sql import parse_script, parse_view
-from everview.sql.statements import as_table
 
 
 def read_views(sql: str | Mapping[str, str], schema: Schema) -> tuple[tuple[View, ...], bool, Schema]:

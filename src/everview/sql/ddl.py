@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
@@ -64,6 +65,26 @@ def create_table(source: Source, statement: exp.Expr, schema: Schema) -> tuple[T
     except SchemaError as error:
         raise error.located(source.position(target), source.text) from None
     return table, References(draft.name, tuple(keys))
+
+
+def table_text(table: Table) -> str:
+    """The CREATE TABLE statement of a table."""
+    parts = [f"{_quoted([c.name])} {c.type}{'' if c.nullable else ' NOT NULL'}" for c in table.columns]
+    parts += [f"PRIMARY KEY ({_quoted(table.primary_key)})"] if table.primary_key else []
+    for key in table.foreign_keys:
+        target = f"{_qualified(key.target)} ({_quoted(key.target_columns)})"
+        parts.append(f"FOREIGN KEY ({_quoted(key.columns)}) REFERENCES {target}")
+    for domain in table.small_domains:
+        parts.append(f"CHECK ({_quoted([domain.column])} IN ({', '.join(map(str, domain.values))}))")
+    return f"CREATE TABLE {_qualified(table.name)} ({', '.join(parts)})"
+
+
+def _quoted(names: Sequence[str]) -> str:
+    return ", ".join("`" + name.replace("`", "``") + "`" for name in names)
+
+
+def _qualified(name: str) -> str:
+    return ".".join(_quoted([part]) for part in name.split("."))
 
 
 def _column(source: Source, draft: _Draft, node: exp.ColumnDef, keys: list[tuple[ForeignKey, exp.Expr]]) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, TypeVar
 
 import sqlglot
 from sqlglot import exp
@@ -16,11 +16,12 @@ from everview.query.schema import Schema
 from everview.query.terms import Expression, Var
 from everview.query.types import DataType
 from everview.sql.calls import refused
-from everview.sql.datatypes import integer_literal
+from everview.sql.datatypes import integer_literal, spark_name
 from everview.sql.dialect import EverviewSpark
 from everview.sql.macros import MACROS
 from everview.sql.meaning import spell_out, spelled_out
-from everview.sql.parse import parse_statements
+from everview.sql.parse import guarded, parse_statements
+from everview.sql.source import Source
 
 MISTAKEN = "common_subexpressions"
 """The optimizer of DuckDB that takes a month for 30 days."""
@@ -30,6 +31,8 @@ _CLOSED: dict[str, str | bool | int | float | list[str]] = {
     "autoload_known_extensions": False,
 }
 _NUMBER = "everview"
+_Read = tuple[exp.Expr, str]
+_T = TypeVar("_T")
 _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Mod, exp.IntDiv, exp.Neg, exp.Paren)
 
 
@@ -94,18 +97,42 @@ def open_duckdb(*, threads: int | None = None, locked: bool = True) -> Any:
 
 def duckdb_query(text: str, schema: Schema) -> str:
     """The last query of a script over these tables, or its last view's, for a DuckDB of ``open_duckdb``."""
-    from everview.sql.statements import read_script
+    from everview.sql.statements import read_view
 
     source, parsed = parse_statements(text)
     statement = [s for s in parsed if not (isinstance(s, exp.Create) and s.kind == "TABLE")][-1]
     query = statement.expression if isinstance(statement, exp.Create) else statement
+    guarded(source, lambda: spell_out_query(source, query, lambda copy: read_view(source, copy, schema, "query")))
+    return translated_query(query)
+
+
+def spell_out_query(source: Source, query: exp.Expr, lower: Callable[[exp.Expr], _T]) -> tuple[_T, list[_Read]]:
+    """Have a copy of a query checked by ``lower``, and make of the query itself what means the same in DuckDB.
+
+    Gives what ``lower`` gives, and the nodes of the query that name tables or views, with the names of those.
+    """
     nodes = list(query.walk())
     for number, node in enumerate(nodes):
         node.meta[_NUMBER] = number
-    source.typed = []
-    read_script(source, [query.copy()], schema)  # which may change the tree, and reads copies of parts of it
-    spell_out([(nodes[n.meta[_NUMBER]], type_) for n, type_ in source.typed if _NUMBER in n.meta])
+    source.typed, before = [], len(source.read)
+    try:
+        found = lower(query.copy())  # which may change the tree, and reads copies of parts of it
+        typed = [(nodes[n.meta[_NUMBER]], type_) for n, type_ in source.typed if _NUMBER in n.meta]
+    finally:
+        source.typed = None
+    read = [(nodes[n.meta[_NUMBER]], name) for n, name in source.read[before:] if _NUMBER in n.meta]
+    spell_out(typed)
+    return found, read
+
+
+def translated_query(query: exp.Expr) -> str:
+    """A query that was spelled out, in DuckDB's dialect."""
     return _translated(_read(query.sql(EverviewSpark, comments=False)), "the query")
+
+
+def duckdb_type(type_: DataType) -> str:
+    """A type as DuckDB calls it."""
+    return str(exp.DataType.build(spark_name(type_), dialect=EverviewSpark).sql("duckdb"))
 
 
 def _translated(tree: exp.Expr, what: str) -> str:

@@ -164,6 +164,7 @@ def _add_table(rows: Rows, item: exp.Table) -> None:
     if table is None:
         known = [t.name for t in lowering.schema] + [c.name for c in rows.env.ctes.values()]
         raise lowering.source.unknown("table", full, item.parts[0], known, "there are")
+    lowering.source.read.append((item, table.name))
     terms = rows.body.add_atom(table.name, item.alias or name, table.columns)
     columns = [(c.name, Cell(e, closed=c.closed)) for c, e in zip(table.columns, terms, strict=True)]
     _add_relation(rows, item, columns, name, item.db)

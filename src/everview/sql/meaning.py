@@ -15,18 +15,21 @@ from sqlglot import exp
 
 from everview.errors import QueryError
 from everview.query.terms import Expression, Var
-from everview.query.types import DOUBLE, MOST_DIGITS, DataType, Kind, as_decimal
+from everview.query.types import DOUBLE, MOST_DIGITS, STRING, DataType, Kind, as_decimal
+from everview.query.view import AggregateFunction
+from everview.sql.aggregates import is_aggregate
 from everview.sql.calls import call, called, cast, converted, like, part_of, shifted, substring, text_of
 from everview.sql.check import Checker
 from everview.sql.dialect import EverviewSpark
+from everview.sql.functions import AGGREGATES
 from everview.sql.names import Cell, Relation, Scope
+from everview.sql.padding import pad
 from everview.sql.source import Source
 
 _FAILING: Final = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.Neg, exp.Cast, exp.Func)
-_PAIRED: Final = (
-    *(exp.Add, exp.Sub, exp.Mul, exp.Mod),
-    *(exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ),
-)
+_COMPARED: Final = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ)
+_COMPARISONS: Final = (*_COMPARED, exp.In, exp.Between)
+_PAIRED: Final = (exp.Add, exp.Sub, exp.Mul, exp.Mod, *_COMPARED)
 
 
 def spelled_out(expression: Expression, names: Mapping[Var, str], types: Mapping[Var, DataType]) -> str:
@@ -58,6 +61,7 @@ def spell_out(typed: Sequence[tuple[exp.Expr, DataType]]) -> None:
 
 def _spelled(node: exp.Expr, type_: DataType, types: dict[int, DataType]) -> exp.Expr:
     """What a node is to be replaced by, or itself; its inner nodes have been replaced already."""
+    _pad(node, types)
     _widen(node, types)
     if isinstance(node, exp.Div | exp.IntDiv | exp.Mod):
         return _divided(node, type_, types)
@@ -67,6 +71,8 @@ def _spelled(node: exp.Expr, type_: DataType, types: dict[int, DataType]) -> exp
         return converted(node.this, types.get(id(node.this)), type_, node)
     if isinstance(node, exp.And | exp.Or):
         return _guarded(node)
+    if isinstance(node, exp.Filter) or is_aggregate(node):
+        return _aggregated(node, type_, types)
     if isinstance(node, exp.Anonymous):
         return called(node, type_, types)
     return _of_text(node, type_, types)
@@ -87,6 +93,35 @@ def _of_text(node: exp.Expr, type_: DataType, types: Mapping[int, DataType]) -> 
         name = "shiftleft" if isinstance(node, exp.BitwiseLeftShift) else "shiftright"
         return shifted(name, (node.this, node.expression), types.get(id(node.this), type_))
     return node
+
+
+def _pad(node: exp.Expr, types: Mapping[int, DataType]) -> None:
+    """CHAR columns are compared as ``padding.py`` says; where a view was lowered, that has been done before."""
+    if isinstance(node, _COMPARISONS) or (isinstance(node, exp.Anonymous) and node.name.lower() == "equal_null"):
+        for sides in _united(node):
+            known = [types.get(id(side), STRING) for side in sides]
+            pad(sides, known, Source(""))
+
+
+def _aggregated(node: exp.Expr, type_: DataType, types: Mapping[int, DataType]) -> exp.Expr:
+    """An aggregate in its type: DuckDB sums integers up in 128 bits, and takes averages of decimals as doubles."""
+    condition, aggregate = (node.expression.this, node.this) if isinstance(node, exp.Filter) else (None, node)
+    function, (argument,) = AGGREGATES[aggregate.name.lower()], aggregate.expressions
+    if aggregate.name.lower() == "count_if":
+        argument = exp.Case(ifs=[exp.If(this=argument.copy(), true=_number(1))])
+    is_distinct = isinstance(argument, exp.Distinct)
+    value = argument.expressions[0] if is_distinct else argument
+    have = types.get(id(value))
+    if condition is not None:
+        counted = _number(1) if isinstance(value, exp.Star) else value.copy()
+        value = exp.Case(ifs=[exp.If(this=condition.copy(), true=counted)])
+    argument = exp.Distinct(expressions=[value.copy()]) if is_distinct else value
+    if function is AggregateFunction.AVG and type_.kind is Kind.DECIMAL and have is not None:
+        total, number = call("sum", argument), call("nullif", call("count", argument), _number(0))
+        return _quotient(total, number, (as_decimal(have).scale, 0), type_)
+    found = call(function.value, argument)
+    is_exact = type_.is_integer or type_.kind is Kind.DECIMAL
+    return cast(found, type_) if is_exact and function is AggregateFunction.SUM else found
 
 
 def _widen(node: exp.Expr, types: dict[int, DataType]) -> None:
@@ -169,6 +204,11 @@ def _divided(node: exp.Expr, type_: DataType, types: Mapping[int, DataType]) -> 
     scales = [as_decimal(k).scale for k in kinds]
     if isinstance(node, exp.IntDiv):
         return call("spark_whole", _wide(left, max(scales)), _wide(right, max(scales)))
+    return _quotient(left, right, (scales[0], scales[1]), type_)
+
+
+def _quotient(left: exp.Expr, right: exp.Expr, scales: tuple[int, int], type_: DataType) -> exp.Expr:
+    """A decimal divided by another, rounded to the digits of the result's type."""
     shift = _number(10 ** (type_.scale + scales[1] - scales[0]))
     unit = cast(exp.Literal.string(f"{10**-type_.scale:.{type_.scale}f}"), _decimal(type_.scale))
     return cast(call("spark_decimal", _wide(left, scales[0]), _wide(right, scales[1]), shift, unit), type_)

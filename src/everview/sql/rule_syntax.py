@@ -85,6 +85,8 @@ class Rule:
     goals: tuple[Goal, ...]
     comparisons: tuple[Comparison, ...]
     position: Position
+    text: str
+    """The rule as it is written."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,7 @@ class _Token:
     kind: str
     text: str
     position: Position
+    start: int
 
 
 def read_rules(text: str) -> list[Rule]:
@@ -118,9 +121,10 @@ class _Reader:
                 raise self._error(what, position_at(self.text, at))
             if match.lastgroup != "space":
                 kind = match.lastgroup or ""
-                tokens.append(_Token(kind, match[0], position_at(self.text, at, len(match[0]))))
+                tokens.append(_Token(kind, match[0], position_at(self.text, at, len(match[0])), at))
             at = match.end()
-        tokens.append(_Token("end", "", position_at(self.text, len(self.text.rstrip()))))
+        end = len(self.text.rstrip())
+        tokens.append(_Token("end", "", position_at(self.text, end), end))
         return tokens
 
     def _error(self, message: str, position: Position, hint: str | None = None) -> RuleSyntaxError:
@@ -180,8 +184,9 @@ class _Reader:
                 comparisons.append(part)
             if self._take(",") is None:
                 break
-        self._expect(".", "at the end of the rule")
-        return Rule(name.text, tuple(head), tuple(goals), tuple(comparisons), name.position)
+        end = self._expect(".", "at the end of the rule").start + 1
+        text = self.text[name.start : end]
+        return Rule(name.text, tuple(head), tuple(goals), tuple(comparisons), name.position, text)
 
     def _list(self, item: object) -> list[HeadArgument]:
         assert callable(item)

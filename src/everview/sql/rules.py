@@ -44,6 +44,15 @@ def parse_rules(text: str, schema: Schema | None = None) -> tuple[View, ...]:
     return tuple(views)
 
 
+def texts_by_head(text: str) -> dict[str, str]:
+    """The text of each view's own rules, by its name in lower case."""
+    found: dict[str, str] = {}
+    for rule in read_rules(text):
+        name = rule.name.lower()
+        found[name] = f"{found[name]}\n{rule.text}" if name in found else rule.text
+    return found
+
+
 def _in_order(text: str, heads: dict[str, list[Rule]]) -> list[str]:
     """The head predicates, those that a rule reads before it; recursion is refused."""
     done: list[str] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import ClassVar
 
 from sqlglot import exp
 
@@ -32,6 +33,10 @@ ORDER_REMARK = "ORDER BY has no meaning for a view: read it ordered instead"
 
 class Lower(Lowering):
     """The lowering of one view."""
+
+    more_clauses: ClassVar[tuple[str, ...]] = ()
+    """What a SELECT may have beside the clauses of a view's."""
+    needs_from: ClassVar[bool] = True
 
     def query(self, node: exp.Expr, env: Environment, parent: Scope | None = None) -> Query:
         """A whole query: WITH, then a SELECT or a set operation."""
@@ -65,15 +70,14 @@ class Lower(Lowering):
         self._check_clauses(select)
         env = self._with(select, env)
         rows = Rows(self, env, Scope(self.source, parent), body, distinct=bool(select.args.get("distinct")))
-        add_from(rows, select)
+        if select.args.get("from_"):
+            add_from(rows, select)
         if select.args.get("where"):
             add_condition(rows, select.args["where"].this, "WHERE")
         projections = self._projections(rows, select)
         if is_grouped(select):
             add_groups(rows, select, [p for p, _ in projections])
-            rows.outputs = [grouped_output(rows, _bare(p), name, p) for p, name in projections]
-        else:
-            rows.outputs = [self._output(rows, _bare(p), name, p) for p, name in projections]
+        rows.outputs = [self.output(rows, _bare(p), name, p) for p, name in projections]
         having = select.args.get("having")
         if having is not None:
             if rows.groups is None:
@@ -82,10 +86,10 @@ class Lower(Lowering):
                 )
             add_having(rows, having, [p for p, _ in projections])
         if select.args.get("order"):
-            self._check_order(rows, select.args["order"])
+            self.check_order(rows, select.args["order"])
         return rows
 
-    def _check_order(self, rows: Rows, order: exp.Order) -> None:
+    def check_order(self, rows: Rows, order: exp.Order) -> None:
         """ORDER BY is dropped, but must make sense: outputs by name or number, or expressions over columns."""
         self.remark(ORDER_REMARK)
         names = {o.name.lower() for o in rows.outputs}
@@ -99,14 +103,15 @@ class Lower(Lowering):
         source = self.source
         if not select.expressions:
             raise source.syntax("SELECT names no column", source.keyword(select, "SELECT"), hint="name one, or write *")
-        if not select.args.get("from_"):
+        if self.needs_from and not select.args.get("from_"):
             raise source.unsupported(
                 "SELECT without FROM",
                 source.keyword(select.expressions[0], "SELECT"),
                 hint="a view reads at least one table",
             )
         laterals = select.args.get("laterals") or []
-        refuse_clauses(source, select, [c for c in _SELECT_CLAUSES if c != "laterals" or not laterals])
+        known = (*_SELECT_CLAUSES, *self.more_clauses)
+        refuse_clauses(source, select, [c for c in known if c != "laterals" or not laterals])
         distinct = select.args.get("distinct")
         if isinstance(distinct, exp.Distinct) and distinct.args.get("on"):
             raise source.unsupported("DISTINCT ON", source.keyword(distinct, "DISTINCT"), hint="use GROUP BY")
@@ -187,7 +192,10 @@ class Lower(Lowering):
             return str(node.name)
         return node.sql(EverviewSpark, comments=False, normalize_functions="lower")
 
-    def _output(self, rows: Rows, node: exp.Expr, name: str, place: exp.Expr) -> Selected:
+    def output(self, rows: Rows, node: exp.Expr, name: str, place: exp.Expr) -> Selected:
+        """An expression over the rows, or over the groups that they make."""
+        if rows.groups is not None:
+            return grouped_output(rows, node, name, place)
         checker = rows.checker("SELECT")
         typed = checker.check(node)
         expression = written(node, checker, typed.type)

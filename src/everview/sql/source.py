@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable
 from difflib import get_close_matches
+from itertools import pairwise
 from typing import Final
 
 from sqlglot import exp
@@ -59,6 +60,8 @@ class Source:
         self._starts = [token.start for token in self.tokens]
         self.typed: list[tuple[exp.Expr, DataType]] | None = None
         """The type of each expression that was checked, inner ones first, if somebody wants to know."""
+        self.read: list[tuple[exp.Expr, str]] = []
+        """Each place in FROM that named a table or view of the schema, and the name of that."""
 
     def span(self, node: exp.Expr | None) -> tuple[int, int] | None:
         """First and last character of the leftmost part of a node that has a place, or that of its parents."""
@@ -105,6 +108,15 @@ class Source:
         """The indexes of the tokens that statements begin with."""
         ends = [t.token_type is TokenType.SEMICOLON for t in self.tokens]
         return [i for i, is_end in enumerate(ends) if not is_end and (i == 0 or ends[i - 1])]
+
+    def statement_texts(self) -> list[str]:
+        """What each statement says, from its first word to its last."""
+        starts = [*self.beginnings(), len(self.tokens)]
+        found = []
+        for first, stop in pairwise(starts):
+            words = [t for t in self.tokens[first:stop] if t.token_type is not TokenType.SEMICOLON]
+            found.append(self.text[words[0].start : words[-1].end + 1])
+        return found
 
     def first_token(self, statement: exp.Expr) -> Token:
         """The token that a statement begins with."""

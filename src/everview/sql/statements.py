@@ -1,17 +1,16 @@
-"""Whole texts: schemas, single views, and scripts that mix CREATE TABLE, CREATE VIEW and SELECT."""
+"""Single statements: CREATE TABLE as a schema, CREATE VIEW and SELECT as a view; scripts of them are in script.py."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
-from itertools import count
 
 from sqlglot import exp
 
 from everview.errors import EverviewError
-from everview.query.schema import Column, Schema, Table
+from everview.query.schema import Schema
 from everview.query.view import FEED_COLUMNS, Block, Body, Stage, View, blocks
-from everview.sql.ddl import References, create_table, resolve_references
+from everview.sql.ddl import create_table, resolve_references
 from everview.sql.parse import guarded, parse_one, parse_statements
 from everview.sql.select import Lower
 from everview.sql.session import Environment
@@ -25,9 +24,9 @@ def parse_schema(text: str, schema: Schema = Schema()) -> Schema:  # noqa: B008 
     def work() -> Schema:
         found, references = schema, []
         for statement in statements:
-            if not _is_create(statement, "TABLE"):
-                raise _unexpected(source, statement, "CREATE TABLE")
-            if _is_there_already(statement, found):
+            if not is_create(statement, "TABLE"):
+                raise unexpected(source, statement, "CREATE TABLE")
+            if statement.args.get("exists") and full_name(created(statement)) in found:
                 continue
             table, reference = create_table(source, statement, found)
             found = found.with_table(table)
@@ -40,53 +39,15 @@ def parse_schema(text: str, schema: Schema = Schema()) -> Schema:  # noqa: B008 
 def parse_view(text: str, schema: Schema, name: str = "view") -> View:
     """Read one query, or one CREATE [MATERIALIZED] VIEW … AS query."""
     source, statement = parse_one(text, "query")
-    return guarded(source, lambda: _view(source, statement, schema, name))
+    return guarded(source, lambda: read_view(source, statement, schema, name))
 
 
-def parse_script(text: str, schema: Schema = Schema()) -> tuple[Schema, tuple[View, ...]]:  # noqa: B008 - immutable
-    """Read tables and views in order; later queries may read earlier views. Bare queries are query1, query2, …"""
-    return read_script(*parse_statements(text), schema)
-
-
-def read_script(source: Source, statements: Sequence[exp.Expr], schema: Schema) -> tuple[Schema, tuple[View, ...]]:
-    """The same of statements that were parsed already."""
-
-    def work() -> tuple[Schema, tuple[View, ...]]:
-        tables, names = schema, schema
-        references: list[References] = []
-        views: list[View] = []
-        bare = 0
-        for statement in statements:
-            if _is_create(statement, "TABLE"):
-                if _is_there_already(statement, tables):
-                    continue
-                table, reference = create_table(source, statement, names)
-                tables, names = tables.with_table(table), names.with_table(table)
-                references.append(reference)
-                continue
-            if isinstance(statement, exp.Query):
-                bare = next(n for n in count(bare + 1) if f"query{n}" not in names)
-            view = _view(source, statement, names, f"query{bare}")
-            if view.name in tables:
-                raise source.ambiguous(f"{view.name} is a table", statement, hint="give the view another name")
-            # CREATE OR REPLACE may name an earlier view again.
-            views = [v for v in views if v.name.lower() != view.name.lower()] + [view]
-            names = Schema(tuple(t for t in names if t.name.lower() != view.name.lower())).with_table(as_table(view))
-        return resolve_references(source, tables, references), tuple(views)
-
-    return guarded(source, work)
-
-
-def as_table(view: View) -> Table:
-    """A view as later queries see it: a table of its output columns."""
-    return Table(view.name, tuple(Column(o.name, o.type, o.nullable) for o in view.columns))
-
-
-def _view(source: Source, statement: exp.Expr, schema: Schema, name: str) -> View:
-    if _is_create(statement, "VIEW"):
+def read_view(source: Source, statement: exp.Expr, schema: Schema, name: str) -> View:
+    """The view of a CREATE VIEW statement, or the query as a view of this name."""
+    if is_create(statement, "VIEW"):
         return _create_view(source, statement, schema)
     if not isinstance(statement, exp.Query) or isinstance(statement, exp.Table):
-        raise _unexpected(source, statement, "SELECT or CREATE MATERIALIZED VIEW")
+        raise unexpected(source, statement, "SELECT or CREATE MATERIALIZED VIEW")
     return _lowered(source, statement, schema, name, ())
 
 
@@ -95,7 +56,7 @@ def _create_view(source: Source, statement: exp.Expr, schema: Schema) -> View:
     columns: list[exp.Expr] = []
     if isinstance(target, exp.Schema):
         columns, target = target.expressions, target.this
-    name = ".".join(part.name for part in target.parts)
+    name = full_name(target)
     if name in schema and not statement.args.get("replace"):
         raise source.ambiguous(f"{name} exists already", target, hint="choose another name")
     if not isinstance(query, exp.Query):
@@ -147,21 +108,35 @@ def _renamed(body: Body, names: list[str]) -> Body:
     return replace(body, outputs=columns) if isinstance(body, Block) else replace(body, columns=columns)
 
 
-def _is_create(statement: exp.Expr, kind: str) -> bool:
+def is_create(statement: exp.Expr, kind: str) -> bool:
+    """True for CREATE TABLE, or CREATE VIEW."""
     return isinstance(statement, exp.Create) and str(statement.args.get("kind")).upper() == kind
 
 
-def _is_there_already(statement: exp.Expr, schema: Schema) -> bool:
-    """True for CREATE TABLE IF NOT EXISTS of a table that exists."""
-    table = statement.find(exp.Table)
-    return bool(statement.args.get("exists")) and table is not None and ".".join(p.name for p in table.parts) in schema
+def created(statement: exp.Expr) -> exp.Table:
+    """The node that names what a CREATE statement creates."""
+    target = statement.this.this if isinstance(statement.this, exp.Schema) else statement.this
+    assert isinstance(target, exp.Table)
+    return target
 
 
-def _unexpected(source: Source, statement: exp.Expr, wanted: str) -> EverviewError:
+def full_name(table: exp.Table) -> str:
+    """A name with what it is qualified by."""
+    return ".".join(part.name for part in table.parts)
+
+
+def unexpected(source: Source, statement: exp.Expr, wanted: str) -> EverviewError:
     """The error for a statement of another kind than the caller reads."""
     place = source.token(source.first_token(statement))
     if isinstance(statement, exp.Create):
         return source.syntax(f"{wanted} is expected, and this is CREATE {statement.args.get('kind')}", place)
+    if isinstance(statement, exp.Drop):
+        return source.unsupported(
+            "DROP",
+            place,
+            message="DROP has no meaning here: it is a statement for a database",
+            hint="use db.sql of an everview.Database, and leave out here what is not wanted",
+        )
     if isinstance(statement, exp.Values):
         return source.unsupported("VALUES", place, hint="put the rows into a table")
     return source.syntax(f"{wanted} is expected, and this is a query", place)

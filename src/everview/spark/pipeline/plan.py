@@ -12,12 +12,12 @@ from everview.errors import EverviewError, PipelineError
 from everview.plan.explain import Explanation
 from everview.plan.shards import Distribution
 from everview.plan.view_plan import plan_view
+from everview.query.catalogue import as_table
 from everview.query.schema import Schema
 from everview.query.view import View, blocks
 from everview.spark.maintain import plan_over
 from everview.spark.pipeline.model import Pipeline, ViewSpec
 from everview.sql import parse_view
-from everview.sql.statements import as_table
 
 _LOCAL = re.compile(r"local(?:\[(\d+|\*)(?:,\d+)?\])?|local-cluster\[(\d+),(\d+),\d+\]")
 

@@ -1,0 +1,202 @@
+"""Definitions at work: tables and views that come, go and are replaced, all of a script or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from everview.engine.answer import Result, answered
+from everview.engine.feed import ChangeFeed
+from everview.engine.memory import allow
+from everview.engine.progress import Progress
+from everview.engine.rows import Changes, Journal, WordRows, negated
+from everview.engine.runtime import ViewRuntime
+from everview.engine.table import BaseTable
+from everview.engine.transaction import complain
+from everview.errors import DroppedError
+from everview.query.catalogue import (
+    Answer,
+    Catalogue,
+    Change,
+    Command,
+    CreateTable,
+    CreateView,
+    Definition,
+    Drop,
+    ReplaceView,
+)
+from everview.query.schema import Table
+
+if TYPE_CHECKING:
+    from everview.engine.database import Database
+
+
+_HELD: Final = ("_tables", "_views", "_feeds", "_definitions", "_texts", "_implied")
+"""What of a database definitions change."""
+
+
+def catalogue_of(db: Database) -> Catalogue:
+    """What the database holds, to be read by definitions."""
+    return Catalogue((t.schema for t in db._tables.values()), (db._definitions[name] for name in db._views))
+
+
+def run(db: Database, commands: Sequence[Command]) -> Result | None:
+    """Do what a script asks for, all of it or nothing; gives the answer of its last query."""
+    definitions = _Definitions(db) if any(not isinstance(c, Answer) for c in commands) else None
+    found: Result | None = None
+    try:
+        for command in commands:
+            if isinstance(command, Answer):
+                found = answered(db, command)
+            elif definitions is not None:
+                definitions.do(command)
+    except BaseException as error:
+        if definitions is not None:
+            definitions.undo()
+        complain(error)
+        raise
+    if definitions is not None:
+        definitions.keep()
+    return found
+
+
+@dataclass(frozen=True)
+class _Gone:
+    """A view that is no more, and what it read, as all of them were then."""
+
+    runtime: ViewRuntime
+    read: Mapping[str, BaseTable | ViewRuntime]
+
+
+@dataclass
+class _Definitions:
+    """The changes of one script, which can be taken back until they are kept."""
+
+    db: Database
+    gone: list[_Gone | BaseTable] = field(default_factory=list)
+    """Readers before what they read."""
+    ended: list[tuple[ChangeFeed, DroppedError]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        db = self.db
+        self._kept = {
+            name: dict(getattr(db, name)) for name in ("_tables", "_views", "_feeds", "_definitions", "_texts")
+        }
+        objects = [*db._tables.values(), *db._views.values()]
+        self._states: list[tuple[object, dict[str, Any]]] = [(o, dict(vars(o))) for o in objects]
+        self._uses = db._dictionary.uses()
+
+    def undo(self) -> None:
+        """Have everything as it was."""
+        db = self.db
+        for name, value in self._kept.items():
+            setattr(db, name, value)
+        for thing, state in self._states:
+            vars(thing).clear()
+            vars(thing).update(state)
+        db._dictionary.reset_uses(self._uses)
+        db._dictionary.collect()
+
+    def keep(self) -> None:
+        """Free what is gone, and tell the feeds of it."""
+        db = self.db
+        try:
+            for thing in self.gone:
+                _release(db, thing)
+        except Exception:  # its way back may leave 64 bits though the way there did not
+            db._recover()
+        for feed, error in self.ended:
+            feed.end(error)
+        for name, view in db._views.items():
+            view.listen(bool(db._feeds[name]) or db._is_read(name))
+        db._dictionary.collect()
+
+    # --- one command -----------------------------------------------------------------------------------------------
+
+    def do(self, command: Change) -> None:
+        """Change the database; what goes is still there, to be taken back."""
+        from everview.sql.ddl import table_text
+
+        match command:
+            case CreateTable(table, text):
+                self._create(table, text)
+            case CreateView(definition):
+                self._define(definition, self.db._filled(definition.view, self.db.memory_limit))
+            case ReplaceView(definition, refilled, order):
+                self._replace(definition, refilled, order)
+            case Drop(views, tables, unbound):
+                for name in views:
+                    self._take_view(name, f"the view {name} was dropped").dropped = True
+                for name in tables:
+                    self._take_table(name)
+                for table in unbound:
+                    self.db._tables[table.name].schema = table
+                    self.db._texts[table.name] = table_text(table)
+
+    def _create(self, table: Table, text: str) -> None:
+        self.db._tables[table.name] = BaseTable(table, self.db._dictionary)
+        self.db._texts[table.name] = text
+
+    def _define(self, definition: Definition, runtime: ViewRuntime) -> None:
+        self.db._views[definition.name] = runtime
+        self.db._feeds[definition.name] = []
+        self.db._definitions[definition.name] = definition
+
+    def _replace(self, definition: Definition, refilled: Sequence[Definition], order: Sequence[str]) -> None:
+        """Fill a view anew, and those that read it; who holds one of these sees its new rows."""
+        db = self.db
+        name = next(n for n in db._views if n.lower() == definition.name.lower())
+        readers = {d.name: db._views[d.name] for d in refilled}
+        for reader in reversed(refilled):
+            self._take_view(reader.name, f"the view {name}, which {reader.name} reads, was replaced")
+        self._take_view(name, f"the view {name} was replaced").dropped = True
+        self._define(definition, db._filled(definition.view, db.memory_limit))
+        for reader in refilled:
+            filled, held = db._filled(reader.view, db.memory_limit), readers[reader.name]
+            filled.updates, filled.refills = held.updates, held.refills + 1
+            vars(held).update(vars(filled))
+            self._define(reader, held)
+        db._views = {n: db._views[n] for n in order}
+
+    def _take_view(self, name: str, why: str) -> ViewRuntime:
+        db = self.db
+        runtime = db._views[name]
+        read = {n: copy(db._tables[n] if n in db._tables else db._views[n]) for n in runtime.reads}
+        self.gone.append(_Gone(copy(runtime), read))
+        del db._views[name], db._definitions[name]
+        for feed in db._feeds.pop(name):
+            hint = "open a new feed with db.view(…).changes(), and take the view's whole result as the start"
+            self.ended.append((feed, DroppedError(why, table=name, hint=hint)))
+        return runtime
+
+    def _take_table(self, name: str) -> None:
+        db = self.db
+        table = db._tables.pop(name)
+        self.gone.append(copy(table))
+        table.dropped = True
+        del db._texts[name]
+        db._implied.pop(name, None)
+
+
+def _release(db: Database, gone: _Gone | BaseTable) -> None:
+    """Give back the strings and other wide values that something held."""
+    if isinstance(gone, BaseTable):
+        gone.release_values()
+        return
+    runtime = gone.runtime
+    if not runtime.may_hold_wide({name: thing.types for name, thing in gone.read.items()}):
+        return
+    allow(runtime.machines, None)
+    journal = Journal()
+    with Progress(f"freeing {runtime.view.name}") as progress:
+        for name, thing in sorted(gone.read.items()):
+            for rows in thing.rows():
+                back = WordRows(rows.columns, negated(rows.weight), rows.update)
+                changes = Changes(name, thing.types, back, db._dictionary, isinstance(thing, BaseTable))
+                for _ in runtime.process(changes, journal):
+                    pass
+                journal.keep()
+                progress.add(len(rows))
+    journal.conclude()

@@ -1,0 +1,179 @@
+"""Scripts: statements that change a catalogue one after the other, and queries that are answered or become views."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import count
+
+from sqlglot import exp
+
+from everview.errors import EverviewError
+from everview.query.catalogue import Catalogue, Change, Command, CreateTable, Definition, Drop, Queries, relations_read
+from everview.query.schema import Schema
+from everview.query.view import View
+from everview.sql.answer import read_answer
+from everview.sql.ddl import References, create_table, resolve_references
+from everview.sql.parse import guarded, parse_statements
+from everview.sql.rules import parse_rules, texts_by_head
+from everview.sql.source import Source
+from everview.sql.statements import created, full_name, is_create, read_view, unexpected
+
+
+def parse_script(text: str, schema: Schema = Schema()) -> tuple[Schema, tuple[View, ...]]:  # noqa: B008 - immutable
+    """Read tables and views in order; later queries may read earlier views. Bare queries are query1, query2, …"""
+    catalogue = Catalogue(schema)
+    source, statements = parse_statements(text)
+    for statement in statements:
+        if isinstance(statement, exp.Drop):
+            raise unexpected(source, statement, "")
+    _read(source, statements, catalogue, Queries.VIEWS)
+    return Schema(tuple(catalogue.tables.values())), tuple(d.view for d in catalogue.views.values())
+
+
+def read_commands(text: str, catalogue: Catalogue, queries: Queries) -> list[Command]:
+    """What the statements of a script ask for, each after those before it; the catalogue is changed accordingly."""
+    return _read(*parse_statements(text), catalogue, queries)
+
+
+def read_rules_into(text: str, catalogue: Catalogue) -> list[Change]:
+    """The views that rules define, each with the text of its own rules."""
+    views = parse_rules(text, catalogue.schema())
+    texts = texts_by_head(text)
+    return [catalogue.create_view(Definition(v, "rules", texts[v.name.lower()], relations_read(v))) for v in views]
+
+
+def read_again(definition: Definition, schema: Schema) -> Definition:
+    """A view's text read once more, over tables and views as they are now."""
+    if definition.language == "rules":
+        (view,) = parse_rules(definition.text, schema)
+        return replace(definition, view=view)
+    source, (statement,) = parse_statements(definition.text)
+    return replace(definition, view=guarded(source, lambda: read_view(source, statement, schema, definition.name)))
+
+
+def _read(source: Source, statements: list[exp.Expr], catalogue: Catalogue, queries: Queries) -> list[Command]:
+    return guarded(source, lambda: _Reader(source, catalogue, queries).commands(statements))
+
+
+class _Reader:
+    """The reading of one script."""
+
+    def __init__(self, source: Source, catalogue: Catalogue, queries: Queries) -> None:
+        self.source = source
+        self.catalogue = catalogue
+        self.queries = queries
+        self.references: dict[str, References] = {}
+        self.bare = 0
+
+    def commands(self, statements: list[exp.Expr]) -> list[Command]:
+        found: list[Command] = []
+        for statement, text in zip(statements, self.source.statement_texts(), strict=True):
+            command = self._command(statement, text)
+            found += [command] if command is not None else []
+        self._resolve()
+        if any(isinstance(c, Drop) for c in found):
+            return [self._complete(c) for c in found]
+        # Tables first: a view that is planned knows of the foreign keys that point at tables created after it.
+        return [self._complete(c) for c in sorted(found, key=lambda c: not isinstance(c, CreateTable))]
+
+    def _command(self, statement: exp.Expr, text: str) -> Command | None:
+        if isinstance(statement, exp.Drop):
+            return self._drop(statement)
+        if is_create(statement, "TABLE"):
+            return self._create_table(statement, text)
+        if is_create(statement, "VIEW"):
+            return self._create_view(statement, text)
+        if not isinstance(statement, exp.Query) or isinstance(statement, exp.Table):
+            raise unexpected(self.source, statement, "SELECT or CREATE MATERIALIZED VIEW")
+        if self.queries is Queries.ANSWERED:
+            return read_answer(self.source, statement, self.catalogue.schema())
+        self.bare = next(n for n in count(self.bare + 1) if self.catalogue.kind(f"query{n}") is None)
+        name = f"query{self.bare}"
+        return self.catalogue.create_view(self._definition(statement, f"CREATE VIEW {name} AS {text}", name))
+
+    def _create_table(self, statement: exp.Expr, text: str) -> CreateTable | None:
+        target, catalogue = created(statement), self.catalogue
+        if statement.args.get("replace"):
+            raise self.source.unsupported(
+                "CREATE OR REPLACE TABLE",
+                target,
+                message="CREATE OR REPLACE TABLE is not supported",
+                hint="write DROP TABLE IF EXISTS … before CREATE TABLE: the rows go with the old one",
+            )
+        with self._at(target):
+            if statement.args.get("exists") and catalogue.is_there("table", full_name(target)):
+                return None
+            if catalogue.kind(full_name(target)) == "view":
+                catalogue.check_free("table", full_name(target))
+        table, references = create_table(self.source, statement, catalogue.schema())
+        self.references[table.name.lower()] = references
+        return catalogue.create_table(table, text)
+
+    def _create_view(self, statement: exp.Expr, text: str) -> Change | None:
+        target, catalogue = created(statement), self.catalogue
+        name = full_name(target)
+        is_replaced = bool(statement.args.get("replace"))
+        with self._at(target):
+            if statement.args.get("exists") and catalogue.is_there("view", name):
+                return None
+            if is_replaced:
+                catalogue.is_there("view", name)
+            else:
+                catalogue.check_free("view", name)
+            definition = self._definition(statement, text, name)
+            return catalogue.replace_view(definition, read_again) if is_replaced else catalogue.create_view(definition)
+
+    def _definition(self, statement: exp.Expr, text: str, name: str) -> Definition:
+        before = len(self.source.read)
+        view = read_view(self.source, statement, self.catalogue.schema(), name)
+        reads = frozenset(read.lower() for _, read in self.source.read[before:])
+        return Definition(view, "sql", text, reads)
+
+    def _drop(self, statement: exp.Drop) -> Drop:
+        source, kind = self.source, str(statement.args.get("kind")).upper()
+        place = source.token(source.first_token(statement))
+        if kind not in ("TABLE", "VIEW"):
+            raise source.unsupported(
+                f"DROP {kind}",
+                place,
+                message=f"DROP {kind} is not a statement of Everview",
+                hint="there are DROP TABLE and DROP VIEW",
+            )
+        known = ("exists", "tables", "kind", "temporary", "materialized", "cascade", "restrict", "purge")
+        more = [word.upper() for word, value in statement.args.items() if value and word not in known]
+        if more:
+            raise source.unsupported(f"DROP {kind} {more[0]}", place, message=f"DROP {kind} … {more[0]} is unknown")
+        targets = statement.args["tables"]
+        with self._at(targets[0]):
+            return self.catalogue.drop(
+                [full_name(t) for t in targets],
+                kind=kind.lower(),
+                if_exists=bool(statement.args.get("exists")),
+                cascade=bool(statement.args.get("cascade")),
+            )
+
+    def _resolve(self) -> None:
+        """Check the foreign keys of the tables that are new and still there, now that all are known."""
+        tables = self.catalogue.tables
+        kept = [r for name, r in self.references.items() if name in tables]
+        resolved = resolve_references(self.source, Schema(tuple(tables.values())), kept)
+        self.catalogue.tables = {t.name.lower(): t for t in resolved}
+
+    def _complete(self, command: Command) -> Command:
+        """A new table with its foreign keys as they were resolved; without them if it was dropped again."""
+        if not isinstance(command, CreateTable):
+            return command
+        found = self.catalogue.tables.get(command.table.name.lower())
+        if found is None or replace(found, foreign_keys=()) != replace(command.table, foreign_keys=()):
+            return replace(command, table=replace(command.table, foreign_keys=()))
+        return replace(command, table=found)
+
+    @contextmanager
+    def _at(self, place: exp.Expr) -> Iterator[None]:
+        """Errors that know no place have this one."""
+        try:
+            yield
+        except EverviewError as error:
+            raise error.located(self.source.position(place), self.source.text) from error.__cause__
