@@ -66,6 +66,8 @@ def answered(db: Database, answer: Answer) -> Result:
     """Run a query over what the database holds now; its lock is held, so that this is of one version."""
     import duckdb
 
+    from everview.sql.duckdb_errors import failure
+
     cursor = _Opened.cursor()
     try:
         for read in answer.reads:
@@ -76,7 +78,7 @@ def answered(db: Database, answer: Answer) -> Result:
             "the query cannot be answered", construct="query", hint="write it in another way, or define a view by it"
         ) from error
     except duckdb.Error as error:
-        raise DataError(f"the query failed on the data: {_said(error)}") from error
+        raise DataError(f"the query failed on the data: {failure(error)}") from error
     finally:
         cursor.close()
     columns = [_typed(joined(column), type_) for column, type_ in zip(found.columns, answer.types, strict=True)]
@@ -86,12 +88,6 @@ def answered(db: Database, answer: Answer) -> Result:
 def _typed(column: pa.Array, type_: DataType) -> pa.Array:
     wanted = arrow_type(type_)
     return pa.nulls(len(column)) if pa.types.is_null(wanted) else column.cast(wanted)
-
-
-def _said(error: Exception) -> str:
-    """What went wrong, without the class of the error."""
-    first = str(error).strip().splitlines()[0] if str(error).strip() else "it does not say why"
-    return first.partition("Error: ")[2] or first
 
 
 def _rows(db: Database, read: Read) -> pa.Table:
