@@ -155,7 +155,8 @@ class _Definitions:
         self._define(definition, db._filled(definition.view, db.memory_limit))
         for reader in refilled:
             filled, held = db._filled(reader.view, db.memory_limit), readers[reader.name]
-            filled.updates, filled.refills = held.updates, held.refills + 1
+            filled.updates, filled.deltas, filled.told = held.updates, held.deltas, held.told
+            filled.refills = held.refills + 1
             vars(held).update(vars(filled))
             self._define(reader, held)
         db._views = {n: db._views[n] for n in order}
