@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from everview.engine.expressions import Evaluator
 from everview.engine.ingest import table_schema
-from everview.plan.shards import Level, distribute
+from everview.plan.shards import Level
 from everview.query.schema import Schema, Table
 from everview.query.terms import Var
 from everview.spark.blobs import read_blob
@@ -26,11 +26,11 @@ from everview.spark.key_step import Forwarder, key_level, spread_apart
 from everview.spark.levels import targets_of
 from everview.spark.messages import FEED
 from everview.spark.pack import Packer, packed_rows
+from everview.spark.pins import plan_over
 from everview.spark.routing import Slice
 from everview.spark.sending import sent
 from everview.spark.shard import Shard, ShardSpec
 from everview.spark.spool import Spool
-from everview.spark.views import read_views
 from tests.engine.differential import Bag, plain
 
 Row = tuple[Any, ...]
@@ -40,14 +40,26 @@ Weighted = list[tuple[Row, int]]
 class Cluster:
     """Views over shards."""
 
-    def __init__(self, sql: str | Mapping[str, str], schema: Schema, shards: int, quarantine: bool = False) -> None:
-        self.views, _, self.schema = read_views(sql, schema)
+    def __init__(
+        self,
+        sql: str | Mapping[str, str],
+        schema: Schema,
+        shards: int | None,
+        quarantine: bool = False,
+        **options: Any,
+    ) -> None:
+        plan = plan_over(sql, schema, shards, **options)
+        self.views, self.schema, self.distribution, self.identity = (
+            plan.views,
+            plan.schema,
+            plan.distribution,
+            plan.identity,
+        )
         self.whole = schema
-        self.distribution = distribute(self.views, self.schema, shards)
         self.quarantine = quarantine
         self.levels = [self.distribution.first, *([self.distribution.merge] if self.distribution.merge else [])]
         self.shards = [self._made(level) for level in self.levels]
-        self.step = key_level(spread_apart(self.levels[0]) if quarantine else (), shards)
+        self.step = key_level(spread_apart(self.levels[0]) if quarantine else (), self.levels[0].shards)
         self.by_key = self._made(self.step)
         self.results: dict[str, Bag] = {v.name: Counter() for v in self.views}
         self.bad: list[str] = []
@@ -95,12 +107,17 @@ class Cluster:
 
     def rebuild(self) -> None:
         """Every shard anew from the rows that it would have stored."""
+        self.take(self)
+
+    def take(self, other: Cluster) -> None:
+        """Go on with the rows that another one's shards have stored, and with what it has told."""
         for number, level in enumerate(self.levels):
             fresh = self._made(level)
-            for old, new in zip(self.shards[number], fresh, strict=True):
+            for old, new in zip(other.shards[number], fresh, strict=True):
                 for name, blob, _ in old.dump():
                     new.load({name: [read_blob(blob)]})
             self.shards[number] = fresh
+        self.results, self.started = other.results, other.started
 
     def _forwarded(self, keyed: Mapping[int, dict[str, list[pa.Table]]]) -> list[tuple[int, str, pa.Table]]:
         """What the step by key takes in, for the shards."""

@@ -41,9 +41,12 @@ class Stream:
             found[name] = self.spark.readStream.schema(schema).parquet(str(self.folder / name))
         return found
 
-    def start(self, sql: str | Mapping[str, str], *, checkpoint: str = "checkpoint", **options: Any) -> None:
+    def start(
+        self, sql: str | Mapping[str, str], *, checkpoint: str = "checkpoint", place: str | None = None, **options: Any
+    ) -> None:
+        """Start the query; ``place`` is the checkpoint as ``maintain`` is to know it."""
         frames = self.frames() | options.pop("frames", {})
-        feed = maintain(self.spark, sql, frames, **options)
+        feed = maintain(self.spark, sql, frames, checkpoint=place, **options)
 
         def keep(frame: DataFrame, batch: int) -> None:
             self.batches[batch] = frame.collect()

@@ -10,7 +10,7 @@ from everview.errors import PipelineError
 from everview.query.view import View
 from everview.spark.blobs import write_blob
 from everview.spark.feed import Unpacker, feed_schema
-from everview.spark.maintain import plan_over
+from everview.spark.pins import plan_over
 from everview.spark.processor import CHANGES
 from everview.sql import parse_schema
 

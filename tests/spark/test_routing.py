@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import duckdb
@@ -14,8 +15,7 @@ from hypothesis import strategies as st
 from everview.errors import BadRowError
 from everview.query.terms import Expression, Var
 from everview.query.types import BIGINT, STRING
-from everview.spark.levels import identity_of
-from everview.spark.maintain import plan_over
+from everview.spark.pins import plan_over
 from everview.spark.routing import Routing, Slice
 from everview.sql import parse_schema
 from tests.engine.differential import plain
@@ -103,11 +103,10 @@ def test_a_checkpoint_with_other_conditions_is_not_taken_over() -> None:
     """The rows that the new ones would need are not in all shards."""
 
     def identity(condition: str, shards: int) -> Any:
-        plan = plan_over(f"{PATH} WHERE {condition}", SCHEMA, shards)
-        return identity_of(plan.distribution.first, plan.views, migrate=True)
+        return replace(plan_over(f"{PATH} WHERE {condition}", SCHEMA, shards).identity, migrate=True)
 
     assert not identity("t.d = 'x'", 2).can_take_over(identity("t.d = 'y'", 2))
-    (text,) = identity("t.d = 'x'", 2).refusal(identity("t.d = 'y'", 2))
+    text = identity("t.d = 'x'", 2).refusal(identity("t.d = 'y'", 2))
     assert "the new views need rows in shards that do not have them" in text
     assert identity("r.a = 1", 2).can_take_over(identity("r.a = 2", 2))  # It is spread, so all shards are homes.
     assert identity("t.d = 'x'", 1).can_take_over(identity("t.d = 'y'", 1))

@@ -10,12 +10,15 @@ from typing import Any
 
 import pytest
 
+from everview.errors import StateMismatchError
 from everview.spark import processor as processors
 from everview.spark.client import NoDumpError
 from everview.spark.identity import Identity
 from everview.spark.metrics import stats
+from everview.spark.pins import plan_over
 from everview.spark.processor import ShardProcessor
 from everview.spark.state import TIDY_BYTES, Meta, ShardState
+from everview.sql import parse_schema
 from tests.spark.test_loading import GRAPH, PATHS
 
 
@@ -167,11 +170,16 @@ def test_a_batch_reads_nothing_of_the_log_and_a_short_one_makes_the_same_shard(
 
 
 def test_a_log_of_another_format_is_refused_with_what_to_do() -> None:
-    parts = {"format": 2, "shards": 1, "tables": [], "routes": [], "views": ["v"]}
-    old = Identity(json.dumps(parts | {"format": 1}))
-    new = Identity(json.dumps(parts), migrate=True)
+    """Older versions kept the whole text beside the rows' meta data, and reprs in it."""
+    was = {"format": 2, "shards": 1, "tables": ["t(a: BIGINT) [True] ()"], "routes": [], "views": ["v"], "homes": {}}
+    old = Identity(json.dumps(was))
+    new = replace(plan_over("SELECT a FROM t", parse_schema("CREATE TABLE t (a BIGINT)"), 1).identity, migrate=True)
     assert not new.can_take_over(old)
-    (text,) = new.refusal(old)
-    assert "format: it has 1, and this query has 2" in text
+    text = new.refusal(old)
+    assert "format: it has 2, and this query has 3" in text
     assert "if another version of Everview has written it, that version can read it" in text
     assert "saved_tables" in text
+    processor, _, meta = logged()
+    processor.identity = new
+    with pytest.raises(StateMismatchError, match="format: it has 2"):
+        processor._checked(replace(meta, identity=old.text))

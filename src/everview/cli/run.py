@@ -59,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
             f"pipelines need packages that are not installed: {error}", hint="pip install 'everview[spark]'"
         ) from error
     given = {name: getattr(options, name) for name in OVERRIDES if getattr(options, name) is not None}
-    planned = plan(load(options.file, given))
+    planned = plan(load(options.file, given), migrate=options.migrate)
     if options.dry_run:
         text = json.dumps(planned.to_dict(), indent=2, ensure_ascii=False) if options.log == "json" else str(planned)
         print(text)

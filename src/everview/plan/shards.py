@@ -60,6 +60,12 @@ class Grid:
         """How many cells there are."""
         return prod(d.share for d in self.dimensions)
 
+    def sends_like(self, other: Grid) -> bool:
+        """True if every occurrence's rows go where those of the other's go, conditions apart."""
+        shares, others = ([d.share for d in g.dimensions] for g in (self, other))
+        ways, there = ([(r.table, r.coordinates) for r in g.routes] for g in (self, other))
+        return (shares, ways) == (others, there)
+
     def coordinates(self, cell: int) -> tuple[int, ...]:
         """Where a cell lies."""
         found = []
@@ -167,6 +173,7 @@ def distribute(
     *,
     rates: Mapping[str, float] | None = None,
     skew: Mapping[tuple[str, str], float] | None = None,
+    like: Distribution | None = None,
 ) -> Distribution:
     """Choose shares for every view so that the most loaded shard has least to do.
 
@@ -176,6 +183,7 @@ def distribute(
         shards: how many cells; every grid has exactly so many.
         rates: how many updates to expect at each table, relative to the others; equal if not given.
         skew: for (table, column) the part of the rows that the most frequent value has.
+        like: where rows are already; a view of a name that is known there finds them where they are, if it can.
     """
     alone = [_standing_alone(view, views[:i]) for i, view in enumerate(views)]
     kept: list[View] = []
@@ -183,11 +191,15 @@ def distribute(
     parts: list[Table] = []
     grids: list[Grid] = []
     weigh = _Weigher(schema, shards, {t.name: float((rates or {}).get(t.name, 1.0)) for t in schema}, skew or {})
+    known = {g.view: g for g in like.first.grids} if like is not None else {}
     for view in alone:
-        direct, load = weigh.grid(view)
+        direct, load = weigh.grid(view, known.get(view.name))
         split = _split(view) if shards > 1 and not _is_plain(view.body) else None
-        pieces = [(p, *weigh.grid(p)) for p in split[0]] if split else []
-        if split is None or load <= _MERGING * sum(p[2] for p in pieces):
+        pieces = [(p, *weigh.grid(p, known.get(p.name))) for p in split[0]] if split else []
+        whole = load <= _MERGING * sum(p[2] for p in pieces)
+        if like is not None and (view.name in known or view.name in like.merged):
+            whole = view.name in known
+        if split is None or whole:
             kept.append(view)
             grids.append(direct)
             continue
@@ -370,8 +382,11 @@ class _Weigher:
     rates: Mapping[str, float]
     skew: Mapping[tuple[str, str], float]
 
-    def grid(self, view: View) -> tuple[Grid, float]:
-        """The best grid of a view and the load on its fullest shard; of equals the one with fewest dimensions."""
+    def grid(self, view: View, like: Grid | None = None) -> tuple[Grid, float]:
+        """The best grid of a view and the load on its fullest shard; of equals the one with fewest dimensions.
+
+        One that sends rows where another grid does is better than all others.
+        """
         occurrences = Places.nowhere(view, self.schema).occurrences
         weights = [self.rates[o.table] * o.joins * (_FILTERED if o.filtered else 1.0) for o in occurrences]
         candidates = spread(view, self.schema) if self.shards > 1 else []
@@ -386,14 +401,19 @@ class _Weigher:
             parts = [prod(c.occurrences[i].part(s, self.skew) for c, s in cuts) for i in range(len(weights))]
             return round(sum(w * p for w, p in zip(weights, parts, strict=True)), 9)
 
-        ways = _shares(self.shards, len(candidates))
+        def made(shares: tuple[int, ...]) -> Grid:
+            used = [(c, s) for c, s in zip(candidates, shares, strict=True) if s > 1]
+            routes = tuple(
+                Route(view.name, o.table, o.alias, tuple(c.occurrences[i].hashed for c, _ in used), o.conditions)
+                for i, o in enumerate(occurrences)
+            )
+            return Grid(view.name, tuple(Dimension(c.name, s) for c, s in used), routes)
+
+        ways = list(_shares(self.shards, len(candidates)))
+        if like is not None:
+            ways = [shares for shares in ways if made(shares).sends_like(like)] or ways
         shares = min(ways, key=lambda shares: (load(shares), sum(n > 1 for n in shares)))
-        used = [(c, s) for c, s in zip(candidates, shares, strict=True) if s > 1]
-        routes = tuple(
-            Route(view.name, o.table, o.alias, tuple(c.occurrences[i].hashed for c, _ in used), o.conditions)
-            for i, o in enumerate(occurrences)
-        )
-        return Grid(view.name, tuple(Dimension(c.name, s) for c, s in used), routes), load(shares)
+        return made(shares), load(shares)
 
 
 def _shares(shards: int, dimensions: int) -> Iterator[tuple[int, ...]]:

@@ -61,7 +61,7 @@ def table_to_data(table: Table) -> Data:
     return {
         "format": FORMAT,
         "name": table.name,
-        "columns": [{"name": c.name, "type": type_to_data(c.type), "nullable": c.nullable} for c in table.columns],
+        "columns": [_column(c) for c in table.columns],
         "primary_key": list(table.primary_key),
         "foreign_keys": [
             {"columns": list(k.columns), "target": k.target, "target_columns": list(k.target_columns)}
@@ -128,6 +128,11 @@ def expression_to_data(expression: Expression) -> Data:
     """An expression as its type and its parts: text as strings, terms as objects."""
     parts = [p if isinstance(p, str) else _term(p) for p in expression.parts]
     return {"type": type_to_data(expression.type), "parts": parts}
+
+
+def _column(column: Column) -> Data:
+    found = {"name": column.name, "type": type_to_data(column.type), "nullable": column.nullable}
+    return found | {"closed": column.closed} if column.closed else found
 
 
 def _term(term: Term) -> Data:
@@ -248,7 +253,10 @@ def _read_view(data: Data) -> View:
 
 
 def _read_table(data: Data) -> Table:
-    columns = (Column(_text(c["name"]), type_from_data(c["type"]), _truth(c["nullable"])) for c in data["columns"])
+    columns = (
+        Column(_text(c["name"]), type_from_data(c["type"]), _truth(c["nullable"]), _text(c.get("closed", "")))
+        for c in data["columns"]
+    )
     foreign = (
         ForeignKey(_texts(k["columns"]), _text(k["target"]), _texts(k["target_columns"])) for k in data["foreign_keys"]
     )

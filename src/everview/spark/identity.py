@@ -1,19 +1,30 @@
-"""What a checkpoint's state belongs to: views, tables, shards and routes; and what to do when they have changed."""
+"""What a checkpoint's state belongs to, as plain data; and what to do when that has changed.
+
+A *pin* says what places rows (shards and their keys, tables, routes with shares and conditions, the way of hashing) and
+which views are kept. It lies in the checkpoint's folder, where the driver reads it, and in the state of each shard,
+which has the last word. What follows from it inside a shard is planned anew whenever a query starts.
+"""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import sha256
 from typing import Any
 
-FORMAT = 2
-"""Of the log in the state store. State of another format is refused."""
+FORMAT = 3
+"""Of pins, and of the log in the state store. State of another format is refused."""
+HASH = 1
+"""The way in which rows are hashed: Spark's ``xxhash64``, and our own of integers (``routing.Slice``)."""
+
+_PLACES = ("format", "hash", "shards", "keys")
+"""Parts without which no row can be found again."""
 
 
 @dataclass(frozen=True)
 class Identity:
-    """A level's views, tables and routes, as text that is equal exactly if they are."""
+    """A query's pin as text, and what is wanted of state that has another one."""
 
     text: str
     migrate: bool = False
@@ -22,45 +33,67 @@ class Identity:
     """True if all rows of the level come from another one, which tells them anew when it takes over."""
 
     @cached_property
+    def digest(self) -> str:
+        """A short text that is equal if the pins are; what each batch compares."""
+        return sha256(self.text.encode()).hexdigest()
+
+    @cached_property
     def parts(self) -> dict[str, Any]:
-        """The parts by name; of text that is none, nothing."""
+        """The pin's parts by name; of text that is none, nothing."""
         try:
             found = json.loads(self.text)
         except ValueError:
             found = {}
         return found if isinstance(found, dict) else {}
 
+    @cached_property
+    def compared(self) -> dict[str, Any]:
+        """What has to be the same, by name: names of views' parts, aliases and the like are not among it."""
+        found = {name: self.parts.get(name) for name in (*_PLACES, "views")}
+        if self.parts.get("format") != FORMAT:
+            return found
+        first, *rest = self.parts["spread"]["levels"]
+        return found | {
+            "tables": sorted(first["tables"], key=lambda t: str(t["name"])),
+            "routes": ways(first) if self.parts["shards"] > 1 else {},
+            "merge": [[level["tables"], ways(level)] for level in rest],
+        }
+
     def differences(self, stored: Identity) -> list[str]:
         """The names of the parts that are not the same."""
-        return [k for k in ("format", "shards", "tables", "routes", "views") if self.parts[k] != stored.parts.get(k)]
+        return [name for name, part in self.compared.items() if part != stored.compared.get(name)]
 
     def can_take_over(self, stored: Identity) -> bool:
-        """True if only the views differ, and it was asked for: the rows that are there are those that are needed."""
-        changed = self.differences(stored)
+        """True if the rows that are there are those that are needed, and it was asked for."""
+        changed = set(self.differences(stored))
         if self.derived:
-            return self.migrate and not {"format", "shards"} & set(changed)
-        return self.migrate and changed == ["views"]
+            return self.migrate and not changed & set(_PLACES)
+        return self.migrate and changed <= {"views", "merge"} and self._has_merge == stored._has_merge
 
-    def refusal(self, stored: Identity) -> tuple[str]:
+    @property
+    def _has_merge(self) -> bool:
+        return bool(self.compared.get("merge"))
+
+    def refusal(self, stored: Identity) -> str:
         """Why the state cannot be used, and what to do."""
         changed = self.differences(stored)
-        lines = [_ANOTHER]
-        for name in changed:
-            if name == "routes" and len(changed) > 1:
-                continue
-            lines.append(
-                f"  {name}: it has {_shown(stored.parts.get(name))}, and this query has {_shown(self.parts[name])}"
-            )
-        if changed == ["routes", "views"]:
+        if "format" in changed:
+            return "\n".join([_ANOTHER, self._line("format", stored), OLDER, MOVE])
+        lines = [_ANOTHER, *(self._line(name, stored) for name in changed if name in ("hash", "shards", "views"))]
+        lines += _tables(stored, self)
+        if {"views", "routes"} <= set(changed):
             lines.append("  the new views need rows in shards that do not have them")
-        if changed == ["views"]:
-            lines.append(
-                "to keep the rows and rebuild the views from them, call maintain(..., migrate=True) once with this "
-                "checkpoint and a new target: the feed then begins with the whole of the new views"
-            )
-        else:
-            lines += [OLDER, MOVE] if "format" in changed else [MOVE]
-        return ("\n".join(lines),)
+        if self._has_merge != stored._has_merge:
+            lines.append("  one of the two needs a second step of shards, and the other does not")
+        elif set(changed) <= {"views", "merge"} and "views" in changed:
+            return "\n".join([*lines, MIGRATE])
+        if "views" not in changed and set(changed) <= {"keys", "routes", "merge"}:
+            lines.append("  its rows are placed otherwise than this query was planned")
+            return "\n".join([*lines, KEEP])
+        return "\n".join([*lines, MOVE])
+
+    def _line(self, name: str, stored: Identity) -> str:
+        return f"  {name}: it has {_shown(stored, name)}, and this query has {_shown(self, name)}"
 
 
 _ANOTHER = "the checkpoint holds the state of another query, and nothing was read or written:"
@@ -71,6 +104,21 @@ MOVE = (
 )
 """What to do when a checkpoint cannot be taken over."""
 OLDER = "if another version of Everview has written it, that version can read it"
+MIGRATE = (
+    "to keep the rows and rebuild the views from them, call maintain(..., migrate=True) once with this "
+    "checkpoint and a new target: the feed then begins with the whole of the new views"
+)
+KEEP = "give the checkpoint to maintain as well, maintain(..., checkpoint=...): rows then go on to where they are"
+
+
+def ways(level: dict[str, Any]) -> dict[str, list[Any]]:
+    """For each table of a level where its rows go, as one occurrence after the other; once, if that is the same."""
+    found: dict[str, list[Any]] = {}
+    for grid in level["grids"]:
+        shares = [d["share"] for d in grid["dimensions"]]
+        for route in grid["routes"]:
+            found.setdefault(route["table"], []).append([shares, route["hashed"], route["conditions"]])
+    return {table: own[:1] if all(way == own[0] for way in own) else own for table, own in found.items()}
 
 
 def misplaced(shard: int, shards: int, stored: int | None) -> str:
@@ -80,6 +128,28 @@ def misplaced(shard: int, shards: int, stored: int | None) -> str:
     return f"{_ANOTHER}\n  where shard {shard} of {shards} has its state, the checkpoint has {there}{older}\n{MOVE}"
 
 
-def _shown(part: object) -> str:
+def _shown(identity: Identity, name: str) -> str:
+    part = identity.parts.get("texts" if name == "views" else name)
     text = json.dumps(part, ensure_ascii=False) if part is not None else "none"
     return text if len(text) <= 300 else text[:297] + "…"
+
+
+def _tables(stored: Identity, wanted: Identity) -> list[str]:
+    """The tables that are not the same, as they are declared."""
+    lines: list[str] = []
+    old, new = ({t["name"]: t for t in i.compared.get("tables") or ()} for i in (stored, wanted))
+    for name in dict.fromkeys([*old, *new]):
+        if old.get(name) != new.get(name):
+            lines.append(
+                f"  table {name}: it has {declared(old.get(name))}, and this query has {declared(new.get(name))}"
+            )
+    return lines
+
+
+def declared(table: dict[str, Any] | None) -> str:
+    """A table of a pin, for messages."""
+    if table is None:
+        return "none"
+    columns = [f"{c['name']} {c['type']}{'' if c['nullable'] else ' NOT NULL'}" for c in table["columns"]]
+    key = f", key {', '.join(table['primary_key'])}" if table["primary_key"] else ""
+    return f"({', '.join(columns)}{key})"

@@ -3,43 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from everview.errors import PipelineError, SchemaError
-from everview.plan.shards import Distribution, Level, distribute
+from everview.plan.shards import Distribution, Level
 from everview.query.schema import Schema, Table
 from everview.query.types import common_type
-from everview.query.view import View
 from everview.spark.feed import feed_of
+from everview.spark.identity import Identity
 from everview.spark.key_step import forwarded, key_level, one_row_a_key, spread_apart
-from everview.spark.levels import identity_of, specs_of, targets_of
+from everview.spark.levels import specs_of, targets_of
 from everview.spark.metrics import observed
 from everview.spark.pack import normalised, packed
+from everview.spark.pins import Maintained, hold, plan_over, read_pins
 from everview.spark.processor import PACKED, ShardProcessor
-from everview.spark.session import configure, parallelism, shard_keys
+from everview.spark.session import configure, parallelism
 from everview.spark.state import KEY_STEP, MERGE, SHARDS
 from everview.spark.stopping import end_shards_with_queries
 from everview.spark.takeover import origin_of
 from everview.spark.types import column_of, spark_type, tables_of
-from everview.spark.views import read_views
 from everview.spark.zones import check_zone
 from everview.sql.names import CLOSED_HINT
 
 POLICIES = ("fail", "quarantine")
-
-
-@dataclass(frozen=True)
-class Maintained:
-    """What a call of ``maintain`` has planned: for those who want to see it, or to build on it."""
-
-    views: tuple[View, ...]
-    schema: Schema
-    distribution: Distribution
-    single: bool
 
 
 def maintain(
@@ -56,6 +46,7 @@ def maintain(
     skip_batch: int | None = None,
     memory_limit: int | None = None,
     migrate: bool = False,
+    checkpoint: str | None = None,
 ) -> DataFrame:
     """Maintain views over streams of changes; returns their change feed as a streaming DataFrame for any sink.
 
@@ -79,6 +70,8 @@ def maintain(
         memory_limit: bytes that a shard may use; a batch that needs more fails, and nothing has changed.
         migrate: take over a checkpoint whose views were others: they are rebuilt from the rows that are there, and
             the feed begins with the whole of the new ones.
+        checkpoint: the folder that the query will be started with. What places rows is held fast there, and used when
+            the query is started again, whatever ``rates`` say then; a query that does not fit it is refused here.
     """
     if bad_rows not in POLICIES:
         raise PipelineError(f"bad_rows is {bad_rows!r}", hint=f"it is one of {', '.join(POLICIES)}")
@@ -94,19 +87,22 @@ def maintain(
             "none of the DataFrames is streaming, so nothing can change",
             hint="read at least one with spark.readStream; for static data run the SQL itself",
         )
-    count = shards if shards is not None else parallelism(spark)
-    if count < 1:
-        raise PipelineError(f"shards is {count}", hint="there is at least one")
-    plan = planned(sql, tables, count, schema=schema, rates=rates, skew=skew)
-    configure(spark, count)
-    keys = shard_keys(count)
+    if shards is not None and shards < 1:
+        raise PipelineError(f"shards is {shards}", hint="there is at least one")
+    pins = read_pins(checkpoint, spark) if checkpoint is not None else ()
+    count = shards if shards is not None or pins else parallelism(spark)
+    whole = tables_of({name: frame.schema for name, frame in tables.items()}, schema)
+    plan = plan_over(sql, whole, count, rates=rates, skew=skew, pins=pins, migrate=migrate)
+    configure(spark, plan.distribution.shards)
+    keys = list(plan.keys)
     end_shards_with_queries(spark)
     quarantine = bad_rows == "quarantine"
     first = plan.distribution.first
     check_zone(spark, plan.views, plan.schema)
     begin = _beginnings(initial or {}, tables, first)
     apart = spread_apart(first) if quarantine else ()
-    step = key_level([t for t in apart if _frame(tables, t.name).isStreaming], count)
+    step = key_level([t for t in apart if _frame(tables, t.name).isStreaming], first.shards)
+    settings = _Settings(replace(plan.identity, migrate=migrate), keys, quarantine, memory_limit)
     inputs, by_key = _Inputs(), _Inputs()
     for table in first.tables:
         frame = _frame(tables, table.name)
@@ -118,7 +114,8 @@ def maintain(
         else:
             inputs.add(frame, rows, table, first, keys, quarantine, skip_batch)
     if by_key.streams:
-        taken = _level(by_key, step, step.views, keys, KEY_STEP, quarantine, memory_limit, migrate, None)
+        known = Maintained(step.views, Schema(step.tables), Distribution(step.shards, step), False, plan.keys).identity
+        taken = _level(by_key, step, KEY_STEP, replace(settings, identity=replace(known, migrate=migrate)), None)
         inputs.streams.append(forwarded(taken, step, first, keys))
     if not inputs.streams:
         raise PipelineError(
@@ -126,11 +123,13 @@ def maintain(
             hint="the streaming DataFrames are of tables that no view reads",
         )
     merge = plan.distribution.merge
-    found = _level(inputs, first, plan.views, keys, SHARDS, quarantine, memory_limit, migrate, merge)
+    found = _level(inputs, first, SHARDS, settings, merge)
     if merge is not None:
-        found = _level(_Inputs([found]), merge, plan.views, keys, MERGE, quarantine, memory_limit, migrate, None)
+        found = _level(_Inputs([found]), merge, MERGE, settings, None)
     feed = feed_of(observed(found), plan.views, single=plan.single, quarantine=quarantine)
-    return origin_of(feed, identity_of(first, plan.views, migrate=migrate))
+    if checkpoint is not None:
+        hold(checkpoint, settings.identity, spark)
+    return origin_of(feed, settings.identity, checkpoint)
 
 
 @dataclass
@@ -155,33 +154,6 @@ class _Inputs:
             changes = frame.isStreaming and i == 0
             made = packed(part, table, level, keys, quarantine=quarantine, skip=skip if changes else None)
             (self.streams if changes else self.loads).append(made)
-
-
-def planned(
-    sql: str | Mapping[str, str],
-    tables: Mapping[str, DataFrame],
-    shards: int,
-    *,
-    schema: str | Schema | None = None,
-    rates: Mapping[str, float] | None = None,
-    skew: Mapping[tuple[str, str], float] | None = None,
-) -> Maintained:
-    """The views, the columns of the tables that they read, and how they are spread over shards."""
-    whole = tables_of({name: frame.schema for name, frame in tables.items()}, schema)
-    return plan_over(sql, whole, shards, rates=rates, skew=skew)
-
-
-def plan_over(
-    sql: str | Mapping[str, str],
-    schema: Schema,
-    shards: int,
-    *,
-    rates: Mapping[str, float] | None = None,
-    skew: Mapping[tuple[str, str], float] | None = None,
-) -> Maintained:
-    """The same over tables that are declared: needs no DataFrame and no session."""
-    views, single, narrow = read_views(sql, schema)
-    return Maintained(views, narrow, distribute(views, narrow, shards, rates=rates, skew=skew), single)
 
 
 def _beginnings(
@@ -225,27 +197,26 @@ def _frame(tables: Mapping[str, DataFrame], name: str) -> DataFrame:
     return next(f for n, f in tables.items() if n.lower() == name.lower())
 
 
-def _level(
-    inputs: _Inputs,
-    level: Level,
-    views: tuple[View, ...],
-    keys: list[int],
-    number: int,
-    quarantine: bool,
-    memory_limit: int | None,
-    migrate: bool,
-    merge: Level | None,
-) -> DataFrame:
+@dataclass(frozen=True)
+class _Settings:
+    """What the operators of all levels have in common."""
+
+    identity: Identity
+    keys: list[int]
+    quarantine: bool
+    memory_limit: int | None
+
+
+def _level(inputs: _Inputs, level: Level, number: int, settings: _Settings, merge: Level | None) -> DataFrame:
     """One stateful operator over the shards of a level."""
-    targets = None if merge is None else targets_of(merge)
     processor = ShardProcessor(
-        specs_of(level, quarantine=quarantine, memory_limit=memory_limit),
-        identity_of(level, views, migrate=migrate, derived=number == MERGE),
-        keys,
+        specs_of(level, quarantine=settings.quarantine, memory_limit=settings.memory_limit),
+        replace(settings.identity, derived=number == MERGE),
+        settings.keys,
         level=number,
-        targets=targets,
-        onward=None if merge is None else keys,
-        quarantine=quarantine,
+        targets=None if merge is None else targets_of(merge),
+        onward=None if merge is None else settings.keys,
+        quarantine=settings.quarantine,
     )
     start = reduce(DataFrame.union, inputs.loads).groupBy("shard") if inputs.loads else None
     grouped = reduce(DataFrame.union, inputs.streams).groupBy(F.col("shard"))

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
@@ -23,9 +22,10 @@ from everview.engine.words import data_type
 from everview.errors import PipelineError
 from everview.plan.shards import MASK
 from everview.spark.blobs import WEIGHT, read_blob
+from everview.spark.folder import Folder
 from everview.spark.identity import Identity
 from everview.spark.session import need_rocksdb
-from everview.spark.state import META_KEY, SHARDS, VARIABLE, Meta
+from everview.spark.state import META_KEY, PIN_KEY, SHARDS, VARIABLE, Meta
 from everview.spark.types import COUNT, spark_type
 
 _COMPACT: Final = ".compact"
@@ -41,7 +41,7 @@ def saved_tables(spark: SparkSession, checkpoint: str) -> dict[str, DataFrame]:
     shards = _shards(spark, checkpoint)
     if not shards:
         raise PipelineError(f"there is no state in {checkpoint}", hint="has the query finished a batch?")
-    homes = Identity(next(iter(shards.values())).identity).parts["homes"]
+    homes = _pinned(spark, checkpoint, shards).parts["homes"]
     log = _state(spark, checkpoint).where("user_map_key.batch > 0").select("key.shard", "user_map_value.*")
     found: dict[str, DataFrame] = {}
     for row in log.groupBy("name").agg(F.first("blob").alias("blob")).collect():
@@ -64,7 +64,7 @@ def saved_offsets(checkpoint: str) -> dict[str, Any]:
     ``files`` has for each source of files those that were read, oldest first; for others, nothing. Anywhere but on
     local disks, a session must be running.
     """
-    folder = _Folder.of(checkpoint)
+    folder = Folder.of(checkpoint)
     done = sorted(int(name) for name in folder.names("commits") if name.isdigit())
     if not done:
         raise PipelineError(f"no batch was finished in {checkpoint}", hint="is it the checkpoint of a query?")
@@ -72,7 +72,7 @@ def saved_offsets(checkpoint: str) -> dict[str, Any]:
     return {"batch": done[-1], "offsets": offsets, "files": [_files(folder, i, o) for i, o in enumerate(offsets)]}
 
 
-def _files(folder: _Folder, source: int, offset: Any) -> list[str]:
+def _files(folder: Folder, source: int, offset: Any) -> list[str]:
     """The files that a source has read up to an offset, which counts entries of its log, each of many files."""
     if not isinstance(offset, dict) or "logOffset" not in offset:
         return []
@@ -88,10 +88,15 @@ def _files(folder: _Folder, source: int, offset: Any) -> list[str]:
 
 
 def saved_identity(spark: SparkSession, checkpoint: str) -> dict[str, Any]:
-    """The views, tables and shards that a checkpoint belongs to."""
+    """The views, tables and shards that a checkpoint belongs to; nothing if it has no state."""
+    return stored_identity(spark, checkpoint).parts
+
+
+def stored_identity(spark: SparkSession, checkpoint: str) -> Identity:
+    """The same as the shards have it, which have the last word; an empty one if there is no state."""
     need_rocksdb(spark)
     shards = _shards(spark, checkpoint)
-    return Identity(next(iter(shards.values())).identity).parts if shards else {}
+    return _pinned(spark, checkpoint, shards) if shards else Identity("")
 
 
 def _shards(spark: SparkSession, checkpoint: str) -> dict[int, Meta]:
@@ -100,9 +105,21 @@ def _shards(spark: SparkSession, checkpoint: str) -> dict[int, Meta]:
 
 
 def _stands(state: DataFrame) -> dict[int, Meta]:
-    own = state.where(f"user_map_key.batch = {META_KEY[0]}")
+    own = _at(state, META_KEY)
     rows = own.select("key.shard", "user_map_value.blob").collect()
     return {row.shard: Meta.of(bytes(row.blob)) for row in rows}
+
+
+def _pinned(spark: SparkSession, checkpoint: str, shards: dict[int, Meta]) -> Identity:
+    """What the shards belong to: a text beside their meta data, which in older checkpoints has it itself."""
+    for row in _at(_state(spark, checkpoint), PIN_KEY).select("user_map_value.blob").limit(1).collect():
+        return Identity(bytes(row.blob).decode())
+    return Identity(next(iter(shards.values())).identity)
+
+
+def _at(state: DataFrame, key: tuple[int, int]) -> DataFrame:
+    """A value of each shard's state."""
+    return state.where(f"user_map_key.batch = {key[0]} AND user_map_key.part = {key[1]}")
 
 
 def _state(spark: SparkSession, checkpoint: str) -> DataFrame:
@@ -134,51 +151,6 @@ class _Rows:
                 weight = data.column(WEIGHT)
                 data = data.drop_columns([WEIGHT]).append_column(COUNT, weight)
                 yield from data.to_batches()
-
-
-def has_state(spark: SparkSession, checkpoint: str) -> bool:
-    """Whether a query has written state into a checkpoint."""
-    return bool(_Folder.of(checkpoint, spark).names("state"))
-
-
-@dataclass(frozen=True)
-class _Folder:
-    """A checkpoint's folder, on local disks or wherever Hadoop's file systems reach."""
-
-    path: str
-    system: Any = None
-    """Hadoop's FileSystem; None for local disks."""
-    session: Any = None
-
-    @staticmethod
-    def of(checkpoint: str, spark: SparkSession | None = None) -> _Folder:
-        session = spark or SparkSession.getActiveSession()
-        if checkpoint.startswith("file:") or (session is None and ":/" not in checkpoint):
-            return _Folder(checkpoint.removeprefix("file://").removeprefix("file:"))
-        if session is None:
-            raise PipelineError(f"no Spark session is running to read {checkpoint} with", hint="start one first")
-        jvm: Any = session.sparkContext._jvm
-        path = jvm.org.apache.hadoop.fs.Path(checkpoint)
-        system = path.getFileSystem(session.sparkContext._jsc.hadoopConfiguration())
-        return _Folder(checkpoint) if system.getScheme() == "file" else _Folder(checkpoint, system, session)
-
-    def names(self, below: str) -> list[str]:
-        """What is in a folder of it; nothing if it is not there."""
-        if self.system is None:
-            place = Path(self.path) / below
-            return [p.name for p in place.iterdir()] if place.is_dir() else []
-        place = self._at(below)
-        return [s.getPath().getName() for s in self.system.listStatus(place)] if self.system.exists(place) else []
-
-    def text(self, file: str) -> str:
-        """A file of it."""
-        if self.system is None:
-            return (Path(self.path) / file).read_text(encoding="utf-8")
-        rows = self.session.read.text(f"{self.path}/{file}", wholetext=True).collect()
-        return str(rows[0].value)
-
-    def _at(self, below: str) -> Any:
-        return self.session.sparkContext._jvm.org.apache.hadoop.fs.Path(f"{self.path}/{below}")
 
 
 def _read(line: str) -> Any:

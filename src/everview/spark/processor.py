@@ -75,7 +75,7 @@ class ShardProcessor(StatefulProcessor):
     def handleInitialState(self, key: Any, initialState: pd.DataFrame, timerValues: Any) -> None:
         """Called by Spark in the first batch with the rows of the static inputs: once for each chunk of them."""
         given = _gathered(iter([initialState]))
-        meta = self.state.meta() or Meta(self.shards[int(key[0])], self.level, uuid4().hex, self.identity.text)
+        meta = self.state.meta() or self._new(self.shards[int(key[0])], uuid4().hex)
         meta.batch = 1  # All static rows are one batch, which is taken in net.
         self.state.append(meta.batch, given.rows, meta.blobs)
         self.state.put_aside(given.bad)
@@ -89,7 +89,7 @@ class ShardProcessor(StatefulProcessor):
     def _answers(self, shard: int, given: _Input) -> Iterator[Packed]:
         """What the shard says to its part of a batch."""
         stored = self.state.meta()
-        meta = self._checked(stored or Meta(shard, self.level, identity=self.identity.text))
+        meta = self._checked(stored or self._new(shard))
         if meta.shard != shard or (
             stored is None and self.version > 0
         ):  # Every shard is there from the first batch on.
@@ -104,17 +104,24 @@ class ShardProcessor(StatefulProcessor):
             yield here, BAD, "", self.version, 1, None, text
         yield here, BEAT, "", self.version, 0, None, None
 
+    def _new(self, shard: int, token: str | None = None) -> Meta:
+        """A shard without rows."""
+        self.state.put_pin(self.identity.text)
+        return Meta(shard, self.level, token, self.identity.digest)
+
     def _checked(self, meta: Meta) -> Meta:
         """State of other views, tables or shards is refused, or, if that can be done and is wanted, taken over."""
-        if meta.identity == self.identity.text:
+        if meta.identity == self.identity.digest:
             return meta
-        stored = Identity(meta.identity)
-        if not self.identity.can_take_over(stored):
-            raise StateMismatchError(*self.identity.refusal(stored))
-        if self.identity.derived:
+        stored = Identity(self.state.pin() or meta.identity)
+        same = not self.identity.differences(stored)
+        if not same and not self.identity.can_take_over(stored):
+            raise StateMismatchError(self.identity.refusal(stored))
+        if self.identity.derived and not same:
             self.state.remove(self.state.keys())  # Its rows come anew.
             meta = Meta(meta.shard, self.level, compactions=meta.compactions, rebuilds=meta.rebuilds)
-        return replace(meta, identity=self.identity.text, told=False)
+        self.state.put_pin(self.identity.text)
+        return replace(meta, identity=self.identity.digest, told=meta.told and same)
 
     def _applied(self, shard: int, meta: Meta, given: _Input) -> Iterator[Packed]:
         before, after = meta.token, uuid4().hex

@@ -12,7 +12,7 @@ no such conditions: a second row of a key would be noticed in some of the shards
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -132,6 +132,19 @@ class Routing:
                 fits &= cells[at] == wanted
             mask |= fits.astype(np.int64) << bit
         return mask
+
+
+def settled(level: Level) -> Level:
+    """The level with those conditions on its routes only that rows are sent by."""
+    grids = {grid.view: list(grid.routes) for grid in level.grids}
+    for table in level.tables:
+        ways = Routing.of(table, level).ways
+        for (grid, route), way in zip(level.routes(table.name), ways, strict=True):
+            used = {text for text, _ in way.conditions}
+            kept = tuple(c for c in route.conditions if str(c) in used)
+            own = grids[grid.view]
+            own[next(i for i, r in enumerate(own) if r is route)] = replace(route, conditions=kept)
+    return replace(level, grids=tuple(replace(g, routes=tuple(grids[g.view])) for g in level.grids))
 
 
 def _simple(route: Route, table: Table) -> tuple[tuple[str, Formula], ...]:

@@ -29,6 +29,8 @@ Logged = tuple[int, str, bytes]
 """A batch's number, a table and rows of it."""
 Key = tuple[int, int]
 META_KEY: Final[Key] = (0, 0)
+PIN_KEY: Final[Key] = (0, 1)
+"""Of the text that says what the shard's rows belong to; it is written once."""
 _ASIDE: Final = -1
 """The batch of what is no row."""
 
@@ -46,6 +48,7 @@ class Meta:
     """Which of the query's steps the shard is of."""
     token: str | None = None
     identity: str = ""
+    """The digest of that which the rows belong to; in older checkpoints its whole text."""
     batch: int = 0
     """The last number in the log."""
     stored: int = 0
@@ -97,6 +100,15 @@ class ShardState:
         """Say where the shard stands."""
         self._map.updateValue(META_KEY, ("", meta.text()))
 
+    def pin(self) -> str | None:
+        """What the rows belong to; None if the state is older than that."""
+        found = self._map.getValue(PIN_KEY)
+        return None if found is None else bytes(found[1]).decode()
+
+    def put_pin(self, text: str) -> None:
+        """Say what the rows belong to."""
+        self._map.updateValue(PIN_KEY, ("", text.encode()))
+
     def append(self, batch: int, rows: Iterable[tuple[str, bytes]], first: int = 0) -> None:
         """Add to a batch; of what is there of it already, ``first`` is the number of blobs."""
         for part, row in enumerate(rows, first):
@@ -115,7 +127,7 @@ class ShardState:
     def keys(self) -> list[Key]:
         """The blobs' numbers, in their order; the store has another one."""
         found = self._map.keys()
-        return sorted(key for key in ((int(b), int(p)) for b, p in found) if key != META_KEY)
+        return sorted(key for key in ((int(b), int(p)) for b, p in found) if key not in (META_KEY, PIN_KEY))
 
     def remove(self, keys: Iterable[Key]) -> None:
         """Forget some blobs."""

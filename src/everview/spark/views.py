@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from everview.engine.known import check_views
@@ -16,16 +16,36 @@ from everview.query.view import Block, View, blocks, each_block
 from everview.sql import parse_script, parse_view
 
 
-def read_views(sql: str | Mapping[str, str], schema: Schema) -> tuple[tuple[View, ...], bool, Schema]:
+def read_views(
+    sql: str | Mapping[str, str], schema: Schema, tables: Schema | None = None
+) -> tuple[tuple[View, ...], bool, Schema]:
     """The views, whether it was a single one without a name, and the tables with only the columns that they read.
 
     Rows that differ in other columns only are copies of one row for the views, and travel and are kept as such.
+    ``tables`` has them with these columns and perhaps more, which are then kept.
     """
     views, single = _parsed(sql, schema)
     check_views(views, schema)
     read = _columns_read(views, schema)
-    narrow = Schema(tuple(_narrowed(t, read[t.name]) for t in schema if t.name in read))
+    narrow = tables or Schema(tuple(_narrowed(t, read[t.name]) for t in schema if t.name in read))
     return tuple(_over(view, schema, narrow) for view in views), single, narrow
+
+
+def narrowed_to(tables: Sequence[Table], schema: Schema, read: Schema) -> Schema | None:
+    """These tables, if the schema still has them with all their columns, and no view reads anything else; else None."""
+    if {t.name for t in tables} != {t.name for t in read}:
+        return None
+    for table in tables:
+        whole, needed = schema.table(table.name), read.table(table.name)
+        assert whole is not None
+        assert needed is not None
+        names = [c.name for c in table.columns]
+        if not {c.name for c in needed.columns} <= set(names) or not set(names) <= {c.name for c in whole.columns}:
+            return None
+        now = _narrowed(whole, set(names))
+        if replace(now, columns=tuple(sorted(now.columns, key=lambda c: names.index(c.name)))) != table:
+            return None
+    return Schema(tuple(tables))
 
 
 def _over(view: View, schema: Schema, narrow: Schema) -> View:

@@ -15,7 +15,8 @@ from everview.plan.view_plan import plan_view
 from everview.query.catalogue import as_table
 from everview.query.schema import Schema
 from everview.query.view import View, blocks
-from everview.spark.maintain import plan_over
+from everview.spark.folder import is_local
+from everview.spark.pins import plan_over, read_pins
 from everview.spark.pipeline.model import Pipeline, ViewSpec
 from everview.sql import parse_view
 
@@ -45,8 +46,11 @@ class Planned:
         }
 
 
-def plan(pipeline: Pipeline) -> Planned:
-    """Parse and plan the views; an error says where in the file it is."""
+def plan(pipeline: Pipeline, *, migrate: bool = False) -> Planned:
+    """Parse and plan the views; an error says where in the file it is.
+
+    What a checkpoint on local disks holds fast is used, and a pipeline that does not fit it refused, as by a run.
+    """
     views = _parsed(pipeline)
     names = frozenset(v.name for v in views)
     verdicts = []
@@ -57,9 +61,11 @@ def plan(pipeline: Pipeline) -> Planned:
         except EverviewError as error:
             raise entry.error(error.message, error.hint) from error
     _all_read(pipeline, views)
-    shards = pipeline.shards or cores(pipeline.master)
-    spread = plan_over(pipeline.sql, pipeline.schema, shards or 2, rates=pipeline.rates).distribution
-    return Planned(pipeline, tuple(verdicts), spread, is_guess=shards is None)
+    pins = read_pins(pipeline.checkpoint) if is_local(pipeline.checkpoint) else ()
+    shards = pipeline.shards if pipeline.shards or pins else cores(pipeline.master)
+    guess = 2 if shards is None and not pins else shards
+    spread = plan_over(pipeline.sql, pipeline.schema, guess, rates=pipeline.rates, pins=pins, migrate=migrate)
+    return Planned(pipeline, tuple(verdicts), spread.distribution, is_guess=shards is None and not pins)
 
 
 def cores(master: str | None) -> int | None:

@@ -18,6 +18,7 @@ from everview.errors import EverviewError, PipelineError
 from everview.spark.identity import MOVE
 from everview.spark.maintain import maintain
 from everview.spark.materialize import materialize
+from everview.spark.pins import read_pins
 from everview.spark.pipeline.failure import cause_of
 from everview.spark.pipeline.frames import tables
 from everview.spark.pipeline.model import Pipeline
@@ -91,6 +92,7 @@ def start(
         skip_batch=pipeline.skip_batch,
         memory_limit=pipeline.memory_limit,
         migrate=migrate,
+        checkpoint=pipeline.checkpoint,
     )
     if pipeline.feed is not None:
         writer = feed.writeStream.format(pipeline.feed.format).options(**dict(pipeline.feed.options))
@@ -110,8 +112,11 @@ def start(
 
 
 def shards_of(spark: SparkSession, pipeline: Pipeline) -> int:
-    """How many shards the pipeline has: as it says, or one a core."""
-    return pipeline.shards if pipeline.shards is not None else parallelism(spark)
+    """How many shards the pipeline has: as it says, or its checkpoint, or one a core."""
+    if pipeline.shards is not None:
+        return pipeline.shards
+    pins = read_pins(pipeline.checkpoint, spark)
+    return int(pins[0].parts["shards"]) if pins else parallelism(spark)
 
 
 def follow(query: StreamingQuery, on_batch: OnBatch, stop: Stop, on_wait: Callable[[], None] = lambda: None) -> Ended:
