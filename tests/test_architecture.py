@@ -14,15 +14,16 @@ import pytest
 
 SOURCE = Path(__file__).parent.parent / "src" / "everview"
 ALLOWED = {
-    "errors": set(),
+    "redaction": set(),
+    "errors": {"redaction"},
     "query": {"errors"},
     "sql": {"errors", "query"},
     "plan": {"errors", "query"},
     "kernel": {"errors"},
     "strategies": {"errors", "query", "plan", "kernel"},
     "engine": {"errors", "query", "sql", "plan", "kernel", "strategies"},
-    "spark": {"errors", "query", "sql", "plan", "kernel", "strategies", "engine"},
-    "cli": {"errors", "query", "sql", "plan", "kernel", "strategies", "engine", "spark", "__init__"},
+    "spark": {"errors", "redaction", "query", "sql", "plan", "kernel", "strategies", "engine"},
+    "cli": {"errors", "redaction", "query", "sql", "plan", "kernel", "strategies", "engine", "spark", "__init__"},
     "__init__": {"errors", "engine", "plan"},
     "__main__": {"cli"},
 }

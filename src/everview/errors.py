@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from everview.redaction import redact
+
 
 @dataclass(frozen=True, slots=True)
 class Position:
@@ -22,12 +24,13 @@ class EverviewError(Exception):
     """Base of all errors that Everview raises on purpose.
 
     ``message`` says what is wrong, ``position`` where in ``source``, and ``hint`` what to do. ``str()`` shows all of
-    them, with the offending line underlined.
+    them, with the offending line underlined, and none of them shows a secret.
     """
 
     def __init__(
         self, message: str, *, position: Position | None = None, source: str | None = None, hint: str | None = None
     ) -> None:
+        message = redact(message)
         super().__init__(message)
         self.message = message
         self.position = position
@@ -56,14 +59,14 @@ class EverviewError(Exception):
             lines += _excerpt(self.source, self.position)
         if self.hint:
             lines.append(f"hint: {self.hint}")
-        return "\n".join(lines)
+        return redact("\n".join(lines))
 
 
 def _excerpt(source: str, position: Position) -> list[str]:
     rows = source.splitlines() or [""]
     if not 1 <= position.line <= len(rows):
         return []
-    row = rows[position.line - 1]
+    row = redact(rows[position.line - 1])
     start = min(max(position.column - 1, 0), len(row))
     width = max(1, min(position.length, len(row) - start))
     offset = max(0, start - 80)

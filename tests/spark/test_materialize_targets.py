@@ -171,9 +171,17 @@ def test_a_missing_package(kind: str, package: str, monkeypatch: pytest.MonkeyPa
 
 
 def test_targets_by_name() -> None:
-    for text in ("parquet:/a/b", "parquet:///a/b"):
-        assert isinstance(target := named(text), ParquetTarget)
+    for text in ("/a/b", "///a/b", "file:///a/b", "file:/a/b", "file://localhost/a/b"):
+        assert isinstance(target := named(f"parquet:{text}"), ParquetTarget)
         assert target.path == Path("/a/b")
+        assert isinstance(folder := named(f"delta:{text}"), DeltaTarget)
+        assert folder.path == "/a/b"
+    assert isinstance(target := named("parquet:file:///a%20b/c?keep=7&bucket_rows=5"), ParquetTarget)
+    assert (target.path, target._keep, target._bucket_rows) == (Path("/a b/c"), 7, 5)
+    assert isinstance(delta := named("delta:/a/b?history=true"), DeltaTarget)
+    assert (delta.path, delta._history) == ("/a/b", True)
+    assert isinstance(delta := named("delta:s3://b/t?history=true&aws_region=eu&bucket_rows=9"), DeltaTarget)
+    assert (delta.path, delta._options, delta._bucket_rows) == ("s3://b/t", {"aws_region": "eu"}, 9)
     assert isinstance(delta := named("delta:s3://bucket/t"), DeltaTarget)
     assert delta.path == "s3://bucket/t"
     assert isinstance(table := named("postgresql://u:p@h:1/d?table=t&schema=s&sslmode=require"), PostgresTarget)
@@ -181,7 +189,14 @@ def test_targets_by_name() -> None:
     assert named(table) is table
 
 
-@pytest.mark.parametrize("text", ["", "x", "parquet", "parquet:", "csv:/x", "/a/b", "postgresql://h/d", 7, None])
+WRONG_OPTIONS = ["parquet:/a?history=true", "parquet:/a?keep=x", "delta:/a?histroy=true", "delta:/a?history=yes"]
+ELSEWHERE = ["parquet:file://host/a", "delta:file:a/b"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "x", "parquet", "parquet:", "csv:/x", "/a/b", "postgresql://h/d", 7, None, *WRONG_OPTIONS, *ELSEWHERE],
+)
 def test_texts_that_name_no_target(text: object) -> None:
     with pytest.raises(TargetError) as caught:
         named(text)

@@ -14,7 +14,7 @@ from everview.cli.main import main
 from everview.errors import PipelineError
 from everview.spark.pipeline.failure import cause_of
 from everview.spark.pipeline.model import ChangeType, Pipeline
-from everview.spark.pipeline.plan import cores, plan, shown
+from everview.spark.pipeline.plan import cores, plan
 from everview.spark.pipeline.read import load
 
 ROOT = Path(__file__).parent.parent.parent
@@ -93,7 +93,6 @@ def test_passwords_are_not_shown(full: Pipeline) -> None:
     assert "secret" not in text
     assert "postgresql://me:…@host/db?table=counted" in text
     assert "secret" not in json.dumps(plan(full).to_dict())
-    assert shown("delta:/x") == "delta:/x"
 
 
 def test_views_over_views(full: Pipeline) -> None:

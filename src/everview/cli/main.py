@@ -21,6 +21,7 @@ from everview.cli.inputs import SOURCES, text_of
 from everview.cli.run import add_arguments as add_run_arguments
 from everview.cli.run import run as run_pipeline
 from everview.errors import EverviewError
+from everview.redaction import redact, scrubbed
 
 BAD_QUERY = 2
 INTERRUPTED = 130
@@ -46,6 +47,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _refused(f"cannot read or write: {error}")
     except KeyboardInterrupt:
         return INTERRUPTED
+    except Exception as error:  # a fault of ours: Python prints it, with its causes
+        found = scrubbed(error)
+        if found is error:
+            raise
+        raise found from None
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -150,7 +156,7 @@ def _updates(given: Sequence[str]) -> dict[str, float]:
 
 
 def _refused(message: str) -> int:
-    print(f"everview: {message}", file=sys.stderr)
+    print(redact(f"everview: {message}"), file=sys.stderr)
     return BAD_QUERY
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from everview.cli.status import Status, standard
 from everview.errors import EverviewError
+from everview.redaction import redact, redact_file
 
 if TYPE_CHECKING:
     from everview.spark.pipeline.plan import Planned
@@ -106,13 +107,15 @@ def _run(planned: Planned, status: Status, *, migrate: bool) -> int:
         with suppress(BrokenPipeError):
             status.clear()
             status.event("error", message=str(found))
-        print(f"everview: {pipeline.name} failed: {found}", file=sys.stderr)
+        print(redact(f"everview: {pipeline.name} failed: {found}"), file=sys.stderr)
         if log is not None:
             print(f"Spark's own log: {log}", file=sys.stderr)
         return FAILED
     finally:
         with suppress(Exception):  # Where Java has died, there is nothing to stop; what has happened is told already.
             spark.stop()
+        if log is not None:
+            redact_file(log)
     if log is not None:
         log.unlink(missing_ok=True)
     status.end(ended.value)

@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TextIO
 
+from everview.redaction import redact, redacted
+
 if TYPE_CHECKING:
     from everview.spark.pipeline.progress import BatchDone
 
@@ -55,13 +57,13 @@ class Status:
     def say(self, text: str) -> None:
         """A line of its own."""
         if not self.json and not self.quiet:
-            self._write(f"{CLEAR if self._line else ''}{text}\n")
+            self._write(f"{CLEAR if self._line else ''}{redact(text)}\n")
             self._line = ""
 
     def event(self, name: str, **data: Any) -> None:
         """An object of the JSON log that is no batch; errors are told also when it is quiet."""
         if self.json and (not self.quiet or name == "error"):
-            self._write(json.dumps({"event": name, **data}) + "\n")
+            self._write(json.dumps(redacted({"event": name, **data})) + "\n")
 
     def batch(self, batch: BatchDone) -> None:
         """A batch has ended."""
@@ -73,7 +75,7 @@ class Status:
         if self.quiet:
             return
         if self.json:
-            self._write(json.dumps(batch.to_dict()) + "\n")
+            self._write(json.dumps(redacted(batch.to_dict())) + "\n")
         elif self.live:
             self._show(line(batch, self.shards))
         else:

@@ -16,6 +16,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from pyspark.sql.types import StructType
 
 from everview.errors import PipelineError
+from everview.redaction import learn_option, learn_url, scrubbed
 
 NAME: Final = "everview_delta"
 STARTING: Final = "startingVersion"
@@ -36,14 +37,17 @@ def opened(path: str, *, changes: bool, storage: dict[str, str] | None = None) -
         raise PipelineError(
             f"the package deltalake is needed for Delta tables: {error}", hint="pip install 'everview[delta]'"
         ) from error
+    learn_url(path)
+    for name, value in (storage or {}).items():
+        learn_option(name, value)
     try:
         table = DeltaTable(path, storage_options=storage or None)
     except TableNotFoundError as error:
         raise PipelineError(
             f"there is no Delta table at {path}", hint="create it before the pipeline starts"
-        ) from error
+        ) from scrubbed(error)
     except DeltaError as error:
-        raise PipelineError(f"the Delta table at {path} cannot be read: {error}") from error
+        raise PipelineError(f"the Delta table at {path} cannot be read: {error}") from scrubbed(error)
     enabled = table.metadata().configuration.get("delta.enableChangeDataFeed", "false")
     if changes and str(enabled).lower() != "true":
         raise PipelineError(

@@ -18,6 +18,7 @@ from typing import NoReturn
 import yaml
 
 from everview.errors import EverviewError, PipelineError, Position
+from everview.redaction import learn
 
 _VARIABLE = re.compile(r"\$\{(\w*)\}")
 _BLANK = " \t\r\n"
@@ -141,7 +142,19 @@ class Entry:
         return str(self.node.value)
 
     def text(self) -> str:
-        """The value with ``${NAME}`` replaced by what the environment has."""
+        """The value with ``${NAME}`` replaced by what the environment has, which is not shown from then on."""
+        found = self.expanded()
+        self._learn(found)
+        return found
+
+    def _learn(self, found: str) -> None:
+        for name in _VARIABLE.findall(self.raw()):
+            learn(os.environ.get(name, ""), f"${{{name}}}")
+        if found != self.raw():
+            learn(found, self.raw())
+
+    def expanded(self) -> str:
+        """The same, for values that say nothing that anybody could want to hide: numbers and words of ours."""
 
         def replaced(match: re.Match[str]) -> str:
             found = os.environ.get(match[1])
@@ -155,8 +168,9 @@ class Entry:
 
     def choice(self, among: Sequence[str]) -> str:
         """One of several words."""
-        found = self.text()
+        found = self.expanded()
         if found not in among:
+            self._learn(found)
             self.refuse(f"{found!r} is none of {', '.join(among)}", hint=did_you_mean(found, among))
         return found
 
@@ -170,7 +184,7 @@ class Entry:
     def integer(self, least: int) -> int:
         """A whole number."""
         try:
-            found = int(self.text())
+            found = int(self.expanded())
         except ValueError:
             self.refuse(f"a whole number is wanted here, and this is {self.text()!r}")
         if found < least:
@@ -180,7 +194,7 @@ class Entry:
     def number(self) -> float:
         """A number above zero."""
         try:
-            found = float(self.text())
+            found = float(self.expanded())
         except ValueError:
             self.refuse(f"a number is wanted here, and this is {self.text()!r}")
         if not 0 < found < float("inf"):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from everview.redaction import redact
+
 _OURS = re.compile(r"(?m)^(?:[\w.]*: )?(everview\.errors\.\w+): (.*)$")
 _END = re.compile(r"^(\s+at [\w.$]+[(/]|\s*$|Traceback |Caused by: |\t\.\.\. \d+ more|Driver stacktrace)")
 _PYTHON = re.compile(r"(?m)^(?!py4j\.|pyspark\.|org\.|java\.)(?:\w+\.)*(\w+(?:Error|Exception|Interrupt)(?:: .*)?)$")
@@ -14,6 +16,10 @@ _MORE_LINES = 20
 
 def cause_of(error: BaseException | str) -> str:
     """What went wrong: the error that Everview raised, wherever it ran; else Python's, or Spark's innermost."""
+    return redact(_cause(error))
+
+
+def _cause(error: BaseException | str) -> str:
     text = str(error)
     ours = list(_OURS.finditer(text))
     if ours:

@@ -10,6 +10,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from everview.errors import PipelineError
 from everview.query.schema import Table
+from everview.redaction import scrubbed
 from everview.spark import delta_feed
 from everview.spark.pipeline.model import DELTA, FILES, TEXTS, Pipeline, Source, TableSpec
 from everview.spark.types import CHANGE_TYPE, CORRUPT, COUNT, data_type, spark_type
@@ -47,7 +48,7 @@ def read(spark: SparkSession, source: Source) -> DataFrame:
     try:
         frame = reader.load() if source.path is None or format_ == delta_feed.NAME else reader.load(source.path)
     except Exception as error:
-        raise PipelineError(f"source {source.name} cannot be read: {_first_line(error)}") from error
+        raise PipelineError(f"source {source.name} cannot be read: {_first_line(error)}") from scrubbed(error)
     _check(frame, source)
     return frame
 
@@ -65,7 +66,7 @@ def table(frame: DataFrame, spec: TableSpec, *, changes: bool) -> DataFrame:
     try:
         found = frame.select(*columns)
     except Exception as error:
-        raise PipelineError(f"table {spec.table.name} cannot be read: {_first_line(error)}") from error
+        raise PipelineError(f"table {spec.table.name} cannot be read: {_first_line(error)}") from scrubbed(error)
     for taken in open_:
         have = data_type(found.schema[taken.column.name].dataType)
         if have != taken.column.type:

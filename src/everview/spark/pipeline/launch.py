@@ -14,6 +14,7 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from everview.errors import PipelineError
+from everview.redaction import redact_file, scrubbed
 from everview.spark.interpreter import worker_environment
 from everview.spark.pipeline.failure import cause_of
 from everview.spark.pipeline.java import check_java
@@ -53,9 +54,10 @@ def session(name: str, master: str | None, conf: Mapping[str, str]) -> tuple[Spa
         with _sent_to(handle):
             return _build(name, master, settings), Path(log)
     except Exception as error:
+        redact_file(Path(log))
         raise PipelineError(
             f"Spark did not start with master {master}: {cause_of(error)}", hint=f"Java's own words are in {log}"
-        ) from error
+        ) from scrubbed(error)
     finally:
         os.close(handle)
 

@@ -27,7 +27,7 @@ class Source:
     name: str
     format: str
     path: str | None
-    options: Mapping[str, str]
+    options: Mapping[str, str] = field(repr=False)
     streaming: bool
     table: Table
     """Its columns, as a table of its name."""
@@ -77,7 +77,7 @@ class Feed:
 
     format: str
     path: str | None
-    options: Mapping[str, str]
+    options: Mapping[str, str] = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -89,16 +89,16 @@ class Pipeline:
     sources: Mapping[str, Source]
     tables: Mapping[str, TableSpec]
     views: Mapping[str, ViewSpec]
-    targets: Mapping[str, str]
+    targets: Mapping[str, str] = field(repr=False)
     """The target of each view, as text with absolute paths; a view may have none."""
     feed: Feed | None
     checkpoint: str
     shards: int | None
     master: str | None
     trigger: str | None
-    conf: Mapping[str, str]
+    conf: Mapping[str, str] = field(repr=False)
     bad_rows: str
-    dead_letter: str | None
+    dead_letter: str | None = field(repr=False)
     skip_batch: int | None
     """The number of a batch whose rows are all put aside."""
     memory_limit: int | None

@@ -15,6 +15,7 @@ from everview.plan.view_plan import plan_view
 from everview.query.catalogue import as_table
 from everview.query.schema import Schema
 from everview.query.view import View, blocks
+from everview.redaction import redact, redacted
 from everview.spark.folder import is_local
 from everview.spark.pins import plan_over, read_pins
 from everview.spark.pipeline.model import Pipeline, ViewSpec
@@ -34,16 +35,19 @@ class Planned:
     """True if the number of shards is the cluster's, and this one is only to show something."""
 
     def __str__(self) -> str:
-        return "\n".join(_lines(self))
+        return redact("\n".join(_lines(self)))
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain data."""
-        return {
-            "pipeline": self.pipeline.name,
-            "views": [v.to_dict() for v in self.verdicts],
-            "targets": {name: shown(text) for name, text in self.pipeline.targets.items()},
-            "shards": self.distribution.to_dict(),
-        }
+        found: dict[str, Any] = redacted(
+            {
+                "pipeline": self.pipeline.name,
+                "views": [v.to_dict() for v in self.verdicts],
+                "targets": dict(self.pipeline.targets),
+                "shards": self.distribution.to_dict(),
+            }
+        )
+        return found
 
 
 def plan(pipeline: Pipeline, *, migrate: bool = False) -> Planned:
@@ -122,11 +126,6 @@ def _all_read(pipeline: Pipeline, views: tuple[View, ...]) -> None:
         )
 
 
-def shown(target: str) -> str:
-    """A target without the password that its URL may have."""
-    return re.sub(r"(?<=://)([^/@:]*):[^/@]*@", r"\1:…@", target)
-
-
 def _lines(planned: Planned) -> list[str]:
     pipeline = planned.pipeline
     lines = [f"pipeline    {pipeline.name} ({pipeline.path})"]
@@ -139,7 +138,7 @@ def _lines(planned: Planned) -> list[str]:
         name = verdict.plan.view.name
         lines += ["", *str(verdict).splitlines()]
         if name in pipeline.targets:
-            lines.append(f"target      {shown(pipeline.targets[name])}")
+            lines.append(f"target      {pipeline.targets[name]}")
     lines += ["", "shards"]
     if planned.is_guess:
         lines.append(
@@ -148,6 +147,6 @@ def _lines(planned: Planned) -> list[str]:
     lines += [f"  {line}" for line in str(planned.distribution).splitlines()]
     lines += ["", f"checkpoint  {pipeline.checkpoint}"]
     lines.append(f"trigger     {pipeline.trigger or 'as soon as the last batch is done'}")
-    policy = "stop the query" if pipeline.bad_rows == "fail" else f"go to {shown(pipeline.dead_letter or 'the feed')}"
+    policy = "stop the query" if pipeline.bad_rows == "fail" else f"go to {pipeline.dead_letter or 'the feed'}"
     lines.append(f"bad rows    {policy}")
     return lines

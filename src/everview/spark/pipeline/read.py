@@ -12,6 +12,7 @@ from typing import Final
 from everview.errors import EverviewError
 from everview.query.schema import Column, Table
 from everview.query.types import STRING
+from everview.redaction import learn_option, learn_url
 from everview.spark.pipeline import model
 from everview.spark.pipeline.columns import declared_columns, delta_columns, type_of
 from everview.spark.pipeline.document import Document, Entry, did_you_mean
@@ -31,7 +32,6 @@ _NAME = re.compile(r"[A-Za-z_]\w*")
 _INTERVAL = re.compile(r"\d+ (milliseconds?|seconds?|minutes?|hours?|days?)")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?i?B)?", re.IGNORECASE)
 _POWERS: Final = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
-_LOCAL_TARGETS: Final = ("parquet", "delta")
 
 
 def load(path: Path, overrides: Mapping[str, str] | None = None) -> Pipeline:
@@ -94,7 +94,7 @@ class _Reader:
             shards=keys["shards"].integer(1) if "shards" in keys else None,
             master=keys["master"].text() if "master" in keys else None,
             trigger=_trigger(keys["trigger"]) if "trigger" in keys else None,
-            conf={k: e.text() for k, e in keys["conf"].mapping().items()} if "conf" in keys else {},
+            conf=_options(keys.get("conf")),
             bad_rows=bad_rows,
             dead_letter=dead_letter,
             skip_batch=self.skip_batch(keys, bad_rows),
@@ -117,6 +117,7 @@ class _Reader:
 
     def place(self, path: str) -> str:
         """A path of the file: relative ones begin at the folder of the file."""
+        learn_url(path)
         return path if "://" in path else str(self.folder / Path(path).expanduser())
 
     # --- sources -----------------------------------------------------------------------------------------------------
@@ -132,7 +133,7 @@ class _Reader:
         if path is None and (format_ in model.FILES or format_ == model.DELTA):
             raise entry.error(f"the key path is missing, and {format_} is read from one", at_key=True)
         streaming = keys["streaming"].boolean() if "streaming" in keys else True
-        options = {k: e.text() for k, e in keys["options"].mapping().items()} if "options" in keys else {}
+        options = _options(keys.get("options"))
         if format_ == model.DELTA and "options" in keys:
             _check_delta(keys["options"].mapping())
         if "schema" in keys:
@@ -312,13 +313,11 @@ class _Reader:
 
     def target(self, entry: Entry) -> str:
         """A target's text with an absolute path, if it names one that there is."""
-        from everview.spark.targets import named
+        from everview.spark.targets.named import absolute, named
 
         text = entry.text()
-        kind, _, path = text.partition(":")
-        if kind in _LOCAL_TARGETS and path and not path.startswith("//"):
-            text = f"{kind}:{self.place(path)}"
         try:
+            text = absolute(text, self.folder)
             named(text)
         except EverviewError as error:
             raise entry.error(error.message, error.hint) from error
@@ -355,8 +354,15 @@ class _Reader:
     def feed(self, entry: Entry) -> Feed:
         keys = entry.mapping(("format", "path", "options"), required=("format",))
         path = self.place(keys["path"].text()) if "path" in keys else None
-        options = {k: e.text() for k, e in keys["options"].mapping().items()} if "options" in keys else {}
-        return Feed(keys["format"].text(), path, options)
+        return Feed(keys["format"].text(), path, _options(keys.get("options")))
+
+
+def _options(entry: Entry | None) -> dict[str, str]:
+    """Options by name; those that are secret are not shown from then on."""
+    found = {name: value.text() for name, value in entry.mapping().items()} if entry is not None else {}
+    for name, value in found.items():
+        learn_option(name, value)
+    return found
 
 
 def _option(name: str, value: str) -> Entry:

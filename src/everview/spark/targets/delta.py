@@ -24,6 +24,7 @@ import pyarrow.fs
 import pyarrow.parquet as pq
 
 from everview.errors import TargetError
+from everview.redaction import learn_option, learn_url, redact, scrubbed
 from everview.spark.targets.base import CHANGE_FIELDS, Batch, Progress, Target, package, to_spark
 from everview.spark.targets.buckets import BUCKET_ROWS, File, Outcome, apply, is_bucket
 from everview.spark.targets.removal import entries, remove_files, remove_folder, tell_what_stays
@@ -56,12 +57,15 @@ class DeltaTarget(Target):
         storage_options: dict[str, str] | None = None,
     ) -> None:
         self.path = os.fspath(path)
-        self.name = f"the Delta target {self.path}"
+        self.name = redact(f"the Delta target {self.path}")
         if bucket_rows < 1:
             raise TargetError(f"{self.name}: bucket_rows is at least 1, not {bucket_rows}")
         self._history = history
         self._bucket_rows = bucket_rows
         self._options = storage_options
+        learn_url(self.path)
+        for name, value in (storage_options or {}).items():
+            learn_option(name, value)
         self._delta = package("deltalake", "delta")
 
     # --- reading ---
@@ -102,7 +106,7 @@ class DeltaTarget(Target):
         except self._delta.exceptions.TableNotFoundError:
             return None
         except (self._delta.exceptions.DeltaError, OSError) as error:
-            raise self._refused(error) from error
+            raise self._refused(error) from scrubbed(error)
 
     def _there(self) -> Any:
         table = self._table()
@@ -134,7 +138,7 @@ class DeltaTarget(Target):
         try:
             return self._write(batch)
         except (self._delta.exceptions.DeltaError, OSError) as error:
-            raise self._refused(error) from error
+            raise self._refused(error) from scrubbed(error)
 
     def _write(self, batch: Batch) -> bool:
         self.check(batch.schema)
@@ -206,7 +210,7 @@ class DeltaTarget(Target):
             if not remove_folder(folder):
                 tell_what_stays(self.name, folder)
         except (self._delta.exceptions.DeltaError, OSError) as error:
-            raise self._refused(error) from error
+            raise self._refused(error) from scrubbed(error)
 
 
 def _is_log(path: Path) -> bool:

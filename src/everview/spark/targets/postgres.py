@@ -6,7 +6,7 @@ whole row, which treats NULLs as equal, and deleted by where they lie (``ctid``)
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from io import BytesIO
 from typing import Any, Final
 from zlib import crc32
@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from everview.errors import TargetError
+from everview.redaction import learn_option, learn_url, scrubbed
 from everview.spark.targets.base import Batch, Progress, Target, package, to_spark
 from everview.spark.targets.buckets import over_delete
 from everview.spark.targets.rows import changes
@@ -54,6 +55,27 @@ class PostgresTarget(Target):
         self.name = f"the PostgreSQL target {schema}.{table}"
         self._psycopg = package("psycopg", "postgres")
         self._sql = package("psycopg.sql", "postgres")
+        self._check_url()
+
+    def _check_url(self) -> None:
+        """Learn what is secret in the URL, and refuse one that PostgreSQL would take apart at the wrong places.
+
+        Its own words for that name the pieces, and a piece of a password is one.
+        """
+        learn_url(self.url)
+        error = self._psycopg.ProgrammingError
+        try:
+            parts = package("psycopg.conninfo", "postgres").conninfo_to_dict(self.url)
+        except error:
+            parts = None
+        if parts is None or not _is_whole(parts, is_url="://" in self.url):
+            raise TargetError(
+                f"{self.name}: its URL cannot be read",
+                hint="it is postgresql://user:password@host:port/database; in user and password write %2F for /, %40 "
+                "for @, %3A for :, %3F for ?, %23 for #, %25 for %",
+            )
+        for name, value in parts.items():
+            learn_option(name, str(value))
 
     # --- reading ---
 
@@ -294,18 +316,18 @@ class _Session:
         try:
             self._connection = self._psycopg.connect(self._url)
         except self._psycopg.Error as error:
-            raise self._refused(error) from error
+            raise self._refused(error) from scrubbed(error)
         return self._connection.__enter__()
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         try:
             self._connection.__exit__(kind, error, trace)
         except self._psycopg.Error as late:
-            raise self._refused(late) from late
+            raise self._refused(late) from scrubbed(late)
         finally:
             self._connection.close()  # psycopg leaves it open, with its locks, where the commit itself is interrupted
         if isinstance(error, self._psycopg.Error):
-            raise self._refused(error) from error
+            raise self._refused(error) from scrubbed(error)
 
     def _refused(self, error: Exception) -> TargetError:
         return TargetError(
@@ -315,6 +337,13 @@ class _Session:
 
 
 # --- types and values ------------------------------------------------------------------------------------------------
+
+
+def _is_whole(parts: Mapping[str, Any], *, is_url: bool) -> bool:
+    """Whether no part of a URL has a piece of another in it, as with an @ or a / in a password."""
+    ports = str(parts.get("port") or "").split(",")
+    split = is_url and "@" in f"{parts.get('host', '')}{parts.get('dbname', '')}"
+    return not split and all(port.isdecimal() or not port for port in ports)
 
 
 def _postgres_type(type_: pa.DataType) -> str:
