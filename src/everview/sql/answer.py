@@ -95,13 +95,8 @@ def _renamed(query: exp.Expr, read: Sequence[tuple[exp.Expr, str]], schema: Sche
 
 
 def _wants_all(query: exp.Expr) -> bool:
-    """True if columns may be read that the text does not name: by a star, by NATURAL, or under names given in FROM."""
-    stars = any(not isinstance(s.parent, exp.Anonymous) for s in query.find_all(exp.Star))
-    return (
-        stars
-        or any(j.method == "NATURAL" for j in query.find_all(exp.Join))
-        or any(a.columns and isinstance(a.parent, exp.Table) for a in query.find_all(exp.TableAlias))
-    )
+    """True if columns may be read that the text does not name, since they are given other names in FROM."""
+    return any(a.columns and isinstance(a.parent, exp.Table) for a in query.find_all(exp.TableAlias))
 
 
 # --- ORDER BY and LIMIT ----------------------------------------------------------------------------------------------
@@ -115,7 +110,9 @@ def _arranged(source: Source, query: exp.Expr) -> exp.Expr:
     """
     for node in reversed(list(query.walk())):
         _check_cuts(source, node)
-        arranged = node
+        if isinstance(node, exp.Select):
+            node.set("hint", None)
+        arranged = _one_by_one(node)
         if isinstance(node, exp.SetOperation | exp.Subquery) and any(node.args.get(a) for a in _ARRANGED):
             arranged = _from_outside(node)
         elif isinstance(node, exp.Select) and node.args.get("order"):
@@ -123,6 +120,17 @@ def _arranged(source: Source, query: exp.Expr) -> exp.Expr:
         if arranged is not node:
             query = _put(arranged, node, query)
     return query
+
+
+def _one_by_one(node: exp.Expr) -> exp.Expr:
+    """``(a, b) = (c, d)`` as ``a = c AND b = d``: DuckDB would find NULLs equal."""
+    if not isinstance(node, exp.EQ) or not all(isinstance(s, exp.Tuple) for s in (node.this, node.expression)):
+        return node
+    pairs = list(zip(node.this.expressions, node.expression.expressions, strict=False))
+    if len(pairs) != len(node.this.expressions) or len(pairs) != len(node.expression.expressions):
+        return node
+    equalities = [exp.EQ(this=a.copy(), expression=b.copy()) for a, b in pairs]
+    return exp.paren(exp.and_(*equalities, copy=False), copy=False)
 
 
 def _put(new: exp.Expr, old: exp.Expr, query: exp.Expr) -> exp.Expr:

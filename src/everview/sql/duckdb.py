@@ -109,20 +109,26 @@ def duckdb_query(text: str, schema: Schema) -> str:
 def spell_out_query(source: Source, query: exp.Expr, lower: Callable[[exp.Expr], _T]) -> tuple[_T, list[_Read]]:
     """Have a copy of a query checked by ``lower``, and make of the query itself what means the same in DuckDB.
 
+    Stars and NATURAL are spelled out: USING puts its columns first in Spark, and where they were in DuckDB.
     Gives what ``lower`` gives, and the nodes of the query that name tables or views, with the names of those.
     """
     nodes = list(query.walk())
     for number, node in enumerate(nodes):
         node.meta[_NUMBER] = number
-    source.typed, before = [], len(source.read)
+    source.typed, source.read, source.stars, source.natural = [], [], [], []
     try:
         found = lower(query.copy())  # which may change the tree, and reads copies of parts of it
         typed = [(nodes[n.meta[_NUMBER]], type_) for n, type_ in source.typed if _NUMBER in n.meta]
     finally:
         source.typed = None
-    read = [(nodes[n.meta[_NUMBER]], name) for n, name in source.read[before:] if _NUMBER in n.meta]
     spell_out(typed)
-    return found, read
+    for number, columns in {n.meta[_NUMBER]: columns for n, columns in source.stars}.items():
+        nodes[number].replace(columns)
+    for number, using in {n.meta[_NUMBER]: using for n, using in source.natural}.items():
+        nodes[number].set("method", None)
+        nodes[number].set("using", using or None)
+        nodes[number].set("kind", None if using else "CROSS")
+    return found, [(nodes[n.meta[_NUMBER]], name) for n, name in source.read]
 
 
 def translated_query(query: exp.Expr) -> str:

@@ -40,7 +40,8 @@ def _add_join(rows: Rows, join: exp.Join) -> None:
     rows.scope.columns = [*left, *right]
     if join.method == "NATURAL":
         shared = {c.name.lower() for c in right}
-        using = [exp.to_identifier(c.name) for c in left if c.name.lower() in shared]
+        using = [exp.to_identifier(c.name, quoted=True) for c in left if c.name.lower() in shared]
+        source.natural.append((join, using))
     if using:
         _merge(rows, left, right, using, join)
     if join.args.get("on") is not None:

@@ -174,10 +174,10 @@ class Lower(Lowering):
         for name, place in dropped.items():
             if name not in {c.name.lower() for c in columns}:
                 raise self.source.unknown("column", place.name, place, [c.name for c in columns], "there are")
+        columns = [c for c in columns if c.name.lower() not in dropped]
+        self.source.stars.append((node, [exp.column(c.name, c.alias or None, quoted=True) for c in columns]))
         found: list[tuple[exp.Expr, str]] = []
         for column in columns:
-            if column.name.lower() in dropped:
-                continue
             reference = exp.column(exp.to_identifier(column.name, quoted=True))
             reference.meta.update(star.meta)
             reference.meta["cell"] = column.cell

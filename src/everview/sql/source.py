@@ -62,6 +62,10 @@ class Source:
         """The type of each expression that was checked, inner ones first, if somebody wants to know."""
         self.read: list[tuple[exp.Expr, str]] = []
         """Each place in FROM that named a table or view of the schema, and the name of that."""
+        self.stars: list[tuple[exp.Expr, list[exp.Expr]]] = []
+        """Each star of a SELECT list, and the columns that it stands for."""
+        self.natural: list[tuple[exp.Expr, list[exp.Expr]]] = []
+        """Each NATURAL JOIN, and the columns that it equates."""
 
     def span(self, node: exp.Expr | None) -> tuple[int, int] | None:
         """First and last character of the leftmost part of a node that has a place, or that of its parents."""
