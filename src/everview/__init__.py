@@ -15,16 +15,18 @@ from typing import TYPE_CHECKING, Any
 from everview import errors
 
 if TYPE_CHECKING:
+    from everview.engine.answer import Result
     from everview.engine.database import Database
     from everview.engine.enclosureness import enclosureness
     from everview.engine.explain import explain, explain_all
     from everview.plan.explain import Explanation
 
 __version__ = "0.1.0"
-__all__ = ["Database", "Explanation", "__version__", "enclosureness", "errors", "explain", "explain_all"]
+__all__ = ["Database", "Explanation", "Result", "__version__", "enclosureness", "errors", "explain", "explain_all"]
 
 _HOMES = {
     "Database": "everview.engine.database",
+    "Result": "everview.engine.answer",
     "Explanation": "everview.plan.explain",
     "enclosureness": "everview.engine.enclosureness",
     "explain": "everview.engine.explain",

@@ -15,7 +15,7 @@ from everview.query.schema import Schema
 from everview.query.view import Output
 from everview.sql.calls import is_whole
 from everview.sql.duckdb import duckdb_type, spell_out_query, translated_query
-from everview.sql.select import Lower
+from everview.sql.select import Lower, output_name
 from everview.sql.session import Environment, Rows
 from everview.sql.source import Source
 
@@ -105,9 +105,11 @@ def _wants_all(query: exp.Expr) -> bool:
 def _arranged(source: Source, query: exp.Expr) -> exp.Expr:
     """The query with every ORDER BY in a form that means in DuckDB what it means in Spark.
 
-    What Spark calls by an output's name inside of an expression is spelled out. Unions, queries in parentheses and
-    SELECT DISTINCT are ordered from outside, where only their outputs have names.
+    Outputs have names. What Spark calls by one of those inside of an expression is spelled out. Unions, queries in
+    parentheses and SELECT DISTINCT are ordered from outside, where only their outputs have names.
     """
+    for select in list(query.find_all(exp.Select)):
+        select.set("expressions", [_named(e) for e in select.expressions])
     for node in reversed(list(query.walk())):
         _check_cuts(source, node)
         if isinstance(node, exp.Select):
@@ -120,6 +122,15 @@ def _arranged(source: Source, query: exp.Expr) -> exp.Expr:
         if arranged is not node:
             query = _put(arranged, node, query)
     return query
+
+
+def _named(output: exp.Expr) -> exp.Expr:
+    """An output under the name that Spark gives it; DuckDB would find another one."""
+    if isinstance(output, exp.Alias | exp.Aliases | exp.Column | exp.Star):
+        return output
+    alias = exp.Alias(this=output, alias=exp.to_identifier(output_name(output), quoted=True))
+    alias.meta.update(output.meta)
+    return alias
 
 
 def _one_by_one(node: exp.Expr) -> exp.Expr:

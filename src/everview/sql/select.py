@@ -157,7 +157,7 @@ class Lower(Lowering):
             elif isinstance(node, exp.Aliases):
                 raise self.source.unsupported("several aliases for one column", node)
             else:
-                found.append((node, self._name(node)))
+                found.append((node, output_name(node)))
         return found
 
     def _star(self, rows: Rows, node: exp.Expr, star: exp.Star) -> list[tuple[exp.Expr, str]]:
@@ -183,14 +183,6 @@ class Lower(Lowering):
             reference.meta["cell"] = column.cell
             found.append((reference, column.name))
         return found
-
-    @staticmethod
-    def _name(node: exp.Expr) -> str:
-        if isinstance(node, exp.Alias):
-            return str(node.alias)
-        if isinstance(node, exp.Column):
-            return str(node.name)
-        return node.sql(EverviewSpark, comments=False, normalize_functions="lower")
 
     def output(self, rows: Rows, node: exp.Expr, name: str, place: exp.Expr) -> Selected:
         """An expression over the rows, or over the groups that they make."""
@@ -240,6 +232,15 @@ class Lower(Lowering):
         if isinstance(node, exp.Values):
             return self.source.unsupported("VALUES", self.source.keyword(node, "VALUES"), hint="put rows into a table")
         return self.source.syntax("a query is expected: SELECT …", node)
+
+
+def output_name(node: exp.Expr) -> str:
+    """What an output is called: by its alias, its column's name, or as it is written."""
+    if isinstance(node, exp.Alias):
+        return str(node.alias)
+    if isinstance(node, exp.Column):
+        return str(node.name)
+    return str(node.sql(EverviewSpark, comments=False, normalize_functions="lower"))
 
 
 def _bare(node: exp.Expr) -> exp.Expr:
