@@ -201,6 +201,10 @@ class ChangeTypeError(DataError):
     """A ``_change_type`` or ``_count`` that does not say what happened to the row."""
 
 
+class ExpressionError(DataError):
+    """A row or group of a view that one of its expressions has no value for, such as a division by zero."""
+
+
 class MemoryLimitError(DataError):
     """More data than the database may hold, or than one column of a batch can."""
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from everview.engine.dictionary import NULL, Dictionary
-from everview.engine.expressions import Condition, Evaluator
+from everview.engine.expressions import Condition, Evaluator, either
 from everview.engine.limbs import largest
-from everview.engine.rows import SLICE, Changes, Journal, negated, ones, words_array, zeros
+from everview.engine.parked import Failure, Parked, came_from, reason, values_text
+from everview.engine.rows import SLICE, Changes, Journal, ones, words_array, zeros
+from everview.engine.steps import CHUNK, count_uses, explained, take_back
 from everview.engine.sums import Slot
-from everview.engine.words import arrow_type, is_wide, to_words
-from everview.errors import DataError, MemoryLimitError
+from everview.engine.words import arrow_type, from_words, is_wide, to_words
 from everview.kernel.machine import Machine, UpdateFault
 from everview.kernel.program import Step
 from everview.plan.core_plan import CorePlan
@@ -24,7 +24,6 @@ from everview.query.terms import Const, Expression, Var
 from everview.query.types import DataType
 from everview.strategies.crown import Entry, Occurrence, compile_crown
 
-CHUNK = 65_536
 DELTA = "delta"
 _NULL = pa.scalar(NULL, pa.int64())
 
@@ -92,8 +91,13 @@ class CoreRuntime:
         entry = self._entries.get(changes.relation)
         for runtime in entry.occurrences if entry is not None else ():
             width = len(runtime.occurrence.variables)
-            columns = runtime.columns(changes, Journal())
+            columns, _ = runtime.columns(changes, Journal())
             yield runtime.occurrence.atom, columns[:width], columns[width]
+
+    @property
+    def parked(self) -> tuple[Parked, ...]:
+        """The rows that an atom's own condition or computed column fails on."""
+        return tuple(o.parked for e in self._entries.values() for o in e.occurrences)
 
     def wake(self) -> None:
         """From now on tell what changes."""
@@ -184,7 +188,10 @@ class _EntryRuntime:
         columns: list[pa.Array] = []
         signed: list[int] = []
         for occurrence in self.occurrences:
-            columns += occurrence.columns(changes, journal)
+            found, failed = occurrence.columns(changes, journal)
+            if failed is not None:
+                occurrence.park(changes, failed, journal)
+            columns += found
             signed += range(len(columns) - occurrence.sums, len(columns))
         columns.append(changes.rows.weight)
         signed.append(len(columns) - 1)
@@ -227,25 +234,63 @@ class _OccurrenceRuntime:
         slots = tuple(dict.fromkeys(m.slot for m in self.measures))
         self.slots = [(slot, self.arguments.index(slot.argument)) for slot in slots]
         self.parts = [(slots.index(m.slot), m.limb) for m in self.measures]
+        self.parked = Parked([types[i] for i in self.places.values()], core.dictionary, self._explain)
 
-    def columns(self, changes: Changes, journal: Journal) -> list[pa.Array]:
-        """Words of the variables, the flag, and the change of each sum."""
+    def columns(self, changes: Changes, journal: Journal) -> tuple[list[pa.Array], pa.Array | None]:
+        """Words of the variables, the flag, and the change of each sum; and the rows that fail, which do not fit."""
         words = {v: changes.words(i) for v, i in self.places.items()}
         fits = self._fits(changes, words)
         values = _Values(changes, self.places)
+        failed = None
         if self.computed is not None:
-            fits = self._compute(changes, words, values, fits, journal)
+            # All rows, fitting or not: a row's words must be the same ones whenever it comes or goes.
+            arrays, failed = self.computed.tried(values, len(changes))
+            if failed is not None:
+                failed = failed if fits is None else pc.and_(fits, failed)
+            fits = _and_not(self._compute(changes, words, values, fits, arrays, journal), failed, len(changes))
         if self.conditions is not None:
-            held = self.conditions(values, len(changes), fits)
+            held, more = self.conditions.tried(values, len(changes), fits)
             fits = held if fits is None else pc.and_(fits, held)
+            failed = either(failed, more)
+        arrays = []
+        if self.summed is not None:
+            arrays, more = self.summed.tried(values, len(changes), fits)
+            fits = _and_not(fits, more, len(changes))
+            failed = either(failed, more)
         flag = ones(len(changes)) if fits is None else fits.cast(pa.int64())
         found = [words[v] for v in self.occurrence.variables]
         found.append(flag)
-        if self.summed is not None:
-            arrays = self.summed(values, len(changes), fits)
-            limbs = [slot.split(arrays[argument]) for slot, argument in self.slots]
-            found += [pc.multiply_checked(limbs[slot][limb], changes.rows.weight) for slot, limb in self.parts]
-        return found
+        limbs = [slot.split(arrays[argument]) for slot, argument in self.slots]
+        found += [pc.multiply_checked(limbs[slot][limb], changes.rows.weight) for slot, limb in self.parts]
+        return found, failed
+
+    def park(self, changes: Changes, failed: pa.Array, journal: Journal) -> None:
+        """Count the rows that fail."""
+        rows = changes.rows.filter(failed)
+        columns = tuple(rows.columns[i] for i in self.places.values())
+        self.parked.add(columns, rows.weight, came_from(changes, columns, rows.update), journal)
+
+    def _explain(self, columns: tuple[pa.Array, ...]) -> Failure | None:
+        """What is wrong with one row."""
+        kept = zip(self.places.items(), columns, strict=True)
+        values = {v: from_words(c, self.types[i], self.core.dictionary) for (v, i), c in kept}
+        if self.computed is not None:
+            found = self.computed.why(values)
+            if found is not None:
+                computed = self.atom.computed[found[0]]
+                text = values_text(values, self.computed.reads(found[0]))
+                return Failure(f"{computed.expression}", reason(found[1]), text)
+            arrays = self.computed(values, 1)
+            values |= {c.term: a for c, a in zip(self.atom.computed, arrays, strict=True) if isinstance(c.term, Var)}
+        if self.conditions is not None and (unmet := self.conditions.why(values)) is not None:
+            condition, error = unmet
+            return Failure(
+                f"the condition {condition}", reason(error), values_text(values, sorted(condition.variables))
+            )
+        if self.summed is not None and (found := self.summed.why(values)) is not None:
+            text = values_text(values, self.summed.reads(found[0]))
+            return Failure(f"{self.arguments[found[0]]}, which is summed up,", reason(found[1]), text)
+        return None
 
     def _fits(self, changes: Changes, words: dict[Var, pa.Array]) -> pa.Array | None:
         """Constants, repeated variables and NULLs decide whether a row belongs to the atom; None: all do."""
@@ -283,12 +328,12 @@ class _OccurrenceRuntime:
         words: dict[Var, pa.Array],
         values: _Values,
         fits: pa.Array | None,
+        arrays: Sequence[pa.Array],
         journal: Journal,
     ) -> pa.Array | None:
         """Add the computed columns; their wide values are kept alive for as long as the row is there."""
-        assert self.computed is not None
         dictionary = self.core.dictionary
-        for computed, array in zip(self.atom.computed, self.computed(values, len(changes)), strict=True):
+        for computed, array in zip(self.atom.computed, arrays, strict=True):
             type_ = computed.expression.type
             found = to_words(array, type_, dictionary)
             if is_wide(type_):
@@ -307,6 +352,13 @@ class _OccurrenceRuntime:
             if test is not None:
                 fits = test if fits is None else pc.and_(fits, test)
         return fits
+
+
+def _and_not(fits: pa.Array | None, failed: pa.Array | None, length: int) -> pa.Array | None:
+    """The rows that fit and do not fail; None: all."""
+    if failed is None:
+        return fits
+    return pc.and_not(pa.repeat(True, length) if fits is None else fits, failed)
 
 
 class _Values(Mapping[Var, pa.Array]):
@@ -350,48 +402,3 @@ def _common_range(types: Sequence[DataType]) -> tuple[int, int] | None:
         return None
     most = min(largest(t) for t in types)
     return -most - 1, most
-
-
-def count_uses(dictionary: Dictionary, ids: pa.Array, weight: pa.Array, journal: Journal) -> None:
-    """Retain and release wide values as the rows that hold them come and go."""
-    dictionary.count(ids, weight)
-    journal.add(lambda: dictionary.count(ids, negated(weight)))
-
-
-def take_back(machine: Machine, procedure: str, columns: list[pa.Array], signed: list[int], count: int) -> None:
-    """Undo the first updates of a call, and what was emitted on the way."""
-    try:
-        machine.unapply(procedure, columns, signed, count)
-    finally:
-        for channel, _ in machine.program.channels:
-            machine.discard(channel)
-
-
-@contextmanager
-def unlimited(machine: Machine) -> Iterator[None]:
-    """Lift the memory limit for what must not fail half-way."""
-    limit, machine.memory_limit = machine.memory_limit, None
-    try:
-        yield
-    finally:
-        machine.memory_limit = limit
-
-
-def explained(fault: UpdateFault, changes: Changes | None = None) -> DataError:
-    """A machine's fault as an error of the batch; ``changes`` are those it happened in, if they are the user's own."""
-    table = row = None
-    if changes is not None and changes.is_base:
-        table, row = changes.relation, changes.first + fault.update
-    if fault.kind == "memory":
-        return MemoryLimitError(
-            "the batch needs more memory than the limit allows; nothing has changed",
-            table=table,
-            row=row,
-            hint="raise memory_limit, or send smaller batches",
-        )
-    return DataError(
-        f"a count or sum leaves 64 bits ({fault}); nothing has changed",
-        table=table,
-        row=row,
-        hint="a view counts copies and sums integers in 64 bits; make the values or the result smaller",
-    )

@@ -101,7 +101,7 @@ class Database:
         schema = Schema(tuple(t.schema for t in self._tables.values()))
         plan = plan_view(view, schema, views=frozenset(self._views))
         check_expressions(view, self._relations())
-        runtime = ViewRuntime(plan, self._relations(), self._dictionary)
+        runtime = ViewRuntime(plan, self._relations(), self._dictionary, self._views)
         journal = Journal()
         left = None if limit is None else max(0, limit - self.state_nbytes())
         allow(runtime.machines, left)
@@ -117,7 +117,7 @@ class Database:
                         raise too_much(f"filling {view.name}", limit)
                     journal.keep()
                     progress.add(len(rows))
-        journal.conclude()
+        runtime.judge()
         allow(runtime.machines, None)
         runtime.updates = runtime.deltas = runtime.told = 0
         return runtime

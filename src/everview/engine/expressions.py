@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from threading import Lock
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,6 +17,9 @@ from everview.errors import DataError
 from everview.query.terms import Expression, Var
 from everview.query.types import BOOLEAN, MOST_DIGITS, DataType
 
+FAILED = "an expression of the view failed on the data: "
+"""What a failure of DuckDB on rows begins with."""
+
 
 class Evaluator:
     """Some expressions over the same variables, compiled once and run on batch after batch."""
@@ -26,21 +29,45 @@ class Evaluator:
         self.variables = tuple(sorted(frozenset().union(*(e.variables for e in expressions))))
         self._simple: list[Compiled | None] | None = None
         self._others: dict[tuple[int, ...], _Query] = {}
+        self._tries: dict[tuple[int, ...], _Query] = {}
 
-    def __call__(self, columns: Mapping[Var, pa.Array], length: int, among: pa.Array | None = None) -> list[pa.Array]:
-        """The value of each expression for each row, in the type that the expression has.
+    def __call__(self, columns: Mapping[Var, pa.Array], length: int) -> list[pa.Array]:
+        """The value of each expression for each row, in the type that the expression has; no row may fail."""
+        raw = self._raw(columns, length)
+        return [_in_type(array, e) for array, e in zip(raw, self._expressions, strict=True)]
 
-        Only the rows ``among`` which it is asked must not fail; if others do, they have NULL.
-        """
+    def tried(
+        self, columns: Mapping[Var, pa.Array], length: int, among: pa.Array | None = None
+    ) -> tuple[list[pa.Array], pa.Array | None]:
+        """The same, and which rows fail, which have NULL then (None: none); others than those ``among`` never do."""
         try:
-            return self._values(columns, length)
+            return self(columns, length), None
         except DataError:
-            if among is None or pc.all(among).as_py():
-                raise
-        kept = {v: columns[v].filter(among) for v in self.variables}
-        numbers = pc.subtract(pc.cumulative_sum(among.cast(pa.int64())), 1)
-        places = pc.if_else(among, numbers, pa.scalar(None, pa.int64()))
-        return [found.take(places) for found in self._values(kept, pc.sum(among).as_py())]
+            pass
+        among = pa.repeat(True, length) if among is None else among
+        failed = _spread(self._failing(_kept(columns, self.variables, among), _count(among)), among).fill_null(False)
+        good = pc.and_not(among, failed)
+        raw = self._raw(_kept(columns, self.variables, good), _count(good))
+        for array, expression in zip(raw, self._expressions, strict=True):
+            unfit = _unfit(array, expression)
+            if unfit is not None:
+                failed = pc.or_(failed, _spread(unfit, good).fill_null(False))
+        rest = pc.and_not(among, failed)
+        values = self(_kept(columns, self.variables, rest), _count(rest))
+        return [_spread(array, rest) for array in values], failed if pc.any(failed).as_py() else None
+
+    def why(self, columns: Mapping[Var, pa.Array]) -> tuple[int, DataError] | None:
+        """Of one row, the first expression that fails on it, by its position, and what is wrong."""
+        for i, expression in enumerate(self._expressions):
+            try:
+                Evaluator([expression])(columns, 1)
+            except DataError as error:
+                return i, error
+        return None
+
+    def reads(self, position: int) -> list[Var]:
+        """The variables of one of the expressions."""
+        return sorted(self._expressions[position].variables)
 
     def may_fail(self, types: Mapping[Var, DataType]) -> bool:
         """Whether there may be rows, of variables of these types, that an expression has no value for."""
@@ -55,9 +82,21 @@ class Evaluator:
         if rest:
             _Query(rest, types)(columns, 0)
 
-    def _values(self, columns: Mapping[Var, pa.Array], length: int) -> list[pa.Array]:
+    def _raw(self, columns: Mapping[Var, pa.Array], length: int) -> list[Any]:
+        """The values as whoever computes them gives them."""
         if not length:
             return [pa.array([], arrow_type(e.type)) for e in self._expressions]
+        found = self._by_arrow(columns)
+        rest = tuple(i for i in range(len(self._expressions)) if i not in found)
+        if rest:
+            if rest not in self._others:
+                types = {v: columns[v].type for v in self.variables}
+                self._others[rest] = _Query([self._expressions[i] for i in rest], types)
+            found.update(zip(rest, self._others[rest](columns, length), strict=True))
+        return [found[i] for i in range(len(self._expressions))]
+
+    def _by_arrow(self, columns: Mapping[Var, pa.Array]) -> dict[int, Any]:
+        """The values of those expressions, by their positions, that Arrow can compute and does not fail on."""
         if self._simple is None:
             types = {v: columns[v].type for v in self.variables}
             self._simple = [_formula(e, types) for e in self._expressions]
@@ -68,13 +107,23 @@ class Evaluator:
                     found[i] = simple(columns)
             except pa.ArrowInvalid:  # DuckDB shall say what is wrong with the data
                 continue
+        return found
+
+    def _failing(self, columns: Mapping[Var, pa.Array], length: int) -> pa.Array:
+        """The rows that some expression fails on while it is computed."""
+        failed = pa.repeat(False, length)
+        if not length:
+            return failed
+        found = self._by_arrow(columns)
         rest = tuple(i for i in range(len(self._expressions)) if i not in found)
-        if rest:
-            if rest not in self._others:
-                types = {v: columns[v].type for v in self.variables}
-                self._others[rest] = _Query([self._expressions[i] for i in rest], types)
-            found.update(zip(rest, self._others[rest](columns, length), strict=True))
-        return [_in_type(found[i], e) for i, e in enumerate(self._expressions)]
+        if not rest:
+            return failed
+        if rest not in self._tries:
+            types = {v: columns[v].type for v in self.variables}
+            self._tries[rest] = _Query([self._expressions[i] for i in rest], types, tried=True)
+        for array in self._tries[rest](columns, length):
+            failed = pc.or_(failed, _as_one(array))
+        return failed
 
 
 def _formula(expression: Expression, types: Mapping[Var, pa.DataType]) -> Compiled | None:
@@ -94,17 +143,22 @@ class _Query:
     A query is run by one thread at a time, which the lock of its database sees to; all databases share one DuckDB.
     """
 
-    _database: Any = None
+    _databases: ClassVar[dict[bool, Any]] = {}
     _opening = Lock()
 
-    def __init__(self, expressions: Sequence[Expression], types: Mapping[Var, pa.DataType]) -> None:
+    def __init__(
+        self, expressions: Sequence[Expression], types: Mapping[Var, pa.DataType], *, tried: bool = False
+    ) -> None:
         from everview.sql.duckdb import duckdb_expression
 
         self._inputs = tuple(sorted(frozenset().union(*(e.variables for e in expressions))))
         names = {v: f"v{i}" for i, v in enumerate(self._inputs)}
         known = {v: data_type(types[v]) for v in self._inputs}
-        texts = [f"({duckdb_expression(e, names, known)}) AS e{i}" for i, e in enumerate(expressions)]
-        self._text = f"SELECT {', '.join(texts)} FROM batch"
+        texts = [f"({duckdb_expression(e, names, known)})" for e in expressions]
+        if tried:  # Failures are NULL then, and all else is true or false.
+            texts = [f"TRY({text} IS NULL) IS NULL" for text in texts]
+        self._tried = tried
+        self._text = f"SELECT {', '.join(f'{text} AS e{i}' for i, text in enumerate(texts))} FROM batch"
         self._batch = _Batch()
         self._relation: Any = None
 
@@ -122,18 +176,18 @@ class _Query:
             found = self._relation.to_arrow_table()
         except duckdb.Error as error:
             self._relation = None
-            raise DataError(f"an expression of the view failed on the data: {failure(error)}") from error
+            raise DataError(f"{FAILED}{failure(error)}") from error
         finally:
             self._batch.table = None
         return list(found.columns)
 
     def _planned(self) -> Any:
         with _Query._opening:
-            if _Query._database is None:
+            if self._tried not in _Query._databases:
                 from everview.sql.duckdb import open_duckdb
 
-                _Query._database = open_duckdb(threads=1)
-            cursor = _Query._database.cursor()
+                _Query._databases[self._tried] = open_duckdb(threads=1, tried=self._tried)
+            cursor = _Query._databases[self._tried].cursor()
         cursor.register("batch", self._batch)
         return cursor.sql(self._text)
 
@@ -156,11 +210,48 @@ def with_room(array: pa.Array) -> pa.Array:
     return array
 
 
-def _in_type(array: Any, expression: Expression) -> pa.Array:
+def _as_one(array: Any) -> pa.Array:
     if isinstance(array, pa.ChunkedArray):
         array = array.chunk(0) if array.num_chunks == 1 else array.combine_chunks()
     if isinstance(array, pa.ChunkedArray):
         array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
+    return array
+
+
+def _kept(columns: Mapping[Var, pa.Array], variables: Sequence[Var], mask: pa.Array) -> dict[Var, pa.Array]:
+    return {v: columns[v].filter(mask) for v in variables}
+
+
+def _count(mask: pa.Array) -> int:
+    return int(pc.sum(mask).as_py() or 0)
+
+
+def _spread(array: pa.Array, mask: pa.Array) -> pa.Array:
+    """What was computed for the rows that ``mask`` is true for, back at their places; NULL for the others."""
+    numbers = pc.subtract(pc.cumulative_sum(mask.cast(pa.int64())), 1)
+    return array.take(pc.if_else(mask, numbers, pa.scalar(None, pa.int64())))
+
+
+def _unfit(array: Any, expression: Expression) -> pa.Array | None:
+    """The values that the expression's type does not hold; None if there are none. Halves until it has them."""
+    array = _as_one(array)
+    found = [False] * len(array)
+    waiting = [(0, len(array))]
+    while waiting:
+        first, stop = waiting.pop()
+        try:
+            _in_type(array.slice(first, stop - first), expression)
+        except DataError:
+            middle = (first + stop) // 2
+            if stop - first == 1:
+                found[first] = True
+            else:
+                waiting += [(first, middle), (middle, stop)]
+    return pa.array(found, pa.bool_()) if any(found) else None
+
+
+def _in_type(array: Any, expression: Expression) -> pa.Array:
+    array = _as_one(array)
     wanted = arrow_type(expression.type)
     if array.type != wanted:
         try:
@@ -189,8 +280,10 @@ class Condition:
         self._each = [Evaluator([e]) for e in self._conditions]
         self.variables = self._evaluator.variables
 
-    def __call__(self, columns: Mapping[Var, pa.Array], length: int, among: pa.Array | None = None) -> pa.Array:
-        """True for the rows that all conditions hold for; only those ``among`` which it is asked must not fail."""
+    def tried(
+        self, columns: Mapping[Var, pa.Array], length: int, among: pa.Array | None = None
+    ) -> tuple[pa.Array, pa.Array | None]:
+        """True for the rows that all conditions hold for; and which of those ``among`` it is asked fail, if any."""
         try:
             parts = self._evaluator(columns, length)
         except DataError:
@@ -200,19 +293,41 @@ class Condition:
             known = _known(part)
             result = known if result is None else pc.and_(result, known)
         assert result is not None
-        return result
+        return result, None
+
+    def why(self, columns: Mapping[Var, pa.Array]) -> tuple[Expression, DataError] | None:
+        """Of one row, the first condition that fails on it, those before it holding, and what is wrong."""
+        for condition, evaluator in zip(self._conditions, self._each, strict=True):
+            try:
+                (value,) = evaluator(columns, 1)
+            except DataError as error:
+                return condition, error
+            if not value[0].as_py():
+                return None
+        return None
 
     def may_fail(self, types: Mapping[Var, DataType]) -> bool:
         """Whether there may be rows that a condition is neither true nor false nor NULL for."""
         return self._evaluator.may_fail(types)
 
-    def _one_by_one(self, columns: Mapping[Var, pa.Array], length: int, among: pa.Array | None) -> pa.Array:
+    def _one_by_one(
+        self, columns: Mapping[Var, pa.Array], length: int, among: pa.Array | None
+    ) -> tuple[pa.Array, pa.Array | None]:
         """Each condition on the rows that those before it hold for: ``x <> 0 AND 1 / x > 2`` is no error."""
         held = pa.repeat(True, length) if among is None else among
+        failed = None
         for evaluator in self._each:
-            (part,) = evaluator(columns, length, held)
+            (part,), more = evaluator.tried(columns, length, held)
             held = pc.and_(held, _known(part))
-        return held
+            failed = either(failed, more)
+        return held, failed
+
+
+def either(one: pa.Array | None, other: pa.Array | None) -> pa.Array | None:
+    """Where one or the other is true; None stands for nowhere."""
+    if one is None or other is None:
+        return other if one is None else one
+    return pc.or_(one, other)
 
 
 def _known(condition: pa.Array) -> pa.Array:

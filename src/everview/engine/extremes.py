@@ -7,11 +7,12 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from everview.engine.core import CHUNK, CoreRuntime, explained, unlimited
+from everview.engine.core import CoreRuntime
 from everview.engine.dictionary import NULL, Dictionary
 from everview.engine.fold import Columns
 from everview.engine.plain import Projection
 from everview.engine.rows import ZERO, Changes, Journal, WordRows, words_array, zeros
+from everview.engine.steps import CHUNK, explained, unlimited
 from everview.engine.words import arrow_type, from_words, is_wide
 from everview.kernel.machine import Machine, UpdateFault
 from everview.query.types import DataType, Kind
@@ -61,11 +62,14 @@ class Extremes:
         """What is kept in a machine: this."""
         return (self,)
 
-    def process(self, changes: Changes, journal: Journal, words: Columns, length: int) -> tuple[pa.Array, pa.Array]:
-        """Take in what has changed; gives the results that some groups had before, and have now."""
+    def delta(self, changes: Changes, journal: Journal) -> WordRows:
+        """The groups' words and values that updates, which the core has taken in, have changed."""
         columns, measures, update = self.core.take(changes)
-        delta = self.projection.passed(WordRows(columns, measures[0], update))
-        delta = delta.filter(pc.not_equal(delta.columns[-1], _NULL))
+        delta = self.projection.passed(WordRows(columns, measures[0], update), changes, journal)
+        return delta.filter(pc.not_equal(delta.columns[-1], _NULL))
+
+    def process(self, delta: WordRows, journal: Journal, words: Columns, length: int) -> tuple[pa.Array, pa.Array]:
+        """Take in what has changed; gives the results that some groups had before, and have now."""
         before = self.results(words, length)
         self._change(delta, journal)
         return before, self.results(words, length) if len(delta) else before

@@ -8,10 +8,10 @@ from typing import Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from everview.engine.core import CHUNK, explained, unlimited
 from everview.engine.dictionary import Dictionary
 from everview.engine.limbs import FEW
 from everview.engine.rows import ZERO, Journal, words_array, zeros
+from everview.engine.steps import CHUNK, explained, unlimited
 from everview.engine.words import is_wide
 from everview.kernel.machine import Machine, UpdateFault
 from everview.query.types import DataType

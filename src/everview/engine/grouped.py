@@ -4,29 +4,26 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
-from itertools import accumulate
 from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from everview.engine.accumulators import SLOT_BYTES, Accumulator, accumulator_for
-from everview.engine.beyond import Beyond, Group, Place, refusal
 from everview.engine.core import CoreRuntime, Measure
 from everview.engine.dictionary import NULL, Dictionary
-from everview.engine.expressions import Condition, Evaluator
 from everview.engine.extremes import Extremes, has_order
+from everview.engine.finish import Finish, difference
 from everview.engine.fold import Columns, Fold, Kept
+from everview.engine.parked import Failure, Group, Parked, Place, came_from
 from everview.engine.plain import Projection, flips
 from everview.engine.rows import ZERO, Changes, Journal, WordRows, ones, repeated, zeros
-from everview.engine.sums import Slot, result, slots_of
-from everview.engine.words import arrow_type, from_words, to_words
+from everview.engine.sums import slots_of
+from everview.engine.words import arrow_type, from_words
+from everview.errors import DataError
 from everview.plan.core_plan import CorePlan
 from everview.plan.cores import is_summed
 from everview.query.conjunctive import Semantics
-from everview.query.terms import Expression, Term, Var
 from everview.query.types import DataType
 from everview.query.view import Aggregate, Block, Grouping, Output
 
@@ -49,8 +46,8 @@ class GroupedBlock:
         ring = [Measure(s, i) for s in self.slots if s.atom is not None for i in range(s.limbs)]
         self.core = CoreRuntime(plans[0], ring, relations, dictionary)
         keys = [Output(str(k), k) for k in self.grouping.keys]
-        self.projection = Projection(keys, self.core, dictionary)
         self.posted = tuple(dict.fromkeys(s.argument for s in self.slots if s.atom is None))
+        self.projection = Projection(keys, self.core, dictionary, self.posted)
         self.measures = 1 + sum(s.limbs for s in self.slots)
         self.groups = Fold([k.type for k in self.grouping.keys], self.measures, dictionary)
         listed = [a for a in self.grouping.aggregates if not is_summed(a)]
@@ -60,12 +57,12 @@ class GroupedBlock:
             )
             for a, p in zip(listed, plans[1:], strict=True)
         ]
-        self.finish = _Finish(block, self.slots, dictionary)
+        self.finish = Finish(block, self.slots, dictionary)
         self.needs_deltas = self.core.plan.folds_rows or self.finish.may_fail
         """True unless the core's own rows are the groups, with all that is asked of them, and always have values."""
         self.fold = Fold([o.type for o in block.outputs], 1, dictionary) if block.distinct else None
-        self.evaluator = Evaluator(self.posted) if self.posted else None
-        self.beyond = Beyond()
+        self.failing = Parked([k.type for k in self.grouping.keys], dictionary, self._explain)
+        """The groups that HAVING, an output or the type of a sum fails on."""
         self.is_watched = False
         """True once a sum has come near its limit: from then on every changed group is looked at."""
 
@@ -94,8 +91,9 @@ class GroupedBlock:
     def _core_groups(self) -> Iterator[tuple[Columns, Columns]]:
         """The groups as the core lists them."""
         for columns, measures in self.core.scan():
-            rows = WordRows(columns, measures[0], zeros(len(measures[0])))
-            yield self.projection(rows).columns, self._changes(rows, measures)
+            chosen = self.projection.chosen(WordRows(columns, measures[0], zeros(len(measures[0]))))
+            kept = measures if chosen.mask is None else tuple(m.filter(chosen.mask) for m in measures)
+            yield chosen.outputs.columns, self._changes(kept, chosen.further)
 
     @property
     def cores(self) -> tuple[CoreRuntime, ...]:
@@ -108,6 +106,20 @@ class GroupedBlock:
         further = [f for a in self.listed for f in a.folds]
         return (self.groups, *further, *((self.fold,) if self.fold else ()))
 
+    @property
+    def parked(self) -> tuple[Parked, ...]:
+        """The rows, and the groups, that an expression fails on."""
+        below = [p for core in self.cores for p in core.parked]
+        return (*below, self.projection.parked, *(a.projection.parked for a in self.listed), self.failing)
+
+    @property
+    def is_over_nothing(self) -> bool:
+        """True for a global aggregate that has no input now: its row is there all the same."""
+        if self.grouping.keys:
+            return False
+        kept = self.groups.rows() if self.needs_deltas or self.core.awake else self._core_groups()
+        return not any(measures[0][0].as_py() for _, measures in kept)
+
     def process(self, changes: Changes, journal: Journal) -> WordRows:
         """Take in updates; changed groups come out as the old row taken away and the new one added."""
         for core in self.cores:
@@ -118,33 +130,51 @@ class GroupedBlock:
                 self._watch(changes.place(alarm), journal)
             return WordRows.empty(self.width)
         columns, measures, update = self.core.take(changes)
-        rows = WordRows(columns, measures[0], update)
-        mask = self.projection.passing(rows)
-        if mask is not None:
-            rows, measures = rows.filter(mask), tuple(m.filter(mask) for m in measures)
-        if not len(rows) and not any(a.core.has_news for a in self.listed):
+        chosen = self.projection.chosen(WordRows(columns, measures[0], update), changes, journal)
+        keyed = chosen.outputs
+        if chosen.mask is not None:
+            measures = tuple(m.filter(chosen.mask) for m in measures)
+        deltas = [a.delta(changes, journal) for a in self.listed]
+        if not len(keyed) and not any(map(len, deltas)):
             return WordRows.empty(self.width)
-        keyed = self.projection(rows)
         apart = changes.apart and self.tells_updates
         add = self.groups.trace if apart else self.groups.add
-        steps = add(keyed.columns, self._changes(rows, measures), journal)
+        steps = add(keyed.columns, self._changes(measures, chosen.further), journal)
+        if deltas and any(p.counts is not None for p in self.parked):
+            # A row that is parked in one core is there in another: its group's values may change alone.
+            for delta in deltas:
+                nothing = (zeros(len(delta)),) * self.measures
+                self.groups.add(delta.columns[:-1], nothing, journal)
         words, old, new = touched = self.groups.touched()
         self.groups.settle(touched)
         count = len(old[0])
-        listed = [a.process(changes, journal, words, count) for a in self.listed]
+        listed = [a.process(d, journal, words, count) for a, d in zip(self.listed, deltas, strict=True)]
         if steps is None:
             found = self.finish.both(words, old, new, listed)
             position = repeated(changes.rows.update[0].as_py() if len(changes) else 0, count)
         else:
             found = self.finish.both(keyed.columns, *steps, [])
             position = keyed.update
-        if self.beyond.groups or found.beyond:
-            now = self.finish(words, new, [after for _, after in listed])
-            self.beyond.update(_tuples(words, count), now.beyond, partial(_place, changes, keyed), journal)
-        delta = _difference(found, position)
+        if found.failed is not None:
+            self._park(words if steps is None else keyed.columns, found.failed, changes, keyed, journal)
+        delta = difference(found, position)
         if steps is not None:
             delta = delta.in_order()
         return delta if self.fold is None else flips(self.fold, delta, journal, apart=apart)
+
+    def _park(self, words: Columns, failed: pa.Array, changes: Changes, keyed: WordRows, journal: Journal) -> None:
+        """Count groups that fail now and did not before; of those before and after, one after the other."""
+        was, now = (failed.slice(i * len(failed) // 2, len(failed) // 2).cast(pa.int64()) for i in (0, 1))
+        change = pc.subtract(now, was)
+        mask = pc.not_equal(change, ZERO)
+        place = came_from(changes, keyed.columns, keyed.update)
+        self.failing.add(tuple(c.filter(mask) for c in words), change.filter(mask), place, journal)
+
+    def _explain(self, words: Columns) -> Failure | None:
+        """What is wrong with one group."""
+        kept = self.groups.measures_of([w[0].as_py() for w in words]) or [0] * self.measures
+        listed = [a.results(words, 1) for a in self.listed]
+        return self.finish.why(words, tuple(repeated(m, 1) for m in kept), listed)
 
     def _watch(self, place: Place, journal: Journal) -> None:
         """From now on look at every changed group, and now at all of them; they are those of the core itself."""
@@ -152,27 +182,25 @@ class GroupedBlock:
         self.is_watched = True
         journal.add(self._watch_no_more)
         for words, measures in self.groups.rows():
-            found = self.finish(words, measures, [])
-            if found.beyond:
-                self.beyond.update(_tuples(words, len(measures[0])), found.beyond, lambda _: place, journal)
+            failed = self.finish(words, measures, []).failed
+            if failed is not None:
+                count = pc.sum(failed).as_py()
+                self.failing.add(tuple(c.filter(failed) for c in words), ones(count), lambda _: place, journal)
 
     def _watch_no_more(self) -> None:
         self.is_watched = False
         self.listen(False)
 
-    def _changes(self, rows: WordRows, measures: Columns) -> Columns:
-        """The change of the count and of every limb of every slot."""
+    def _changes(self, measures: Columns, posted: Sequence[pa.Array]) -> Columns:
+        """The change of the count and of every limb of every slot; ``posted`` are the arguments over several atoms."""
         summed = iter(measures[1:])
-        values: dict[Expression, pa.Array] = {}
-        if self.evaluator is not None:
-            found = self.evaluator(self.projection.values(rows, self.evaluator.variables), len(rows))
-            values = dict(zip(self.posted, found, strict=True))
-        changes = [rows.weight]
+        values = dict(zip(self.posted, posted, strict=True))
+        changes = [measures[0]]
         for slot in self.slots:
             if slot.atom is not None:
                 changes += [next(summed) for _ in range(slot.limbs)]
             else:
-                changes += [pc.multiply_checked(limb, rows.weight) for limb in slot.split(values[slot.argument])]
+                changes += [pc.multiply_checked(limb, measures[0]) for limb in slot.split(values[slot.argument])]
         return tuple(changes)
 
     def rows(self) -> Iterator[WordRows]:
@@ -191,28 +219,37 @@ class GroupedBlock:
     def _finished(self, words: Columns, measures: Columns) -> WordRows:
         length = len(measures[0])
         found = self.finish(words, measures, [a.results(words, length) for a in self.listed])
-        for aggregate, _ in found.beyond:
-            raise refusal(aggregate)
+        if found.failed is not None and self.failing.counts is None:  # Nobody has looked at it when it changed.
+            failure = self._explain(tuple(c.filter(found.failed).slice(0, 1) for c in words))
+            raise DataError("a group has no value" if failure is None else failure.text())
         weight = pa.repeat(pa.scalar(1, pa.int64()), len(found.there))
         return WordRows(found.columns, weight, zeros(len(found.there))).filter(found.there)
 
     def seed(self, journal: Journal) -> None:
-        """A global aggregate has a row before any input: a DISTINCT over it must know."""
-        if self.fold is not None and not self.grouping.keys:
-            first = self._finished((), tuple(zeros(1) for _ in range(self.measures)))
-            flips(self.fold, first, journal)
+        """A global aggregate has a row before any input: it may fail, and a DISTINCT over it must know."""
+        if self.grouping.keys:
+            return
+        first = tuple(zeros(1) for _ in range(self.measures))
+        if self.finish.may_fail and self.finish((), first, [a.results((), 1) for a in self.listed]).failed is not None:
+            self.failing.add((), ones(1), lambda _: (None, None), journal)
+        if self.fold is not None:
+            flips(self.fold, self._finished((), first), journal)
 
 
 class Listed(Protocol):
     """An aggregate with a core of its own, which lists the values of each group."""
 
     core: CoreRuntime
+    projection: Projection
 
     @property
     def folds(self) -> tuple[Kept, ...]:
         """What it keeps in machines."""
 
-    def process(self, changes: Changes, journal: Journal, words: Columns, length: int) -> tuple[pa.Array, pa.Array]:
+    def delta(self, changes: Changes, journal: Journal) -> WordRows:
+        """The groups' words and values that updates, which the core has taken in, have changed."""
+
+    def process(self, delta: WordRows, journal: Journal, words: Columns, length: int) -> tuple[pa.Array, pa.Array]:
         """Take in what has changed; gives the results that some groups had before, and have now."""
 
     def results(self, words: Columns, length: int) -> pa.Array:
@@ -253,12 +290,14 @@ class _Accumulated:
         """What the accumulators take, by estimate."""
         return self._bytes
 
-    def process(self, changes: Changes, journal: Journal, words: Columns, length: int) -> tuple[pa.Array, pa.Array]:
-        """Bring the accumulators up to date; gives the results that some groups had before, and have now."""
+    def delta(self, changes: Changes, journal: Journal) -> WordRows:
+        """The groups' words and values that updates, which the core has taken in, have changed."""
         columns, measures, update = self.core.take(changes)
-        delta = self.projection.passed(WordRows(columns, measures[0], update))
-        if self.values is not None:
-            delta = flips(self.values, delta, journal)
+        delta = self.projection.passed(WordRows(columns, measures[0], update), changes, journal)
+        return delta if self.values is None else flips(self.values, delta, journal)
+
+    def process(self, delta: WordRows, journal: Journal, words: Columns, length: int) -> tuple[pa.Array, pa.Array]:
+        """Bring the accumulators up to date; gives the results that some groups had before, and have now."""
         before = self._add(delta, journal)
         groups = _tuples(words, length)
         was = [before[g] if g in before else self._result(g) for g in groups]
@@ -330,115 +369,6 @@ class _Accumulated:
                     WordRows(columns, pa.repeat(pa.scalar(1), len(measures[0])), zeros(len(measures[0]))), Journal()
                 )
         self.forget_empty(list(self.states))
-
-
-def _place(changes: Changes, keyed: WordRows, group: Group) -> Place:
-    """The last update that changed a group."""
-    mask = pa.repeat(pa.scalar(True), len(keyed))
-    for column, key in zip(keyed.columns, group, strict=True):
-        mask = pc.and_(mask, pc.equal(column, key))
-    last = pc.max(keyed.update.filter(mask)).as_py()
-    return changes.place(0 if last is None else last - changes.rows.update[0].as_py())
-
-
-@dataclass(frozen=True)
-class _Rows:
-    """Output rows of groups, whether each is in the result, and which aggregates are beyond their type where."""
-
-    columns: Columns
-    there: pa.Array
-    beyond: list[tuple[Aggregate, pa.Array]]
-    computed: Columns
-    """Those of the columns that are no keys, and so may change while the group stays."""
-
-
-@dataclass
-class _Finish:
-    """From a group's words, measures and listed results to its output row, and whether it is in the result."""
-
-    block: Block
-    slots: Sequence[Slot]
-    dictionary: Dictionary
-    _having: Condition | None = field(init=False)
-    _outputs: Evaluator = field(init=False)
-    _keys: dict[int, int] = field(init=False)
-    """Which outputs are keys as they are: they stay words, and nobody looks at their values."""
-    _places: dict[Var, list[tuple[str, int, int]]] = field(init=False, default_factory=dict)
-    """For each aggregate the kinds of sums it is made of, and which measures have their limbs."""
-
-    def __post_init__(self) -> None:
-        grouping = self.block.grouping
-        assert grouping is not None
-        self.grouping = grouping
-        self._having = Condition([grouping.having]) if grouping.having else None
-        places: dict[tuple[Term | None, DataType], int] = {
-            (v, k.type): i for i, (v, k) in enumerate(zip(grouping.key_names, grouping.keys, strict=True))
-        }
-        shown = {i: (o.expression.term, o.type) for i, o in enumerate(self.block.outputs)}
-        self._keys = {i: places[term, type_] for i, (term, type_) in shown.items() if (term, type_) in places}
-        computed = [o for i, o in enumerate(self.block.outputs) if i not in self._keys]
-        self._outputs = Evaluator([o.expression for o in computed])
-        self._types = [o.type for o in computed]
-        self._read = {*self._outputs.variables, *(self._having.variables if self._having else ())}
-        ends = list(accumulate((s.limbs for s in self.slots), initial=1))
-        kept = list(zip(self.slots, ends, ends[1:], strict=False))
-        for v, aggregate in zip(grouping.aggregate_names, grouping.aggregates, strict=True):
-            self._places[v] = [(s.kind, first, last) for s, first, last in kept if s.argument == aggregate.argument]
-
-    @property
-    def may_fail(self) -> bool:
-        """True if there may be groups that HAVING or an output has no value for."""
-        types = {v: k.type for v, k in zip(self.grouping.key_names, self.grouping.keys, strict=True)}
-        for v, aggregate in zip(self.grouping.aggregate_names, self.grouping.aggregates, strict=True):
-            types[v] = aggregate.type
-        return self._outputs.may_fail(types) or (self._having is not None and self._having.may_fail(types))
-
-    def __call__(self, words: Columns, measures: Columns, listed: Sequence[pa.Array]) -> _Rows:
-        length = len(measures[0])
-        values: dict[Var, pa.Array] = {}
-        for v, key, column in zip(self.grouping.key_names, self.grouping.keys, words, strict=True):
-            if v in self._read:
-                values[v] = from_words(column, key.type, self.dictionary)
-        further = iter(listed)
-        beyond: list[tuple[Aggregate, pa.Array]] = []
-        for v, aggregate in zip(self.grouping.aggregate_names, self.grouping.aggregates, strict=True):
-            if is_summed(aggregate):
-                values[v], much = result(aggregate, measures[0], self._sums(v, measures))
-                if much is not None:
-                    beyond.append((aggregate, much))
-            else:
-                values[v] = next(further)
-        there = pc.greater(measures[0], ZERO) if self.grouping.keys else pa.repeat(pa.scalar(True), length)
-        if self._having is not None:
-            there = pc.and_(there, self._having(values, length, there))
-        arrays = self._outputs(values, length, there)
-        computed = tuple(to_words(a, t, self.dictionary) for a, t in zip(arrays, self._types, strict=True))
-        rest = iter(computed)
-        columns = tuple(words[self._keys[i]] if i in self._keys else next(rest) for i in range(len(self.block.outputs)))
-        return _Rows(columns, there, beyond, computed)
-
-    def both(self, words: Columns, old: Columns, new: Columns, listed: Sequence[tuple[pa.Array, pa.Array]]) -> _Rows:
-        """The rows of some groups before a change, and then those after it: all at once, which costs half as much."""
-        twice = tuple(pa.concat_arrays([column, column]) for column in words)
-        measures = tuple(pa.concat_arrays(pair) for pair in zip(old, new, strict=True))
-        return self(twice, measures, [pa.concat_arrays(pair) for pair in listed])
-
-    def _sums(self, name: Var, measures: Columns) -> dict[str, Columns]:
-        """The limbs of the sums that an aggregate is made of."""
-        return {kind: measures[first:last] for kind, first, last in self._places[name]}
-
-
-def _difference(both: _Rows, update: pa.Array) -> WordRows:
-    """Of rows before and then after: old ones taken away, new ones added, nothing where both are there and the same."""
-    count = len(update)
-    was, now = both.there.slice(0, count), both.there.slice(count)
-    same = pc.and_(was, now)
-    for column in both.computed:
-        same = pc.and_(same, pc.equal(column.slice(0, count), column.slice(count)))
-    other = pc.invert(same)
-    mask = pa.concat_arrays([pc.and_(was, other), pc.and_(now, other)])
-    weight = pa.concat_arrays([repeated(-1, count), ones(count)])
-    return WordRows(both.columns, weight, pa.concat_arrays([update, update])).filter(mask)
 
 
 def _tuples(columns: Columns, length: int) -> list[Group]:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from everview.engine.core import CoreRuntime
 from everview.engine.dictionary import Dictionary
-from everview.engine.expressions import Condition, Evaluator
+from everview.engine.expressions import Condition, Evaluator, either
 from everview.engine.fold import Fold
+from everview.engine.parked import Failure, Parked, came_from, reason, values_text
 from everview.engine.rows import ZERO, Changes, Journal, WordRows, ones, repeated, zeros
 from everview.engine.words import arrow_type, from_words, to_words
+from everview.errors import DataError
 from everview.plan.core_plan import CorePlan
 from everview.query.terms import Const, Expression, Var
 from everview.query.types import DataType
@@ -45,6 +48,11 @@ class PlainBlock:
     def folds(self) -> tuple[Fold, ...]:
         """The fold that makes rows distinct, where the core cannot."""
         return (self.fold,) if self.fold else ()
+
+    @property
+    def parked(self) -> tuple[Parked, ...]:
+        """The rows that an expression fails on."""
+        return (*self.core.parked, self.projection.parked)
 
     @property
     def is_positional(self) -> bool:
@@ -85,7 +93,7 @@ class PlainBlock:
 
     def _deltas(self, changes: Changes, journal: Journal) -> Iterator[WordRows]:
         for columns, measures, update in self.core.stream(changes, journal):
-            yield self.projection.passed(WordRows(columns, measures[0], update))
+            yield self.projection.passed(WordRows(columns, measures[0], update), changes, journal)
 
     def holds(self, words: Sequence[int]) -> bool | None:
         """Whether a row is in the result, without listing it; None if its columns do not say which row it is."""
@@ -118,22 +126,45 @@ def flips(fold: Fold, delta: WordRows, journal: Journal, *, apart: bool = False)
     return WordRows(columns, change, update).filter(pc.not_equal(change, ZERO))
 
 
-class Projection:
-    """From a core's variables to output columns: residual conditions first, then terms and computed columns."""
+@dataclass(frozen=True)
+class Chosen:
+    """Rows of a core that pass its conditions and have values for all that is computed of them."""
 
-    def __init__(self, outputs: Sequence[Output], core: CoreRuntime, dictionary: Dictionary) -> None:
+    outputs: WordRows
+    further: list[pa.Array]
+    mask: pa.Array | None
+    """Which of the core's rows they are; None: all."""
+
+
+class Projection:
+    """From a core's variables to output columns: residual conditions first, then terms and computed columns.
+
+    ``further`` expressions are computed beside them. A row that any of this fails on is parked.
+    """
+
+    def __init__(
+        self,
+        outputs: Sequence[Output],
+        core: CoreRuntime,
+        dictionary: Dictionary,
+        further: Sequence[Expression] = (),
+    ) -> None:
         self.core = core
         self.dictionary = dictionary
         self.outputs = tuple(o.expression for o in outputs)
         self.residual = Condition(core.plan.residual) if core.plan.residual else None
         computed = [e for e in self.outputs if e.term is None]
-        self.evaluator = Evaluator(computed) if computed else None
+        self._count = len(computed)
+        self._named = [*(o for o in outputs if o.expression.term is None), *(Output(str(e), e) for e in further)]
+        self.evaluator = Evaluator([*computed, *further]) if computed or further else None
         self._makers = [self._maker(e, computed) for e in self.outputs]
+        types = [core.types[v] for v in core.crown.outputs]
+        self.parked = Parked(types, dictionary, self._explain)
 
     @property
     def computes(self) -> bool:
         """True if some column is computed, so that different rows may become one."""
-        return self.evaluator is not None
+        return self._count > 0
 
     @property
     def may_fail(self) -> bool:
@@ -147,23 +178,63 @@ class Projection:
         terms = [(e.term, e.type) for e in self.outputs]
         return frozenset(t for t, type_ in terms if isinstance(t, Var) and _same_words(self.core.types[t], type_))
 
-    def passing(self, rows: WordRows) -> pa.Array | None:
-        """The rows that conditions across relations hold for; None if there are no such conditions."""
-        if self.residual is None:
-            return None
-        return self.residual(self.values(rows, self.residual.variables), len(rows))
+    def chosen(self, rows: WordRows, changes: Changes | None = None, journal: Journal | None = None) -> Chosen:
+        """What is made of those rows that pass; with a journal the rows are a delta, made by ``changes``.
 
-    def __call__(self, rows: WordRows) -> WordRows:
-        """The output columns of rows that pass."""
+        Rows that fail are parked if they are a delta, and have been parked before if they are not.
+        """
+        mask = failed = None
+        if self.residual is not None:
+            mask, failed = self.residual.tried(self.values(rows, self.residual.variables), len(rows))
+        kept = rows if mask is None else rows.filter(mask)
         computed: list[pa.Array] = []
         if self.evaluator is not None:
-            computed = self.evaluator(self.values(rows, self.evaluator.variables), len(rows))
-        return rows.with_columns([make(rows, computed) for make in self._makers])
+            computed, more = self.evaluator.tried(self.values(kept, self.evaluator.variables), len(kept))
+            if more is not None:
+                good = pc.invert(more)
+                kept, computed = kept.filter(good), [array.filter(good) for array in computed]
+                passed = mask if mask is not None else pa.repeat(True, len(rows))
+                failed = either(failed, replaced(passed, more))
+                mask = replaced(passed, good)
+        if failed is not None:
+            self._park(rows.filter(failed), changes, journal)
+        outputs = kept.with_columns([make(kept, computed) for make in self._makers])
+        return Chosen(outputs, computed[self._count :], mask)
 
-    def passed(self, rows: WordRows) -> WordRows:
+    def passed(self, rows: WordRows, changes: Changes | None = None, journal: Journal | None = None) -> WordRows:
         """The output columns of those rows that pass."""
-        mask = self.passing(rows)
-        return self(rows if mask is None else rows.filter(mask))
+        return self.chosen(rows, changes, journal).outputs
+
+    def _park(self, rows: WordRows, changes: Changes | None, journal: Journal | None) -> None:
+        if journal is None or changes is None:
+            if self.parked.counts is None:  # Nobody has looked at them when they came.
+                failure = self._explain(tuple(c.slice(0, 1) for c in rows.columns))
+                assert failure is not None
+                raise DataError(failure.text())
+            return
+        self.parked.add(rows.columns, rows.weight, came_from(changes, rows.columns, rows.update), journal)
+
+    def _explain(self, columns: tuple[pa.Array, ...]) -> Failure | None:
+        """What is wrong with one row."""
+        row = WordRows(columns, ones(1), zeros(1))
+        if self.residual is not None:
+            values = self.values(row, self.residual.variables)
+            unmet = self.residual.why(values)
+            if unmet is not None:
+                condition, error = unmet
+                text = values_text(values, sorted(condition.variables))
+                return Failure(f"the condition {condition}", reason(error), text)
+        if self.evaluator is None:
+            return None
+        values = self.values(row, self.evaluator.variables)
+        found = self.evaluator.why(values)
+        if found is None:
+            return None
+        at, error = found
+        output, text = self._named[at], values_text(values, self.evaluator.reads(at))
+        if str(output.expression) == output.name:
+            return Failure(output.name, reason(error), text)
+        return Failure(f"column {output.name}, {output.expression},", reason(error), text, column=output.name)
 
     def holds(self, words: Sequence[int]) -> bool | None:
         """Whether the core has the row that becomes this output; None if outputs are computed or do not say which."""
@@ -179,8 +250,7 @@ class Projection:
         if not self.core.holds(found):
             return False
         columns = tuple(repeated(found[v], 1) for v in self.core.crown.outputs)
-        mask = self.passing(WordRows(columns, ones(1), zeros(1)))
-        return mask is None or bool(mask[0].as_py())
+        return len(self.passed(WordRows(columns, ones(1), zeros(1)))) > 0
 
     def values(self, rows: WordRows, variables: Sequence[Var]) -> dict[Var, pa.Array]:
         """Some of the core's variables as values."""
@@ -200,6 +270,11 @@ class Projection:
             return lambda rows, _: to_words(pa.repeat(scalar, len(rows)), want, dictionary)
         position = computed.index(expression)
         return lambda _, arrays: to_words(arrays[position], want, dictionary)
+
+
+def replaced(mask: pa.Array, values: pa.Array) -> pa.Array:
+    """``values`` for those rows that ``mask`` is true for, one after the other, and false for all others."""
+    return pc.replace_with_mask(pa.repeat(False, len(mask)), mask, values)
 
 
 def _same_words(have: DataType, want: DataType) -> bool:

@@ -123,24 +123,14 @@ class Changes:
 
 
 class Journal:
-    """How to take back what a batch has done so far, should it fail, and what must hold when it ends."""
+    """How to take back what a batch has done so far, should it fail."""
 
     def __init__(self) -> None:
         self._undo: list[Callable[[], None]] = []
-        self._checks: dict[Callable[[], None], None] = {}
 
     def add(self, undo: Callable[[], None]) -> None:
         """Remember how to undo a step that has just been done."""
         self._undo.append(undo)
-
-    def check(self, check: Callable[[], None]) -> None:
-        """Remember what to look at when the batch ends, once: it raises if the batch must not be."""
-        self._checks[check] = None
-
-    def conclude(self) -> None:
-        """The batch is at its end: raises if it must not be."""
-        for check in self._checks:
-            check()
 
     def keep(self) -> None:
         """Forget how to undo what has been done so far."""

@@ -10,11 +10,13 @@ import pyarrow.compute as pc
 from everview.engine.core import CoreRuntime
 from everview.engine.dictionary import Dictionary
 from everview.engine.fold import Fold, Kept
+from everview.engine.parked import Failure, Parked
 from everview.engine.part import build_part, grouped_blocks
 from everview.engine.plain import PlainBlock
 from everview.engine.rows import ZERO, Changes, Journal, WordRows, zeros
 from everview.engine.setops import Source, pieces_of
 from everview.engine.words import is_wide
+from everview.errors import ExpressionError
 from everview.kernel.machine import Machine
 from everview.plan.view_plan import ViewPlan
 from everview.query.types import BIGINT, DataType
@@ -24,7 +26,13 @@ from everview.query.view import Block, View
 class ViewRuntime:
     """Maintains one view: changes of the relations it reads come in, its own changes come out."""
 
-    def __init__(self, plan: ViewPlan, relations: Mapping[str, tuple[DataType, ...]], dictionary: Dictionary) -> None:
+    def __init__(
+        self,
+        plan: ViewPlan,
+        relations: Mapping[str, tuple[DataType, ...]],
+        dictionary: Dictionary,
+        views: Mapping[str, ViewRuntime] | None = None,
+    ) -> None:
         self.plan = plan
         self.view: View = plan.view
         self.dictionary = dictionary
@@ -44,6 +52,9 @@ class ViewRuntime:
         own = {name for name, _ in self.stages[:-1]}
         self.reads = frozenset(a.relation for c in self.cores for a in c.plan.query.atoms) - own
         """The tables and views that it reads."""
+        self.above = {name: view for name, view in (views or {}).items() if name in self.reads}
+        """Those of them that are views."""
+        self._parked = [(p, source) for _, source in self.stages for p in source.parked]
         self.net = Fold(self.types, 1, dictionary)
         self.updates = 0
         self.deltas = 0
@@ -132,6 +143,62 @@ class ViewRuntime:
         update, columns = (columns[0], columns[1:]) if per_update else (zeros(len(weight)), columns)
         return WordRows(columns, weight, update).filter(pc.not_equal(weight, ZERO))
 
+    # --- what fails ------------------------------------------------------------------------------------------------
+
+    def judge(self) -> None:
+        """A batch is at its end: raises if it leaves a row or group that an expression fails on.
+
+        Not so if that is made of the row that a global aggregate has over no input: then the view has no result now.
+        """
+        for parked, source in self._parked:
+            if parked.settle():
+                if not self._is_excused(parked, source):
+                    raise parked.refusal(self.view.name)
+                parked.keep()
+
+    def _is_excused(self, parked: Parked, source: Source) -> bool:
+        own = any(parked is block.failing and block.is_over_nothing for block in grouped_blocks(source))
+        return own or any(self._is_of_nothing(relation) for relation in _read_by(source))
+
+    def _is_of_nothing(self, relation: str) -> bool:
+        """True if rows of a stage, or of a view that is read, may be made of a global aggregate's over no input."""
+        if relation in self.above:
+            view = self.above[relation]
+            return view._is_of_nothing(view.stages[-1][0])
+        source = dict(self.stages).get(relation)
+        if source is None:
+            return False
+        if any(block.is_over_nothing for block in grouped_blocks(source)):
+            return True
+        return any(self._is_of_nothing(r) for r in _read_by(source))
+
+    @property
+    def parked(self) -> tuple[Parked, ...]:
+        """All that may be parked, in a fixed order."""
+        return tuple(p for p, _ in self._parked)
+
+    def standing(self) -> tuple[str, Failure] | None:
+        """Why the view has no result now, and the view, this or one that it reads, that it is because of."""
+        for view in self.above.values():
+            found = view.standing()
+            if found is not None:
+                return found
+        failing = next((p for p, _ in self._parked if p.settle()), None)
+        return None if failing is None else (self.view.name, failing.failure()[0])
+
+    def check_result(self) -> None:
+        """Raise if the view has no result now."""
+        found = self.standing()
+        if found is None:
+            return
+        name, failure = found
+        whose = "its row" if name == self.view.name else f"the row of {name}, which it reads,"
+        raise ExpressionError(
+            f"{self.view.name} has no result now: {whose} over no input cannot be computed: {failure.text()}",
+            column=failure.column,
+            hint="the view has a result again once there is input; or write nullif(x, 0), or CASE, around what fails",
+        )
+
     def holds(self, words: list[int]) -> bool | None:
         """Whether a row is in the result, where that can be looked up; None where rows have to be listed."""
         result = self.result
@@ -156,4 +223,10 @@ class ViewRuntime:
     def nbytes(self) -> int:
         """The memory that its state takes, as far as it is not the kernel's by estimate."""
         listed = [a for _, s in self.stages for block in grouped_blocks(s) for a in block.listed]
-        return sum(m.nbytes() for m in self.machines) + sum(a.nbytes() for a in listed)
+        beside = sum(a.nbytes() for a in listed) + sum(p.nbytes() for p in self.parked)
+        return sum(m.nbytes() for m in self.machines) + beside
+
+
+def _read_by(source: Source) -> set[str]:
+    """The relations that a part reads."""
+    return {atom.relation for core in source.cores for atom in core.plan.query.atoms}

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from everview.engine.core import CoreRuntime
 from everview.engine.dictionary import Dictionary
 from everview.engine.fold import Fold, Kept
+from everview.engine.parked import Parked
 from everview.engine.rows import ZERO, Changes, Journal, WordRows, zeros
 from everview.query.view import SetOperation, SetOperator
 
@@ -29,6 +30,10 @@ class Source(Protocol):
     @property
     def folds(self) -> tuple[Kept, ...]:
         """The folds below."""
+
+    @property
+    def parked(self) -> tuple[Parked, ...]:
+        """What an expression below fails on."""
 
     @property
     def needs_deltas(self) -> bool:
@@ -74,6 +79,11 @@ class Concatenation:
     def folds(self) -> tuple[Kept, ...]:
         """The folds of all sides."""
         return tuple(f for s in self.sides for f in s.folds)
+
+    @property
+    def parked(self) -> tuple[Parked, ...]:
+        """What an expression of any side fails on."""
+        return tuple(p for s in self.sides for p in s.parked)
 
     @property
     def needs_deltas(self) -> bool:
@@ -142,6 +152,11 @@ class Counted:
     def folds(self) -> tuple[Kept, ...]:
         """The counts, and the folds of all sides."""
         return (self.counts, *(f for s in self.sides for f in s.folds))
+
+    @property
+    def parked(self) -> tuple[Parked, ...]:
+        """What an expression of any side fails on."""
+        return tuple(p for s in self.sides for p in s.parked)
 
     def listen(self, loud: bool) -> None:
         """Every side does: the counts need it."""

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from everview.engine.container import Path, Reader, SectionWriter, Writer, reading, replacing
 from everview.engine.dictionary import Dictionary
+from everview.engine.fold import Fold
 from everview.engine.part import grouped_blocks
 from everview.engine.progress import Progress
 from everview.engine.rows import Journal, WordRows, zeros
@@ -67,6 +68,8 @@ def save(database: Database, path: Path) -> None:
         for i, view in enumerate(views.values()):
             for j, machine in enumerate(_machines(view)):
                 writer.section(f"view/{i}/{j}").write(machine.snapshot())
+            for j, counts in _parked(view):
+                writer.section(f"view/{i}/parked/{j}").write(counts.machine.snapshot())
         writer.finish(
             {
                 "made_by": _makers(),
@@ -94,7 +97,13 @@ def _described(name: str, view: ViewRuntime) -> dict[str, Any]:
         "told": view.told,
         "programs": _fingerprints(view),
         "awake": [core.awake for core in view.cores],
+        "parked": [j for j, _ in _parked(view)],
     }
+
+
+def _parked(view: ViewRuntime) -> list[tuple[int, Fold]]:
+    """What an expression of the view fails on now, as an aggregate is over no input."""
+    return [(j, p.counts) for j, p in enumerate(view.parked) if p.settle() and p.counts is not None]
 
 
 def _machines(view: ViewRuntime) -> list[Machine]:
@@ -186,6 +195,9 @@ def _restore(database: Database, state: _State, file: Reader, progress: Progress
             data = file.section(f"view/{i}/{j}")
             machine.restore(data)
             progress.add(len(data))
+        saved = frozenset(entry.get("parked", ()))
+        for j, parked in enumerate(view.parked):
+            parked.restore(file.section(f"view/{i}/parked/{j}") if j in saved else None)
         for core, awake in zip(view.cores, entry["awake"], strict=True):
             core.awake = bool(awake)
         for _, source in view.stages:
@@ -208,6 +220,8 @@ def _rebuild(database: Database, state: _State, file: Reader, progress: Progress
             changes = database._changes(name, rows)
             table.apply(changes, Journal())
             Transaction(database).propagate(changes)
+    for view in database._views.values():
+        view.judge()
     for values in state.values():
         dictionary.release(values["id"].combine_chunks())
     dictionary.collect()

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from everview.engine.core import CHUNK, count_uses, take_back, unlimited
 from everview.engine.dictionary import Dictionary
 from everview.engine.rows import Changes, Journal, WordRows, words_array, zeros
+from everview.engine.steps import CHUNK, count_uses, take_back, unlimited
 from everview.engine.words import is_wide
 from everview.errors import DroppedError, KeyViolationError, MemoryLimitError, OverDeleteError
 from everview.kernel.machine import Machine, UpdateFault

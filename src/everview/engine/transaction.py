@@ -73,7 +73,8 @@ class Transaction:
                     if bounded:
                         self._check_memory(before)
                     progress.add(len(part))
-            self._journal.conclude()
+            for view in db._views.values():
+                view.judge()
         except BaseException as error:
             if not self._journal.rollback():
                 db._recover()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +41,13 @@ class View(Relation):
     # --- reading ---------------------------------------------------------------------------------------------------
 
     def _rows(self) -> Iterator[WordRows]:
+        """The whole result; raises if there is none now, which only an aggregate over no input can be the reason of."""
+        self._runtime.check_result()
         return self._runtime.rows()
+
+    def _contains(self, row: Sequence[Any]) -> bool:
+        self._runtime.check_result()
+        return super()._contains(row)
 
     def _holds(self, words: list[int]) -> bool | None:
         return self._runtime.holds(words)

@@ -77,17 +77,20 @@ def duckdb_expression(expression: Expression, names: Mapping[Var, str], types: M
     return _translated(_read(spelled), str(expression))
 
 
-def open_duckdb(*, threads: int | None = None, locked: bool = True) -> Any:
+def open_duckdb(*, threads: int | None = None, locked: bool = True, tried: bool = False) -> Any:
     """A DuckDB of its own, in memory, in UTC, that evaluates expressions as Spark does; everything opens it here.
 
     It reaches no file, no network and no extension: what comes to it is registered or inserted, so no text that it is
-    given can read anything else. ``locked``: nor can its settings be changed any more.
+    given can read anything else. ``locked``: nor can its settings be changed any more. ``tried``: for expressions
+    within TRY, which takes no ``error``, as that counts as volatile; a cast that always fails stands for it.
     """
     import duckdb
 
     connection = duckdb.connect(config=_CLOSED if threads is None else {**_CLOSED, "threads": threads})
     connection.execute("SET GLOBAL TimeZone = 'UTC'")
     connection.execute(f"SET disabled_optimizers = '{MISTAKEN}'")
+    if tried:
+        connection.execute("CREATE MACRO error(x) AS ([NULL])[CAST('x' || x AS BIGINT)]")
     for signature, meaning in MACROS.items():
         connection.execute(f"CREATE MACRO {signature} AS {meaning}")
     if locked:
