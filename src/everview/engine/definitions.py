@@ -200,4 +200,3 @@ def _release(db: Database, gone: _Gone | BaseTable) -> None:
                     pass
                 journal.keep()
                 progress.add(len(rows))
-    journal.conclude()
