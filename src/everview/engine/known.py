@@ -67,8 +67,8 @@ def _check(expression: Expression, types: Mapping[Var, DataType]) -> None:
     try:
         Evaluator([expression]).try_out(columns)
     except DataError as error:
-        from everview.sql.calls import refused
         from everview.sql.duckdb_errors import is_about_the_expression, reason
+        from everview.sql.nodes import refused
 
         cause = error.__cause__
         if cause is not None and is_about_the_expression(cause):  # else it may be right for other data

@@ -13,8 +13,8 @@ from sqlglot import exp
 from everview.query.catalogue import Answer, Read
 from everview.query.schema import Schema
 from everview.query.view import Output
-from everview.sql.calls import is_whole
 from everview.sql.duckdb import duckdb_type, spell_out_query, translated_query
+from everview.sql.nodes import is_whole
 from everview.sql.select import Lower, output_name
 from everview.sql.session import Environment, Rows
 from everview.sql.source import Source

@@ -8,18 +8,18 @@ from typing import Final
 
 from sqlglot import exp
 
-from everview.errors import UnsupportedError
 from everview.query.types import DOUBLE, STRING, DataType, Kind
-from everview.sql.datatypes import spark_name
 from everview.sql.dialect import EverviewSpark
 from everview.sql.functions import signatures
 from everview.sql.macros import MACROS
+from everview.sql.nodes import call, cast, is_whole, refused
+from everview.sql.typed_calls import by_type
 
 _TAUGHT: Final = {s.partition("(")[0].removeprefix("spark_") for s in MACROS} & signatures().keys()
-_OTHERWISE: Final = {"hash": "murmur3", "mod": "spark_mod", "to_unix_timestamp": "unix_timestamp"}
+_OTHERWISE: Final = {"mod": "spark_mod", "to_unix_timestamp": "unix_timestamp", "regexp": "rlike"}
 _CONVERSIONS: Final = frozenset("boolean tinyint smallint int bigint float double string binary date timestamp".split())
 _UNITED: Final = frozenset("coalesce greatest least nvl ifnull mod pmod nanvl".split())
-_BRANCHES: Final = frozenset("if iff nvl2".split())
+_BRANCHES: Final = frozenset("if nvl2".split())
 _PARTS: Final = {"DAYOFWEEK": "spark_dayofweek", "DOW": "spark_dayofweek", "SECOND": "spark_seconds"}
 _UNITS: Final = {"MM": "MONTH", "MON": "MONTH", "YYYY": "YEAR", "YY": "YEAR", "DD": "DAY"}
 _SHIFTS: Final = {"shiftleft": "spark_left", "shiftright": "spark_right"}
@@ -36,15 +36,6 @@ _READERS: Final = {
     Kind.TIMESTAMP: "spark_read_timestamp",
     Kind.TIMESTAMP_NTZ: "spark_read_timestamp",
 }
-
-
-def refused(what: str, why: str) -> UnsupportedError:
-    """DuckDB would compute something else."""
-    return UnsupportedError(
-        f"{what} cannot be computed in a view: {why}",
-        construct="expression",
-        hint="use another function, or put the value into a column of a table",
-    )
 
 
 def converted(inner: exp.Expr, have: DataType | None, want: DataType, node: exp.Expr) -> exp.Expr:
@@ -122,7 +113,7 @@ def called(node: exp.Anonymous, type_: DataType, types: Mapping[int, DataType]) 
         return call(name, *(text_of(a, k) for a, k in zip(arguments, kinds, strict=True)))
     if name in ("trunc", "date_trunc"):
         return call(name, *(_unit(a) for a in arguments))
-    if name in ("round", "bround") and first is not None and first.kind in (Kind.FLOAT, Kind.DOUBLE):
+    if name == "round" and first is not None and first.kind in (Kind.FLOAT, Kind.DOUBLE):
         return _rounded(node, first)
     if name in _UNITED | _BRANCHES and type_.kind is Kind.DOUBLE:
         arguments = [
@@ -131,7 +122,11 @@ def called(node: exp.Anonymous, type_: DataType, types: Mapping[int, DataType]) 
         ]
     if name in ("date_format", "from_unixtime") and len(arguments) == 2:
         _check_shown(name, arguments[1])
-    return _strings(name, arguments, kinds, type_) or _plain(name, arguments, node)
+    return (
+        _strings(name, arguments, kinds, type_)
+        or by_type(name, arguments, kinds, type_)
+        or _plain(name, arguments, node)
+    )
 
 
 def _plain(name: str, arguments: Sequence[exp.Expr], node: exp.Anonymous) -> exp.Expr:
@@ -143,8 +138,6 @@ def _strings(
     name: str, arguments: Sequence[exp.Expr], kinds: Sequence[DataType | None], type_: DataType
 ) -> exp.Expr | None:
     """Functions whose arguments say how they are to be computed, or whether they can."""
-    if name == "replace" and len(arguments) == 2:
-        return call(name, *arguments, exp.Literal.string(""))
     if name in ("substr", "substring") and len(arguments) > 1:
         return substring(arguments[0], arguments[1], arguments[2] if len(arguments) > 2 else None)
     if name == "like":
@@ -166,8 +159,6 @@ def _strings(
 
 
 def _coded(name: str, arguments: Sequence[exp.Expr]) -> exp.Expr | None:
-    if name == "levenshtein":
-        raise refused(name, "DuckDB counts bytes, and Spark characters")
     if name == "sha2":
         if not (is_whole(arguments[1]) and int(arguments[1].name) in (0, 256)):
             raise refused(f"sha2 of {arguments[1].sql(EverviewSpark)} bits", "it is known for 256 bits only")
@@ -186,12 +177,14 @@ def _replaced(arguments: Sequence[exp.Expr]) -> exp.Expr:
         raise refused("regexp_replace", "the new text must be a literal, and the last argument")
     if re.search(r"\$(?![0-9](?![0-9]))", new.name) or "\\" in new.name:
         raise refused(f"regexp_replace by '{new.name}'", "only groups of one digit are known")
-    return call("regexp_replace", *arguments[:2], exp.Literal.string(re.sub(r"\$([0-9])", r"\\\1", new.name)))
+    size, groups = (exp.Literal.number(n) for n in (len(new.name.encode()), new.name.count("$")))
+    text = exp.Literal.string(re.sub(r"\$([0-9])", r"\\\1", new.name))
+    return call("spark_regexp_replace", *arguments[:2], text, size, groups)
 
 
 def _rounded(node: exp.Anonymous, type_: DataType) -> exp.Expr:
     digits = node.expressions[1] if len(node.expressions) > 1 else None
-    if digits is None or isinstance(digits, exp.Neg) or digits.name == "0" or node.name.lower() == "bround":
+    if digits is None or isinstance(digits, exp.Neg) or digits.name == "0":
         return node
     if not is_whole(digits) or int(digits.name) > _MOST_ROUNDED:
         raise refused(node.sql(EverviewSpark), f"the number of digits must be a literal up to {_MOST_ROUNDED}")
@@ -207,7 +200,7 @@ def _moment(name: str, arguments: Sequence[exp.Expr], have: DataType | None, wan
         found = cast(_parsed(name, arguments[0], form), moment)
     else:
         found = converted(arguments[0], have, moment, cast(arguments[0], moment))
-    return found if want.is_temporal else call("spark_unix_seconds", found)
+    return found if want.is_temporal else call("spark_unix_timestamp", found)
 
 
 def _parsed(name: str, text: exp.Expr, form: exp.Expr) -> exp.Expr:
@@ -241,18 +234,3 @@ def _unit(node: exp.Expr) -> exp.Expr:
     """Spark's short names for units of time."""
     known = _UNITS.get(node.name.upper()) if isinstance(node, exp.Literal) else None
     return exp.Literal.string(known) if known else node
-
-
-def is_whole(node: exp.Expr) -> bool:
-    """True for a number without sign and point, as it is written."""
-    return isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit()
-
-
-def cast(node: exp.Expr, type_: DataType) -> exp.Expr:
-    """A node in a type."""
-    return exp.Cast(this=node.copy(), to=exp.DataType.build(spark_name(type_), dialect=EverviewSpark))
-
-
-def call(name: str, *arguments: exp.Expr) -> exp.Expr:
-    """A function of some nodes."""
-    return exp.Anonymous(this=name, expressions=[a.copy() for a in arguments])

@@ -15,11 +15,11 @@ from everview.errors import UnsupportedError
 from everview.query.schema import Schema
 from everview.query.terms import Expression, Var
 from everview.query.types import DataType
-from everview.sql.calls import refused
 from everview.sql.datatypes import integer_literal, spark_name
 from everview.sql.dialect import EverviewSpark
 from everview.sql.macros import MACROS
 from everview.sql.meaning import spell_out, spelled_out
+from everview.sql.nodes import refused
 from everview.sql.parse import guarded, parse_statements
 from everview.sql.source import Source
 

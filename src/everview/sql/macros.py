@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from everview.sql.text_macros import TEXT_MACROS
+
 _FLOORED = "(({x}) - ((({x}) % {unit}) + {unit}) % {unit}) // {unit}"
 _WITHOUT_ZERO = "CASE WHEN b = 0 THEN error('everview: division by zero') ELSE {} END"
 _WHOLE = "[+-]?[0-9]+"
@@ -62,8 +64,8 @@ MACROS: Final = {
     "spark_atleast(n)": "CASE WHEN n < 0 THEN 0 ELSE n END",
     "spark_substring(x, start, n)": "substring(x, spark_atleast(spark_from(x, start)) + 1, spark_atleast("
     "spark_from(x, start) + CAST(n AS BIGINT) - spark_atleast(spark_from(x, start))))",
-    "spark_locate(part, x, start)": "CASE WHEN part IS NULL OR x IS NULL THEN NULL WHEN start IS NULL OR start < 1 "
-    "THEN 0 WHEN part = '' THEN 1 WHEN instr(substring(x, start), part) = 0 THEN 0 "
+    "spark_locate(part, x, start)": "CASE WHEN start IS NULL THEN 0 WHEN part IS NULL OR x IS NULL THEN NULL "
+    "WHEN start < 1 THEN 0 WHEN part = '' THEN 1 WHEN instr(substring(x, start), part) = 0 THEN 0 "
     "ELSE instr(substring(x, start), part) + start - 1 END",
     "spark_char(n)": "CASE WHEN n < 0 THEN '' ELSE chr(CAST(n & 255 AS INTEGER)) END",
     "spark_chr(n)": "spark_char(n)",
@@ -79,8 +81,9 @@ MACROS: Final = {
     "spark_seconds(x)": "CAST((epoch_us(x) % 60000000 + 60000000) % 60000000 AS DECIMAL(8, 0)) * 0.000001",
     "spark_unix_seconds(x)": _FLOORED.format(x="epoch_us(x)", unit=1_000_000),
     "spark_unix_millis(x)": _FLOORED.format(x="epoch_us(x)", unit=1_000),
+    "spark_unix_timestamp(x)": "epoch_us(x) // 1000000",
     "spark_timestamp_seconds(x)": "make_timestamptz(CAST(x * 1000000 AS BIGINT))",
-    "spark_timestamp_millis(x)": "make_timestamptz(CAST(x * 1000 AS BIGINT))",
+    "spark_timestamp_millis(x)": "make_timestamptz(CAST(x AS BIGINT) * 1000)",
     "spark_timestamp_micros(x)": "make_timestamptz(CAST(x AS BIGINT))",
     "spark_from_utc_timestamp(x, zone)": "timezone('UTC', timezone(zone, x))",
     "spark_months(a, b)": "(year(a) - year(b)) * 12 + month(a) - month(b)",
@@ -114,5 +117,6 @@ MACROS: Final = {
     "spark_fraction(x)": "CASE WHEN isnan(x) THEN 'NaN' WHEN isinf(x) THEN CASE WHEN x > 0 THEN 'Infinity' "
     "ELSE '-Infinity' END WHEN x = 0 OR (abs(x) >= 0.001 AND abs(x) < 10000000) THEN CAST(x AS VARCHAR) "
     "ELSE CASE WHEN x < 0 THEN '-' ELSE '' END || spark_long(CAST(abs(x) AS VARCHAR)) END",
+    **TEXT_MACROS,
 }
 """In DuckDB's dialect, by signature, each after those it calls; one that has a function's name stands for it."""

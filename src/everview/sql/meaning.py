@@ -18,11 +18,12 @@ from everview.query.terms import Expression, Var
 from everview.query.types import DOUBLE, MOST_DIGITS, STRING, DataType, Kind, as_decimal
 from everview.query.view import AggregateFunction
 from everview.sql.aggregates import is_aggregate
-from everview.sql.calls import call, called, cast, converted, like, part_of, shifted, substring, text_of
+from everview.sql.calls import called, converted, like, part_of, shifted, substring, text_of
 from everview.sql.check import Checker
 from everview.sql.dialect import EverviewSpark
 from everview.sql.functions import AGGREGATES
 from everview.sql.names import Cell, Relation, Scope
+from everview.sql.nodes import call, cast
 from everview.sql.padding import pad
 from everview.sql.source import Source
 

@@ -1,0 +1,34 @@
+"""Nodes of trees that calls of functions are spelled out with, and the refusal of those that cannot be."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from everview.errors import UnsupportedError
+from everview.query.types import DataType
+from everview.sql.datatypes import spark_name
+from everview.sql.dialect import EverviewSpark
+
+
+def refused(what: str, why: str) -> UnsupportedError:
+    """DuckDB would compute something else."""
+    return UnsupportedError(
+        f"{what} cannot be computed in a view: {why}",
+        construct="expression",
+        hint="use another function, or put the value into a column of a table",
+    )
+
+
+def is_whole(node: exp.Expr) -> bool:
+    """True for a number without sign and point, as it is written."""
+    return isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit()
+
+
+def cast(node: exp.Expr, type_: DataType) -> exp.Expr:
+    """A node in a type."""
+    return exp.Cast(this=node.copy(), to=exp.DataType.build(spark_name(type_), dialect=EverviewSpark))
+
+
+def call(name: str, *arguments: exp.Expr) -> exp.Expr:
+    """A function of some nodes."""
+    return exp.Anonymous(this=name, expressions=[a.copy() for a in arguments])

@@ -1,0 +1,55 @@
+"""Every function of the table has an example, which can be computed, or is refused by all; tests/spark asks Spark."""
+
+from __future__ import annotations
+
+import pytest
+
+import everview as ev
+from everview.errors import DataError, UnsupportedError
+from everview.sql.functions import signatures
+from tests.engine.functions import COLUMNS, EXAMPLES, ROWS, UNKNOWN
+
+
+def test_every_function_has_an_example() -> None:
+    """A new function comes with one, and its name stands in it."""
+    assert EXAMPLES.keys() == signatures().keys()
+    assert all(f"{name}(" in example for name, examples in EXAMPLES.items() for example in examples)
+
+
+@pytest.mark.parametrize("name", [n for n in EXAMPLES if n not in UNKNOWN])
+def test_it_can_be_computed(name: str) -> None:
+    db = ev.Database()
+    columns = ", ".join(f"{e} AS y{i}" for i, e in enumerate(EXAMPLES[name]))
+    db.sql(f"CREATE TABLE r ({COLUMNS}); CREATE MATERIALIZED VIEW v AS SELECT k, {columns} FROM r")
+    db.insert("r", ROWS)
+    assert len(db.view("v")) == len(ROWS)
+
+
+@pytest.mark.parametrize("name", sorted(UNKNOWN))
+def test_what_cannot_be_computed_is_refused_by_the_verdict_with_a_reason(name: str) -> None:
+    for example in EXAMPLES[name]:
+        with pytest.raises(UnsupportedError, match=f"{name} cannot be computed in a view: Spark's hash functions"):
+            ev.explain(f"SELECT {example} AS z FROM r", schema=f"CREATE TABLE r ({COLUMNS})")
+
+
+@pytest.mark.parametrize(
+    ("expression", "why"),
+    [
+        ("substring_index(s, u, 1)", "the mark must be a literal"),
+        ("substring_index(s, 'aba', 1)", "does not end as it begins"),
+        ("bround(x, n)", "the number of digits must be a literal"),
+        ("format_number(x, n)", "the number of digits must be a literal"),
+        ("format_number(p, 1)", "use bround before"),
+        ("bit_count(s)", "it takes integers and booleans"),
+    ],
+)
+def test_arguments_that_spark_would_take_and_we_do_not(expression: str, why: str) -> None:
+    with pytest.raises(UnsupportedError, match=why):
+        ev.explain(f"SELECT {expression} AS z FROM r", schema=f"CREATE TABLE r ({COLUMNS})")
+
+
+def test_elt_beyond_its_texts_is_an_error() -> None:
+    db = ev.Database()
+    db.sql("CREATE TABLE r (n INT, s STRING); CREATE MATERIALIZED VIEW v AS SELECT elt(n, s, 'b') AS y FROM r")
+    with pytest.raises(DataError, match="elt has no text number 3"):
+        db.insert("r", [(3, "a")])
