@@ -52,7 +52,7 @@ def uses(db: ev.Database) -> dict[Any, int]:
     """How often each string and other wide value is used."""
     found = {}
     for kind, table in db._dictionary.to_state().items():
-        found |= {(kind, row["value"]): row["count"] for row in table.to_pylist()}
+        found |= {(kind, row["value"]): row["count"] for row in table.to_pylist() if row["count"]}
     return found
 
 

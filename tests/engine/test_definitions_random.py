@@ -25,7 +25,7 @@ BODIES = (
     "SELECT a, s FROM {0}",
     "SELECT x.a, y.s FROM {0} x JOIN {1} y ON x.a = y.a",
     "SELECT a, upper(s) AS s FROM {0} WHERE a > 0",
-    "SELECT DISTINCT a, concat(s, '!') AS s FROM {0}",
+    "SELECT DISTINCT a, s || '!' AS s FROM {0}",
     "SELECT a, MAX(s) AS s FROM {0} GROUP BY a",
     "SELECT a, s FROM {0} UNION SELECT a, s FROM {1}",
     "SELECT a, s FROM {0} EXCEPT ALL SELECT a, s FROM {1}",
