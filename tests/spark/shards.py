@@ -38,6 +38,7 @@ VIEWS = {
     "pairs": "SELECT r.a, r.b, s.c FROM r JOIN s ON r.b = s.b",
     "names": "SELECT name FROM k",
 }
+KEY = b"the key of a test's job"
 Rows = dict[str, list[tuple[Any, ...]]]
 
 
@@ -83,7 +84,7 @@ class Driver:
         self.stats: dict[str, Any] = {}
 
     def client(self) -> ShardClient:
-        return ShardClient(self.query, "0/0", described(self.spec))
+        return ShardClient(self.query, "0/0", described(self.spec), KEY)
 
     def run(self, rows: Rows, *, commit: bool = True, client: ShardClient | None = None) -> Counter[tuple[Any, ...]]:
         """One attempt at a batch; gives what has changed."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import random
 from collections import Counter
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import pytest
 
 from everview.engine.transaction import Transaction
-from everview.errors import BadRowError, DataError, MemoryLimitError, UnsupportedError
+from everview.errors import BadRowError, DataError, EverviewError, MemoryLimitError
 from everview.spark import host as hosts
 from everview.spark.host import Host
 from everview.spark.messages import Apply, Done, Failed, Load, Need, Rebuild, Rebuilt
@@ -183,9 +182,11 @@ def test_a_failed_rebuild_leaves_no_version() -> None:
     assert isinstance(ask(host, of, SECOND, before=None), Need)
 
 
-def test_errors_that_cannot_be_sent_are_sent_as_text() -> None:
-    failed = hosts._failed(UnsupportedError("no such thing", construct="thing"))
-    assert isinstance(failed, Failed)
-    assert str(pickle.loads(pickle.dumps(failed)).error) == "UnsupportedError: no such thing"
-    sent = pickle.loads(pickle.dumps(hosts._failed(BadRowError("bad", table="r", row=3, hint="look"))))
-    assert (sent.error.table, sent.error.row, sent.error.hint) == ("r", 3, "look")
+def test_what_was_not_foreseen_comes_with_its_trace() -> None:
+    foreseen = hosts._answer(Host(), Rebuild(b'{"format": 0}', "digest"))
+    assert isinstance(foreseen, Failed)
+    assert (isinstance(foreseen.error, EverviewError), foreseen.trace) == (True, "")
+    unforeseen = hosts._answer(Host(), Rebuilt("v1"))
+    assert isinstance(unforeseen, Failed)
+    assert isinstance(unforeseen.error, AssertionError)
+    assert "in _rebuilt" in unforeseen.trace

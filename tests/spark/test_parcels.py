@@ -17,12 +17,11 @@ from everview.spark import parcels
 from everview.spark.blobs import read_blob
 from everview.spark.feed import Unpacker
 from everview.spark.host import Host
-from everview.spark.messages import FEED, Apply, Done, Leave, Targets
+from everview.spark.messages import FEED, LEAST_BYTES, Apply, Done, Leave, Targets
 from everview.spark.parcels import Outgoing, Parcel, Post
 from everview.spark.processor import CHANGES
 from everview.spark.sending import sent
 from everview.spark.shard import ShardSpec
-from everview.spark.sockets import clear
 from everview.spark.spool import Spool
 from everview.spark.types import VERSION
 from tests.spark.shards import FIRST, SECOND, Rows, blobs, changes, rebuild, spec, together
@@ -35,7 +34,7 @@ BATCHES = [
 
 @pytest.fixture
 def post(tmp_path: Path) -> Post:
-    return Post(tmp_path / "query-shard.sock")
+    return Post(tmp_path, "query-shard")
 
 
 def left(post: Post, batch: int = 1) -> Parcel:
@@ -45,7 +44,7 @@ def left(post: Post, batch: int = 1) -> Parcel:
     return outgoing.end()
 
 
-def spooled(batches: list[pa.RecordBatch], post: Post | None = None, least: int = parcels.LEAST_BYTES) -> Spool:
+def spooled(batches: list[pa.RecordBatch], post: Post | None = None, least: int = LEAST_BYTES) -> Spool:
     spool = Spool(post, Leave(1, least))
     for batch in batches:
         spool.add(batch)
@@ -177,15 +176,24 @@ def test_other_batches_leave_nothing_and_this_one_keeps_its_own(post: Post, tmp_
 
 
 def test_a_shards_files_are_cleared_and_those_of_others_are_not(post: Post, tmp_path: Path) -> None:
-    other = Post(tmp_path / "query-shard2.sock")
+    other = Post(tmp_path, "query-shard2")
     left(post)
     kept = left(other)
-    clear(tmp_path / "query-shard.sock")
+    post.close()
+    assert lying(tmp_path) == [Path(kept.path).name]
+    other.close()
+    assert not tmp_path.exists()
+
+
+def test_what_a_killed_process_left_goes_when_the_next_one_starts(post: Post, tmp_path: Path) -> None:
+    left(post)
+    kept = left(Post(tmp_path, "query-shard2"))
+    Post(tmp_path, "query-shard").inherit()
     assert lying(tmp_path) == [Path(kept.path).name]
 
 
 def test_without_room_changes_travel_in_the_reply(tmp_path: Path) -> None:
-    nowhere = Post(tmp_path / "not there" / "query-shard.sock")
+    nowhere = Post(tmp_path / "not there", "query-shard")
     ((key, parts),) = sent({"v": spooled(changed(4), nowhere, 0)}, None).items()
     assert key == ("v", FEED)
     assert [(type(blob), rows) for blob, rows in parts] == [(bytes, 4)]

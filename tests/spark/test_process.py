@@ -24,10 +24,14 @@ import pytest
 
 from everview.errors import BadRowError, PipelineError
 from everview.spark import client as clients
+from everview.spark import workers
+from everview.spark.keys import tag
 from everview.spark.messages import Apply
-from everview.spark.sockets import folder, locked, sweep
+from everview.spark.sockets import dismiss, folder, locked, sweep
+from everview.spark.wire import receive
 from tests.spark.shards import (
     FIRST,
+    KEY,
     SECOND,
     THIRD,
     Driver,
@@ -118,11 +122,11 @@ def test_a_process_that_dies_while_it_answers_is_replaced(half: bytes, place: Pa
     end(processes(place)[0])
     client = driver.client()
     client.path.unlink()
-    listener = Listener(str(client.path), "AF_UNIX")
+    listener = Listener(str(client.path), "AF_UNIX", authkey=KEY)
 
     def die() -> None:
         connection = listener.accept()
-        connection.recv()
+        receive(connection)
         os.write(connection.fileno(), half)
         listener.close()
         connection.close()
@@ -162,7 +166,7 @@ def test_a_shard_is_rebuilt_part_by_part(place: Path, monkeypatch: pytest.Monkey
     loads: list[object] = []
     ask = clients.ShardClient._ask
 
-    def counted(self: clients.ShardClient, request: object) -> object:
+    def counted(self: clients.ShardClient, request: Any) -> Any:
         loads.append(request)
         return ask(self, request)
 
@@ -202,7 +206,7 @@ def test_a_process_that_dies_again_and_again_is_reported(place: Path, monkeypatc
     driver = Driver()
     numbers = count(1)
 
-    def start(path: Path) -> int:
+    def start(path: Path, key: bytes) -> int:
         path.with_suffix(".log").write_text("Killed for good reason")
         return next(numbers)
 
@@ -327,14 +331,14 @@ def test_a_process_ends_with_its_executor_and_leaves_nothing(place: Path) -> Non
 def test_a_process_whose_executor_is_gone_already_does_not_stay(place: Path) -> None:
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
-    command = [sys.executable, "-m", "everview.spark.host", str(place / "x.sock"), str(gone.pid), "3600"]
+    command = [sys.executable, "-m", "everview.spark.host", str(place / "x.sock"), str(gone.pid), "3600", str(place)]
     subprocess.run(command, check=True, timeout=600)
 
 
 def test_an_orphaned_worker_starts_no_process_that_would_stay(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
-    monkeypatch.setattr(clients, "_PARENT", gone.pid)
+    monkeypatch.setattr(workers, "PARENT", gone.pid)
     with pytest.raises(PipelineError, match="did not start"):
         Driver().run(FIRST)
     assert not processes(place)
@@ -351,8 +355,8 @@ def test_a_worker_whose_daemon_died_before_it_looked_does_not_take_the_orphans_p
             os._exit(0)
         while os.getppid() == daemon:
             pass
-        from everview.spark import client
-        print(daemon, client._PARENT, flush=True)
+        from everview.spark import workers
+        print(daemon, workers.PARENT, flush=True)
     """)
     done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True, timeout=600)
     daemon, parent = map(int, done.stdout.split())
@@ -388,21 +392,21 @@ def test_what_killed_processes_left_is_swept_away(place: Path) -> None:
     one.run(FIRST)
     (dead,) = processes(place)
     end(dead)
-    (folder() / "worker-died.lock").touch()
-    (folder() / "host-died.7.parcel").touch()
+    (folder(KEY) / "worker-died.lock").touch()
+    (folder(KEY) / "host-died.7.parcel").touch()
     assert files(place) == [".lock", ".log", ".parcel", ".sock"]
     other.run(FIRST)
     assert files(place) == [".log", ".sock"]
     assert other.client().path.exists()
     other.client().path.with_suffix(".9.parcel").touch()
-    sweep()
+    sweep(folder(KEY))
     assert files(place) == [".log", ".parcel", ".sock"]
     other.run(SECOND)
     assert other.cause is None
 
 
 def test_locks_exclude_each_other_and_leave_nothing(place: Path) -> None:
-    path = folder() / "x.sock"
+    path = folder(KEY) / "x.sock"
     inside: list[int] = []
     most: list[int] = []
 
@@ -424,15 +428,52 @@ def test_locks_exclude_each_other_and_leave_nothing(place: Path) -> None:
     assert not files(place)
 
 
-def test_a_folder_that_others_may_enter_is_refused(place: Path) -> None:
-    folder().chmod(0o755)
-    with pytest.raises(PipelineError, match=r"open to other users.*\n.*chmod 700"):
-        Driver().run(FIRST)
+def taken(place: Path, by: str) -> Path:
+    """The folder that a job would make is there already, and is not this user's alone."""
+    path = place / f"everview-{os.getuid()}"
+    match by:
+        case "another user":
+            path.mkdir(0o700)
+            if os.geteuid() == 0:
+                os.chown(path, 65_534, 65_534)
+            else:
+                path.chmod(0o777)
+        case "mode":
+            path.mkdir()
+            path.chmod(0o755)
+        case "file":
+            path.write_text("in the way")
+        case "link":
+            (place / "elsewhere").mkdir(0o700)
+            path.symlink_to(place / "elsewhere")
+    return path
 
 
-def test_a_folder_that_is_none_is_refused(place: Path) -> None:
-    (place / f"everview-{os.getuid()}").write_text("in the way")
-    with pytest.raises(PipelineError, match="no folder for shards' sockets"):
+@pytest.mark.parametrize("by", ["another user", "mode", "file", "link"])
+def test_a_folder_that_is_not_ours_alone_is_left_and_blocks_nobody(place: Path, by: str) -> None:
+    path = taken(place, by)
+    before = path.lstat()
+    driver = Driver()
+    driver.run(FIRST)
+    chosen = driver.client().path.parent
+    assert chosen != path
+    assert (chosen.stat().st_uid, chosen.stat().st_mode & 0o777) == (os.getuid(), 0o700)
+    assert folder(b"the key of another job") not in {chosen, path}
+    assert folder(KEY) == chosen
+    driver.run(SECOND)
+    assert driver.cause is None
+    driver.check(together(FIRST, SECOND))
+    dismiss(driver.query, KEY)
+    until(lambda: not processes(place))
+    assert os.path.samestat(before, path.lstat())
+    assert by == "file" or not list(path.iterdir())
+
+
+def test_without_any_folder_it_is_refused(place: Path) -> None:
+    taken(place, "file")
+    (place / folder(KEY).name).rmdir()
+    (place / f"everview-{tag(KEY, 'folder')}").write_text("in the way, too")
+    with pytest.raises(PipelineError, match=r"no folder for shards' sockets: .* is no folder; .* is no folder"):
         Driver().run(FIRST)
 
 
@@ -440,7 +481,7 @@ def test_a_long_temporary_folder_is_not_used(monkeypatch: pytest.MonkeyPatch, tm
     long = tmp_path / ("x" * 100)
     long.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(long))
-    assert folder() == Path(f"/tmp/everview-{os.getuid()}")
+    assert folder(KEY) == Path(f"/tmp/everview-{os.getuid()}")
 
 
 def test_a_process_that_cannot_start_says_why(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

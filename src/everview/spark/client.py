@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import os
-import socket
-import struct
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from hashlib import sha256
-from multiprocessing.connection import Client as connect
 from multiprocessing.connection import Connection
 from pathlib import Path
 from time import sleep
@@ -18,8 +15,11 @@ from types import TracebackType
 
 from everview import errors
 from everview.errors import PipelineError
-from everview.spark.messages import Apply, Done, Dump, Failed, Load, Need, Rebuild, Rebuilt
-from everview.spark.sockets import clear, locked, socket_of, sweep
+from everview.spark import workers
+from everview.spark.channel import GoneError, peer, reached
+from everview.spark.messages import Apply, Done, Dump, Dumped, Failed, Load, Need, Rebuild, Rebuilt
+from everview.spark.sockets import clear, locked, socket_of, spill_folder, sweep
+from everview.spark.wire import Message, WireError, receive, send
 
 IDLE_SECONDS = 3600.0
 """A process that nobody has asked for so long ends; the shard is rebuilt when it is needed again."""
@@ -39,20 +39,6 @@ Logged = tuple[int, str, bytes]
 Rows = Callable[[], Iterable[Logged]]
 
 
-def _beginner() -> int:
-    """Who began this worker: its parent, or, if that has died already, the head of its group, which Spark's daemon is.
-
-    An orphan's parent is another process, with which nothing would ever end.
-    """
-    parent, group = os.getppid(), os.getpgrp()
-    with suppress(OSError):
-        if os.getpgid(parent) == group:
-            return parent
-    return group
-
-
-_PARENT = _beginner()
-"""Found now: asked later, the parent may have died."""
 _started: list[subprocess.Popen[bytes]] = []
 """The processes that this worker has started; once they have ended, they are to be waited for."""
 
@@ -73,10 +59,11 @@ class NoDumpError(Exception):
 
 
 class ShardClient:
-    """A connection to one shard's process."""
+    """A connection to one shard's process, for who has the job's key."""
 
-    def __init__(self, query: str, shard: str, spec: bytes) -> None:
-        self.path = socket_of(query, shard)
+    def __init__(self, query: str, shard: str, spec: bytes, key: bytes) -> None:
+        self.path = socket_of(query, shard, key)
+        self.key = key
         self.spec = spec
         self.digest = sha256(spec).hexdigest()
         self._connection: Connection | None = None
@@ -107,7 +94,7 @@ class ShardClient:
             reply = Done(reply.changes, bad + reply.bad, reply.stats, reply.accepted)
         return reply, cause or why
 
-    def _apply(self, request: Apply, rows: Rows) -> tuple[object, list[str], str | None]:
+    def _apply(self, request: Apply, rows: Rows) -> tuple[Message, list[str], str | None]:
         """One try: the reply, the rows that a rebuild has put aside, and why there was one."""
         reply = self._ask(request)
         if not isinstance(reply, Need):
@@ -132,21 +119,21 @@ class ShardClient:
             except DiedError as error:
                 self.close()
                 raise NoDumpError from error
-            if not isinstance(found, list):
+            if not isinstance(found, Dumped):
                 raise NoDumpError
-            if not found:
+            if not found.rows:
                 return
-            yield from found
+            yield from found.rows
             more = True
 
-    def _ask(self, request: object) -> object:
+    def _ask(self, request: Message) -> Message:
         if self._connection is None:
-            self._connection = _connected(self.path)
+            self._connection = _connected(self.path, self.key)
         try:
-            self._connection.send(request)
-            reply = self._connection.recv()
-        except (EOFError, OSError) as error:  # OSError also says that a reply ended in its middle.
-            raise DiedError(_peer(self._connection), _last_words(self.path) or repr(error)) from error
+            send(self._connection, request)
+            reply = receive(self._connection)
+        except (EOFError, OSError, WireError) as error:  # OSError also says that a reply ended in its middle.
+            raise DiedError(peer(self._connection), _last_words(self.path) or repr(error)) from error
         if isinstance(reply, Failed):
             if reply.trace:
                 reply.error.add_note(f"In the shard's process:\n{reply.trace}")
@@ -182,56 +169,56 @@ def _parts(rows: Iterable[Logged]) -> Iterator[list[Logged]]:
         yield waiting
 
 
-def _connected(path: Path) -> Connection:
+def _connected(path: Path, key: bytes) -> Connection:
     """A connection to the process at a socket, which is started if it is not there."""
-    found = _reached(path)
+    found = _reached(path, key)
     if found is not None:
         return found
     with locked(path):
-        found = _reached(path)
+        found = _reached(path, key)
         if found is not None:
             return found
-        sweep()
+        sweep(path.parent)
         clear(path)
-        process = _start(path)
-        found = _reached(path)
+        process = _start(path, key)
+        found = _reached(path, key)
     if found is None:
         raise DiedError(process, _last_words(path) or "it ended as soon as it was ready")
     return found
 
 
-def _reached(path: Path) -> Connection | None:
+def _reached(path: Path, key: bytes) -> Connection | None:
     try:
-        return connect(str(path), "AF_UNIX")
-    except (FileNotFoundError, ConnectionError):
-        return None
+        return reached(path, key)
+    except GoneError as error:
+        raise DiedError(error.process, _last_words(path) or str(error)) from error
 
 
-def _peer(connection: Connection) -> int:
-    """The number of the process at the other end; 0 where that cannot be known."""
-    if sys.platform != "linux":
-        return 0
-    with socket.socket(fileno=os.dup(connection.fileno())) as other:
-        pid: int = struct.unpack("3i", other.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]
-    return pid
+def _start(path: Path, key: bytes) -> int:
+    """Start the process of a shard, and wait until it can be reached; gives its number.
 
-
-def _start(path: Path) -> int:
-    """Start the process of a shard, and wait until it can be reached; gives its number."""
+    It works in the folder where it leaves large changes: what DuckDB might put beside its work would be there, too.
+    """
     _started[:] = [p for p in _started if p.poll() is None]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(_search_path())}
-    command = [sys.executable, "-P", "-m", "everview.spark.host", str(path), str(_PARENT), str(IDLE_SECONDS)]
+    spill = spill_folder(path)
+    command = [os.path.abspath(sys.executable), "-P", "-m", "everview.spark.host"]
+    command += [str(path), str(workers.PARENT), str(IDLE_SECONDS), str(spill)]
     with path.with_suffix(".log").open("wb") as log:
         process = subprocess.Popen(
             command,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log,
             env=environment,
+            cwd=spill,
             start_new_session=True,
         )
     _started.append(process)
+    assert process.stdin is not None
     assert process.stdout is not None
+    with suppress(BrokenPipeError), process.stdin:
+        process.stdin.write(f"{key.hex()}\n".encode())
     with process.stdout:
         said = process.stdout.readline()
     if said != b"ready\n":
@@ -258,7 +245,7 @@ def _search_path() -> list[str]:
     if that is where Everview is, it has to be looked at.
     """
     working, ours = Path.cwd(), Path(errors.__file__).resolve().parent.parent
-    return [p for p in sys.path if p and (Path(p).resolve() != working or working == ours)]
+    return [os.path.abspath(p) for p in sys.path if p and (Path(p).resolve() != working or working == ours)]
 
 
 def _last_words(path: Path) -> str:

@@ -6,19 +6,20 @@ in a process of its own, which every worker of the machine reaches through a soc
 version before, which a retried task has, the last batch is taken back. At any other (a moved shard, a restart from a
 checkpoint), the shard is rebuilt from the rows in the state store.
 
-    python -m everview.spark.host SOCKET PARENT IDLE
+    python -P -m everview.spark.host SOCKET PARENT IDLE SPILL
+
+The job's key comes on standard input. Only who has it is answered; what is said is JSON and Arrow, and never run.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import pickle
 import sys
 import threading
 import traceback
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, Listener
 from pathlib import Path
@@ -29,22 +30,20 @@ import pyarrow.compute as pc
 
 from everview.errors import EverviewError, PipelineError
 from everview.spark.blobs import WEIGHT, read_blob, write_blob
-from everview.spark.messages import Apply, Done, Dump, Failed, Load, Need, Rebuild, Rebuilt
+from everview.spark.channel import BACKLOG, PATIENCE_SECONDS, Door, is_next_to_speak
+from everview.spark.messages import Apply, Done, Dump, Dumped, Failed, Load, Need, Ready, Rebuild, Rebuilt
 from everview.spark.parcels import Post
 from everview.spark.sending import sent
 from everview.spark.shard import Outcome, Shard, ShardSpec
 from everview.spark.sockets import clear, hold, locked
 from everview.spark.spool import Spool
+from everview.spark.wire import Message, WireError, receive, send
 
 CHECK_SECONDS = 1.0
 DUMP_BYTES = 32 << 20
 """Base rows are given in parts of about this size."""
 MOST_UNDO = 16 << 20
 """Of a batch that is larger, in bytes as it is stored, nothing is kept to take it back by: the shard is rebuilt."""
-
-
-Dumped = tuple[str, bytes, int]
-"""A table, rows of it and their number."""
 
 
 @dataclass
@@ -82,9 +81,9 @@ class Host:
         """The version before, and the batch that led from it to this one; None if that is not known."""
         self.rebuilds = self.undone = 0
         self._building: _Building | None = None
-        self._dumping: Iterator[Dumped] | None = None
+        self._dumping: Iterator[tuple[str, bytes, int]] | None = None
 
-    def answer(self, request: object) -> object:
+    def answer(self, request: Message) -> Message:
         """What a request gives; a failure leaves the shard as it was, or marks it as unknown."""
         if not isinstance(request, Load | Rebuilt):
             self._building = None
@@ -95,10 +94,10 @@ class Host:
                 self._give_up()
                 spec = ShardSpec.from_data(json.loads(request.spec))
                 self._building = _Building(Shard(spec), request.digest)
-                return None
+                return Ready()
             case Load():
                 self._load(request)
-                return None
+                return Ready()
             case Rebuilt():
                 return self._rebuilt(request)
             case Apply():
@@ -127,22 +126,22 @@ class Host:
         self.rebuilds += 1
         return Done({}, made.bad, {})
 
-    def _dump(self, request: Dump) -> object:
+    def _dump(self, request: Dump) -> Need | Dumped:
         """The next of the shard's base rows."""
         if not request.more:
             at = self.shard is not None and self.token == request.token
             self._dumping = self.shard.dump() if self.shard is not None and at else None
         if self._dumping is None:
             return Need()
-        found: list[Dumped] = []
+        found: list[tuple[str, bytes, int]] = []
         while sum(len(blob) for _, blob, _ in found) < DUMP_BYTES:
             piece = next(self._dumping, None)
             if piece is None:
                 break
             found.append(piece)
-        return found
+        return Dumped(found)
 
-    def apply(self, request: Apply) -> object:
+    def apply(self, request: Apply) -> Need | Done:
         """Take a batch in, if the shard is at the version that it follows."""
         if self.post is not None and request.leave is not None:
             self.post.clear(request.leave.batch)
@@ -223,60 +222,65 @@ def _tables(rows: Iterable[tuple[str, bytes]]) -> dict[str, list[pa.Table]]:
     return found
 
 
-def serve(path: Path, parent: int, idle: float) -> None:
+def serve(path: Path, parent: int, idle: float, spill: Path) -> None:
     """Answer one worker after the other until nobody needs the shard any more."""
     born = started(parent)
     if born is None:
         return
-    host = Host(Post(path))
+    key = bytes.fromhex(sys.stdin.readline())
+    if not key:
+        sys.exit("the key of the job has to come on standard input")
+    post = Post(spill, path.stem)
+    post.inherit()
     with suppress(OSError):  # Started by hand, it has no log of its own.
         hold(sys.stderr.fileno())
-    listener = Listener(str(path), "AF_UNIX")
-    path.chmod(0o600)
+    with _private():
+        listener = Listener(str(path), "AF_UNIX", backlog=BACKLOG)
     last = [monotonic()]
-    watch = threading.Thread(target=_watch, args=(path, parent, born, idle, last), daemon=True)
+    watch = threading.Thread(target=_watch, args=(path, parent, born, idle, last, post), daemon=True)
     watch.start()
     with suppress(BrokenPipeError):  # The worker that wanted the shard is gone; the next one will come.
         os.write(sys.stdout.fileno(), b"ready\n")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    while True:
-        connection = listener.accept()
-        with connection:
-            _converse(host, connection, last)
+    answer_all(Host(post), Door(listener, key), last)
 
 
-def _converse(host: Host, connection: Connection, last: list[float]) -> None:
+@contextmanager
+def _private() -> Iterator[None]:
+    """What is made meanwhile is for this user only, from its first moment on."""
+    before = os.umask(0o177)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+def answer_all(host: Host, door: Door, last: list[float], patience: float = PATIENCE_SECONDS) -> None:
+    """Serve all who come in, one after the other; who says nothing for long makes room for the next one."""
     while True:
-        try:
-            request = connection.recv()
-        except (EOFError, OSError):
-            return
+        with door.next() as connection:
+            _converse(host, connection, door, last, patience)
+
+
+def _converse(host: Host, connection: Connection, door: Door, last: list[float], patience: float) -> None:
+    while is_next_to_speak(connection, door, patience):
         last[0] = float("inf")  # Busy is not idle.
-        reply: object
         try:
-            reply = host.answer(request)
-        except Exception as error:  # whatever it is, the worker shall hear of it
-            reply = _failed(error)
-        del request
-        try:
-            connection.send(reply)
-        except OSError:
+            send(connection, _answer(host, receive(connection)))
+        except (EOFError, OSError, WireError):  # It went, or hangs in the middle of a message, or is not one of us.
             return
         finally:
             last[0] = monotonic()
 
 
-def _failed(error: Exception) -> Failed:
-    """The error for the worker; as text, if it cannot be sent. What was not foreseen comes with its trace."""
-    trace = "" if isinstance(error, EverviewError) else traceback.format_exc()
+def _answer(host: Host, request: Message) -> Message:
     try:
-        pickle.loads(pickle.dumps(error))
-    except Exception:  # an error's own way of being made, which may ask for anything
-        return Failed(RuntimeError(f"{type(error).__name__}: {error}"), trace)
-    return Failed(error, trace)
+        return host.answer(request)
+    except Exception as error:  # whatever it is, the worker shall hear of it
+        return Failed(error, "" if isinstance(error, EverviewError) else traceback.format_exc())
 
 
-def _watch(path: Path, parent: int, born: str, idle: float, last: list[float]) -> None:
+def _watch(path: Path, parent: int, born: str, idle: float, last: list[float], post: Post) -> None:
     """End the process once its executor is gone, its socket is, or nobody has asked for long."""
     own = path.stat()
     while True:
@@ -286,6 +290,7 @@ def _watch(path: Path, parent: int, born: str, idle: float, last: list[float]) -
         except OSError:
             mine = False
         if not mine or started(parent) != born or monotonic() - last[0] > idle:
+            post.close()
             if mine:
                 _tidy(path)
             os._exit(0)
@@ -316,4 +321,4 @@ def started(process: int) -> str | None:
 
 
 if __name__ == "__main__":
-    serve(Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]))
+    serve(Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]), Path(sys.argv[4]))

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from everview.spark.parcels import Parcel
+if TYPE_CHECKING:
+    from everview.spark.parcels import Parcel
 
 FEED: Final = -1
 """Where changes go that are the result's own."""
+LEAST_BYTES = 256 << 10
+"""Changes below this size travel in Spark's rows: a parcel would not be faster."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,18 @@ class Dump:
 
     token: str
     more: bool = False
+
+
+@dataclass(frozen=True)
+class Dumped:
+    """Base rows: of which table, and how many; none if there are no more."""
+
+    rows: list[tuple[str, bytes, int]]
+
+
+@dataclass(frozen=True)
+class Ready:
+    """The request was done, and there is nothing to say about it."""
 
 
 @dataclass(frozen=True)

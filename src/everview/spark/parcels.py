@@ -1,9 +1,10 @@
 """Parcels: large changes on their way from a shard's process to the worker that unpacks them, in a file.
 
 The step that unpacks follows the shards' in the same Spark task, so both run on one machine. What travels through Spark
-is a reference; the rows lie as Arrow in a file beside the shard's socket, which the worker maps. They are copied once,
-instead of a dozen times through pandas, the JVM and sockets. A large batch's later changes are compressed, to a quarter
-or so: up to some size the memory is that of the batch before, which costs less than compression; beyond it, more.
+is a reference; the rows lie as Arrow in a file in a local folder of Spark's, which the worker maps. They are copied
+once, instead of a dozen times through pandas, the JVM and sockets. A large batch's later changes are compressed, to a
+quarter or so: up to some size the memory is that of the batch before, which costs less than compression; beyond it,
+more.
 
 A parcel is read once: whoever opens it takes its name away. A task that runs again makes new ones. Those that nobody
 has opened are removed with the next batch, or with the shard's process.
@@ -26,8 +27,6 @@ import pyarrow as pa
 from everview.errors import PipelineError
 
 SUFFIX: Final = ".parcel"
-LEAST_BYTES = 256 << 10
-"""Changes below this size travel in Spark's rows: a file would not be faster."""
 _MARK: Final = b"everview.parcel"
 PLAIN_BYTES = 256 << 20
 """Of a batch's changes so many are left as they are; what comes after them is compressed, in a stream of its own."""
@@ -145,13 +144,15 @@ class Outgoing:
 class Post:
     """A shard's parcels: those that its process has left, and may have to clear away."""
 
-    def __init__(self, socket: Path) -> None:
-        self._socket = socket
+    def __init__(self, folder: Path, shard: str) -> None:
+        self._folder = folder
+        self._shard = shard
+        """What their names begin with: shards share the folder."""
         self._left: list[tuple[int, Path]] = []
 
     def begin(self, schema: pa.Schema, version: int) -> Outgoing:
         """Begin to leave changes for a worker of this machine; OSError if that cannot be."""
-        path = self._socket.with_suffix(f".{uuid4().hex}{SUFFIX}")
+        path = self._folder / f"{self._shard}.{uuid4().hex}{SUFFIX}"
         self._left.append((version, path))
         return Outgoing(path, schema)
 
@@ -162,3 +163,15 @@ class Post:
                 with suppress(OSError):
                     path.unlink(missing_ok=True)
         self._left = [(made, path) for made, path in self._left if made == version]
+
+    def close(self) -> None:
+        """Remove everything that this process has left; if there is nothing else in the folder, that as well."""
+        self.clear(-1)
+        with suppress(OSError):
+            self._folder.rmdir()
+
+    def inherit(self) -> None:
+        """Remove what earlier processes of the shard have left: nobody reads it any more."""
+        for path in self._folder.glob(f"{self._shard}.*{SUFFIX}"):
+            with suppress(OSError):
+                path.unlink(missing_ok=True)

@@ -11,16 +11,18 @@ from uuid import uuid4
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from everview.errors import StateMismatchError
-from everview.spark.blobs import MOST_BYTES
-from everview.spark.client import NoDumpError, ShardClient
 from everview.spark.identity import Identity, misplaced
-from everview.spark.messages import FEED, Apply, Done, Leave, Targets
-from everview.spark.parcels import LEAST_BYTES, Parcel
+from everview.spark.keys import job_key
+from everview.spark.messages import FEED, LEAST_BYTES, Apply, Done, Leave, Targets
 from everview.spark.state import COMPACT_BYTES, Meta, ShardState
 from everview.spark.workers import begin_task
 
 if TYPE_CHECKING:
-    import pandas as pd  # Not when the module is read: the driver does so in a new process whenever a query starts.
+    # Not when the module is read, as all that tasks need: whenever a query starts, so does a process on the driver that
+    # reads it only to ask for the state's schema.
+    import pandas as pd
+
+    from everview.spark.client import ShardClient
 
 PACKED: Final = "shard INT, kind STRING, name STRING, version BIGINT, rows BIGINT, blob BINARY, info STRING"
 """The columns of everything that travels packed."""
@@ -51,6 +53,8 @@ class ShardProcessor(StatefulProcessor):
         onward: list[int] | None = None,
         quarantine: bool = False,
     ) -> None:
+        self.key = job_key()
+        """Drawn on the driver: with the operator it comes to the workers, and only to them."""
         self.specs = specs
         """For each shard its ShardSpec as JSON: only its process has any use for it."""
         self.identity = identity
@@ -124,8 +128,11 @@ class ShardProcessor(StatefulProcessor):
         return replace(meta, identity=self.identity.digest, told=meta.told and same)
 
     def _applied(self, shard: int, meta: Meta, given: _Input) -> Iterator[Packed]:
+        from everview.spark.client import ShardClient
+        from everview.spark.parcels import Parcel
+
         before, after = meta.token, uuid4().hex
-        with ShardClient(self.query, f"{self.level}/{shard}", self.specs[shard]) as client:
+        with ShardClient(self.query, f"{self.level}/{shard}", self.specs[shard], self.key) as client:
             request = Apply(
                 client.digest,
                 before,
@@ -165,6 +172,8 @@ class ShardProcessor(StatefulProcessor):
 
     def _shortened(self, client: ShardClient, meta: Meta, left: int) -> Meta:
         """Compact the log, if that makes it shorter and can be done now."""
+        from everview.spark.client import NoDumpError
+
         if meta.is_tidy(left):
             return replace(meta, compacted=meta.stored)
         try:
@@ -177,6 +186,8 @@ class ShardProcessor(StatefulProcessor):
 
         They are one batch: what a part of them alone would give, no view may ever have had.
         """
+        from everview.spark.client import NoDumpError
+
         assert meta.token is not None
         old = self.state.keys()
         fresh = Meta(batch=meta.batch + 1)
@@ -241,6 +252,8 @@ _BLOB = _COLUMNS.index("blob")
 def _framed(rows: Iterator[Packed]) -> Iterator[pd.DataFrame]:
     """As few frames as there can be without any becoming large: each costs Spark some milliseconds."""
     import pandas as pd
+
+    from everview.spark.blobs import MOST_BYTES
 
     waiting: list[Packed] = []
     size = 0

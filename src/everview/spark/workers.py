@@ -3,11 +3,29 @@
 from __future__ import annotations
 
 import gc
+import os
+from contextlib import suppress
 from itertools import count
 
 from pyspark import TaskContext
 
 _tasks = count(1)
+
+
+def _beginner() -> int:
+    """Who began this worker: its parent, or, if that has died already, the head of its group, which Spark's daemon is.
+
+    An orphan's parent is another process, with which nothing would ever end.
+    """
+    parent, group = os.getppid(), os.getpgrp()
+    with suppress(OSError):
+        if os.getpgid(parent) == group:
+            return parent
+    return group
+
+
+PARENT = _beginner()
+"""Found now: asked later, the parent may have died."""
 
 
 def begin_task() -> TaskContext | None:
