@@ -217,7 +217,7 @@ def test_the_shards_of_a_stopped_query_end(stream: Any) -> None:
     assert len(shards) == 2
     assert all(map(started, shards))
     s.stop()
-    until(lambda: not any(map(started, shards)), 20)
+    until(lambda: not any(map(started, shards)))
     s.start(PATHS, shards=2)
     s.put({"g": [((3, 1), "insert")]})
     assert s.result() == s.expected(PATHS, {"g": [(1, 2), (2, 3), (3, 1)]})

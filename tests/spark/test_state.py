@@ -82,7 +82,7 @@ def test_batches_are_read_in_the_order_of_their_numbers() -> None:
 def test_where_a_shard_stands_is_read_as_it_was_put() -> None:
     state = ShardState(Store())
     assert state.meta() is None
-    meta = Meta(2, "token", "{}", 7, 1_000, 50, 3, 900, 1, True, 4)
+    meta = Meta(2, 1, "token", "{}", 7, 1_000, 50, 3, 900, 1, True, 4)
     state.put(meta)
     assert state.meta() == meta
 
@@ -92,7 +92,7 @@ def logged() -> tuple[ShardProcessor, Store, Meta]:
     store = Store()
     processor = ShardProcessor([], Identity("{}"), [0])
     processor.state = ShardState(store)
-    meta = Meta(0, "t", "{}", batch=3, stored=9, logged=3, blobs=3)
+    meta = Meta(0, token="t", identity="{}", batch=3, stored=9, logged=3, blobs=3)
     for batch in (1, 2, 3):
         processor.state.append(batch, [("r", b"abc")])
     return processor, store, meta

@@ -1,7 +1,7 @@
 """A level's shards as the driver describes them to the workers: in a form that costs them nothing to read.
 
-Spark starts a Python process for a stateful operator in every batch, to ask for its state's schema. So the operator
-holds text and bytes, and what it imports is little; the models are for the shards' processes.
+Whenever a query starts, Spark starts a Python process for each stateful operator, to ask for its state's schema. So the
+operator holds text and bytes, and what it imports is little; the models are for the shards' processes.
 """
 
 from __future__ import annotations
