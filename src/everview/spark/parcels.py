@@ -165,10 +165,8 @@ class Post:
         self._left = [(made, path) for made, path in self._left if made == version]
 
     def close(self) -> None:
-        """Remove everything that this process has left; if there is nothing else in the folder, that as well."""
+        """Remove everything that this process has left. The folder is for other shards, too, and goes with Spark's."""
         self.clear(-1)
-        with suppress(OSError):
-            self._folder.rmdir()
 
     def inherit(self) -> None:
         """Remove what earlier processes of the shard have left: nobody reads it any more."""
