@@ -13,6 +13,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from inspect import signature
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import Client, Connection, Listener
 from multiprocessing.reduction import ForkingPickler
@@ -22,7 +23,7 @@ from typing import Any
 import pytest
 
 from everview import errors
-from everview.errors import BadRowError, EverviewError, PipelineError, Position, UnsupportedError
+from everview.errors import BadRowError, EverviewError, PipelineError, Position, SubscriberError
 from everview.spark import channel, messages
 from everview.spark.channel import Door, reached
 from everview.spark.host import Host, answer_all
@@ -339,10 +340,13 @@ ERRORS = [e for e in vars(errors).values() if isinstance(e, type) and issubclass
 
 @pytest.mark.parametrize("kind", ERRORS, ids=lambda e: e.__name__)
 def test_errors_of_everview_arrive_as_they_are(kind: type[EverviewError]) -> None:
-    extra: dict[str, Any] = {"construct": "thing"} if issubclass(kind, UnsupportedError) else {}
+    extra: dict[str, Any] = {}
+    for parameter in signature(kind).parameters.values():
+        if parameter.default is parameter.empty and parameter.kind is parameter.KEYWORD_ONLY:
+            extra[parameter.name] = ("thing", "other") if parameter.name == "dependants" else "thing"
     if issubclass(kind, errors.DataError):
         extra |= {"table": "r", "row": 3, "column": "x"}
-    elif issubclass(kind, errors.QueryError):
+    elif "position" in signature(kind).parameters:
         extra |= {"position": Position(1, 2, 3), "source": "SELECT"}
     error = kind("what", hint="do", **extra)
     found = arrived(error)
@@ -356,6 +360,8 @@ def test_other_errors_arrive_as_text_and_no_other_class_is_ever_made() -> None:
 
     assert repr(arrived(MemoryError("no more"))) == "RuntimeError('MemoryError: no more')"
     assert repr(arrived(OwnError("own"))) == "RuntimeError('OwnError: own')"
+    nested = SubscriberError("its callback", version=1, view="v", cause=ValueError("x"))
+    assert repr(arrived(nested)) == "RuntimeError('SubscriberError: its callback')"
     told = {"error": "Position", "fields": {"message": ""}, "position": None, "trace": ""}
     header = {"kind": "Failed", "blobs": 0, "is": told}
     with pytest.raises(WireError):

@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from multiprocessing.connection import Connection
+from numbers import Integral
 from typing import Any, Final
 
 from everview import errors
@@ -211,17 +212,22 @@ def _text(value: object) -> str | None:
 
 # --- errors ----------------------------------------------------------------------------------------------------------
 
-_FIELDS: Final = ("message", "source", "hint", "table", "row", "_column", "construct")
-"""What errors of Everview say of themselves, beside their position."""
-
 
 def _failed(m: Failed, blobs: list[bytes]) -> Data:
-    kind, position = type(m.error), getattr(m.error, "position", None)
-    if not isinstance(m.error, EverviewError) or getattr(errors, kind.__name__, None) is not kind:
+    """An error of Everview's as what it says of itself; any other, and one that is not plain data, as text."""
+    kind, fields = type(m.error), dict(vars(m.error))
+    position = fields.pop("position", None)
+    known = isinstance(m.error, EverviewError) and getattr(errors, kind.__name__, None) is kind
+    if not known or not all(map(_is_plain, fields.values())):
         return {"error": None, "text": f"{kind.__name__}: {m.error}", "trace": m.trace}
-    fields = {name: getattr(m.error, name) for name in _FIELDS if hasattr(m.error, name)}
     place = None if position is None else asdict(position)
     return {"error": kind.__name__, "fields": fields, "position": place, "trace": m.trace}
+
+
+def _is_plain(value: object) -> bool:
+    if isinstance(value, tuple):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, str | int | float | Integral)
 
 
 def _read_failed(data: Data, blobs: Sequence[bytes]) -> Failed:
@@ -235,9 +241,8 @@ def _read_failed(data: Data, blobs: Sequence[bytes]) -> Failed:
     fields, position = data["fields"], data["position"]
     error.args = (str(fields["message"]),)
     error.position = None if position is None else Position(**position)
-    for name in _FIELDS:
-        if name in fields:
-            setattr(error, name, fields[name])
+    for name, value in fields.items():
+        vars(error)[str(name)] = tuple(value) if isinstance(value, list) else value
     return Failed(error, trace)
 
 
