@@ -32,11 +32,17 @@ class Fold:
     """Keeps measures by row. Wide words of its rows stay in the dictionary for as long as the row is there."""
 
     def __init__(self, types: Sequence[DataType], measures: int, dictionary: Dictionary) -> None:
+        self.types = tuple(types)
         self.width = len(types)
         self.measures = measures
         self.dictionary = dictionary
         self.machine = Machine(compile_fold(self.width, measures))
         self._wide = [i for i, t in enumerate(types) if is_wide(t)]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What its program calls the columns of a row."""
+        return next(t.key for t in self.machine.program.tables if t.name == ROWS)
 
     def add(self, columns: Columns, changes: Columns, journal: Journal) -> None:
         """Change the measures of some rows."""

@@ -15,7 +15,6 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from everview.engine.container import Path, Reader, SectionWriter, Writer, reading, replacing
 from everview.engine.dictionary import Dictionary
@@ -24,9 +23,9 @@ from everview.engine.part import grouped_blocks
 from everview.engine.progress import Progress
 from everview.engine.rows import Journal, WordRows, zeros
 from everview.engine.runtime import ViewRuntime
+from everview.engine.sound import check_rows, check_state, check_uses, count_of
 from everview.engine.table import BaseTable
 from everview.engine.transaction import Transaction
-from everview.engine.words import arrow_type, is_wide
 from everview.errors import EverviewError, SnapshotError
 from everview.kernel.encode import encode
 from everview.kernel.machine import Machine
@@ -146,12 +145,13 @@ def load(make: Callable[[], Database], path: Path) -> Database:
         else:
             database = make()
             _rebuild(database, state, file, progress)
-        database.version = int(manifest["version"])
+        database.version = count_of(manifest, "version", file)
         for table, entry in zip(database._tables.values(), manifest["tables"], strict=True):
-            table.updates = int(entry["updates"])
+            table.updates = count_of(entry, "updates", file)
         for view, entry in zip(database._views.values(), manifest["views"], strict=True):
-            view.updates, view.deltas = int(entry["updates"]), int(entry["deltas"])
-            view.told = int(entry.get("told", view.updates if view.deltas else 0))  # older files do not have it
+            view.updates, view.deltas = count_of(entry, "updates", file), count_of(entry, "deltas", file)
+            older = {"told": view.updates if view.deltas else 0}
+            view.told = count_of(older | entry, "told", file)
     return database
 
 
@@ -194,6 +194,7 @@ def _restore(database: Database, state: _State, file: Reader, progress: Progress
         for j, machine in enumerate(_machines(view)):
             data = file.section(f"view/{i}/{j}")
             machine.restore(data)
+            check_state(view, machine, data, file, f"view/{i}/{j}")
             progress.add(len(data))
         saved = frozenset(entry.get("parked", ()))
         for j, parked in enumerate(view.parked):
@@ -205,6 +206,7 @@ def _restore(database: Database, state: _State, file: Reader, progress: Progress
                 for listed in grouped.listed:
                     listed.rebuild()
         view.restored = FROM_SNAPSHOT
+    check_uses(database, state, file)
 
 
 def _rebuild(database: Database, state: _State, file: Reader, progress: Progress) -> None:
@@ -239,11 +241,7 @@ def _word_rows(file: Reader, number: int, table: BaseTable, progress: Progress) 
     found = _read_arrow(file, name, progress, _word_schema(table))
     for batch in found.to_batches():
         *words, copies = batch.columns
-        if pc.any(pc.less(copies, 1)).as_py():
-            raise file.damaged(f"section {name} has a row without copies")
-        for column, type_ in zip(words, table.types, strict=True):
-            if is_wide(type_) and not table.dictionary.has_all(column, arrow_type(type_)):
-                raise file.damaged(f"section {name} has a value that the dictionary does not have")
+        check_rows(words, copies, table, file, name)
         yield WordRows(tuple(words), copies, zeros(len(copies)))
 
 

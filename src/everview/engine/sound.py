@@ -1,0 +1,124 @@
+"""Whether what a saved file says can be true: values that their columns can have, uses that are there, plain numbers.
+
+A file that was made up, or edited, may have right checksums. What is let in here is met by reads and updates much
+later, where nobody expects it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from everview.engine.container import Reader
+from everview.engine.dictionary import Dictionary
+from everview.engine.fold import Fold
+from everview.engine.ingest import read_rows, table_schema
+from everview.engine.runtime import ViewRuntime
+from everview.engine.saved import saved_keys
+from everview.engine.table import BaseTable
+from everview.engine.words import arrow_type, from_words, is_wide, to_words
+from everview.errors import DataError
+from everview.kernel.machine import Machine
+from everview.query.types import DataType
+
+if TYPE_CHECKING:
+    from everview.engine.database import Database
+
+MOST = 2**63 - 1
+
+
+def count_of(entry: Mapping[str, Any], name: str, file: Reader) -> int:
+    """A count that the manifest gives."""
+    value = entry[name]
+    if type(value) is not int or not 0 <= value <= MOST:
+        raise file.damaged(f"its {name} is {value!r}, which is no count")
+    return value
+
+
+def check_rows(words: Sequence[pa.Array], copies: pa.Array, table: BaseTable, file: Reader, section: str) -> None:
+    """Refuse rows that could not have been inserted into the table."""
+    if pc.any(pc.less(copies, 1)).as_py():
+        raise file.damaged(f"section {section} has a row without copies")
+    if table.copies + (pc.sum(copies.cast(pa.float64(), safe=False)).as_py() or 0) > MOST:
+        raise file.damaged(f"section {section} has more copies of rows than 64 bits can count")
+    for column, type_ in zip(words, table.types, strict=True):
+        if not _are_values(column, type_, table.dictionary):
+            raise file.damaged(f"section {section} has a value that the dictionary does not have, or no {type_} can be")
+    values = [from_words(c, t, table.dictionary) for c, t in zip(words, table.types, strict=True)]
+    try:
+        read_rows(table.schema, pa.Table.from_arrays(values, names=table_schema(table.schema).names), what="load")
+    except DataError as error:
+        raise file.damaged(f"section {section} has a row that the table cannot have: {error.message}") from error
+
+
+def _are_values(words: pa.Array, type_: DataType, dictionary: Dictionary) -> bool:
+    """True if each word stands for a value of the type, and is the one that does."""
+    if type_.is_open:
+        return True
+    try:
+        if is_wide(type_):
+            return dictionary.has_all(words, arrow_type(type_))
+        values = from_words(words, type_, dictionary)
+        values.validate(full=True)
+        return bool(to_words(values, type_, dictionary).equals(words))
+    except (pa.ArrowException, ValueError, ArithmeticError):
+        return False
+
+
+def check_state(view: ViewRuntime, machine: Machine, data: bytes, file: Reader, section: str) -> None:
+    """Refuse a machine's saved state with words that stand for no value of their column.
+
+    Integers of all widths are one kind of word inside a join, and so are not looked at.
+    """
+    for table, columns in saved_keys(data, machine.program):
+        types = _types(view, machine, len(columns))
+        for name, column in zip(table.key, columns, strict=False):
+            type_ = types.get(name)
+            if type_ is None or type_.is_integer or _are_values(column, type_, view.dictionary):
+                continue
+            raise file.damaged(f"section {section} has a value that the dictionary does not have, or no {type_} can be")
+
+
+def _types(view: ViewRuntime, machine: Machine, width: int) -> Mapping[str, DataType]:
+    """The types of key columns by their names: of a core's variables, or of a fold's rows."""
+    for core in view.cores:
+        if core.machine is machine:
+            return {v.name: type_ for v, type_ in core.types.items()}
+    for fold in view.folds:
+        if isinstance(fold, Fold) and fold.machine is machine and fold.width == width:
+            return dict(zip(fold.names, fold.types, strict=True))
+    return {}
+
+
+def check_uses(database: Database, state: Mapping[str, pa.Table], file: Reader) -> None:
+    """Refuse a dictionary that counts fewer uses of a value than there are: it would be freed while it is needed."""
+    unused = {kind: v.set_column(2, "count", pa.repeat(pa.scalar(0, pa.int64()), len(v))) for kind, v in state.items()}
+    needed = Dictionary.from_state(unused)
+    for words, weights in _uses(database):
+        try:
+            needed.retain(words, weights)
+        except (DataError, IndexError, ValueError) as error:
+            raise file.damaged("a view uses a value that the dictionary does not have") from error
+    saved = database._dictionary.uses()
+    if pc.any(pc.less(saved, needed.uses()[: len(saved)])).as_py():
+        raise file.damaged("the dictionary counts fewer uses of a value than there are")
+
+
+def _uses(database: Database) -> Iterator[tuple[pa.Array, pa.Array | None]]:
+    """The wide words that tables and views keep, and how often."""
+    for table in database._tables.values():
+        yield from _wide(table.rows(), table.types)
+    for view in database._views.values():
+        for fold in view.folds:
+            if isinstance(fold, Fold):
+                for columns, _ in fold.rows() if any(map(is_wide, fold.types)) else ():
+                    yield from ((c, None) for c, t in zip(columns, fold.types, strict=True) if is_wide(t))
+
+
+def _wide(chunks: Iterator[Any], types: Sequence[DataType]) -> Iterator[tuple[pa.Array, pa.Array]]:
+    wide = [i for i, type_ in enumerate(types) if is_wide(type_)]
+    for rows in chunks if wide else ():
+        yield from ((rows.columns[i], rows.weight) for i in wide)

@@ -1,0 +1,198 @@
+"""Files that were edited and given right checksums again: refused on load, or nothing raw comes out of them later."""
+
+from __future__ import annotations
+
+import os
+import random
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import everview as ev
+from everview.errors import EverviewError, SnapshotError
+from tests.engine.samples import Changes, contents, database, run
+from tests.engine.test_snapshot import put_table, resign, table_of
+
+NAMES = ("hops", "over", "labels", "staged")
+WORDS = (0, 1, -1, 2, 100, 2**31, 2**40, 2**62, 2**63 - 1, -(2**63), -(2**63) + 1, -2, 4607182418800017408)
+SIXTY_FOUR = (1 << 64) - 1
+
+Edit = Callable[[dict[str, Any], dict[str, bytes]], None]
+
+
+def checksum(words: list[int]) -> int:
+    """What a machine's snapshot says of its words (cpp/words.h, Hasher)."""
+
+    def fold(a: int, b: int) -> int:
+        product = a * b
+        return (product & SIXTY_FOUR) ^ (product >> 64)
+
+    state = 0x8EBC6AF09C88C6E3
+    for word in words:
+        state = fold(state ^ (word & SIXTY_FOUR), 0xA0761D6478BD642F)
+    value = fold(state, 0xE7037ED1A0B428DB)
+    return value - (1 << 64) if value >> 63 else value
+
+
+def with_words(data: bytes, change: Callable[[list[int]], None]) -> bytes:
+    words = list(struct.unpack(f"<{len(data) // 8}q", data))
+    change(words)
+    words[4] = checksum(words[5:])
+    return struct.pack(f"<{len(words)}q", *words)
+
+
+def set_cell(sections: dict[str, bytes], name: str, column: str, row: int, value: Any) -> None:
+    table = table_of(sections, name)
+    place = table.column_names.index(column)
+    values = table.column(place).to_pylist()
+    values[row] = value
+    field = table.schema.field(place)
+    put_table(sections, name, table.set_column(place, field, pa.array(values, field.type)))
+
+
+def typed() -> ev.Database:
+    db = ev.Database()
+    db.sql("""CREATE TABLE t (b BOOLEAN, i INT, d DATE, f FLOAT, n DECIMAL(5, 2), s STRING NOT NULL, w DECIMAL(30, 4),
+                              c INT CHECK (c IN (1, 2)), x DOUBLE, m TIMESTAMP)""")
+    db.sql("CREATE MATERIALIZED VIEW v AS SELECT b, d, f, n, s, x FROM t")
+    db.sql("CREATE MATERIALIZED VIEW g AS SELECT DISTINCT s, d FROM t")
+    row = db.table("t").schema.empty_table().schema
+    values = [True, 1, 0, 0.5, 1, "s", 2, 1, 0.5, 0]
+    db.insert("t", pa.table([pa.array([v, v], f.type) for v, f in zip(values, row, strict=True)], schema=row))
+    return db
+
+
+def loaded(db: ev.Database, folder: Path, edit: Edit) -> ev.Database:
+    path = folder / "edited"
+    db.save(path)
+    resign(path, edit)
+    return ev.Database.load(path)
+
+
+@pytest.mark.parametrize(
+    ("column", "word"),
+    [
+        ("w0", 2),
+        ("w1", 2**40),
+        ("w2", 10**9),
+        ("w3", 4607182418800017409),  # a double that is no float
+        ("w4", 10**6),
+        ("w5", -(2**63)),  # NULL in a NOT NULL column
+        ("w6", 10**6),
+        ("w7", 3),
+        ("w8", 9221120237041090561),  # another NaN than the one
+        ("w9", 2**62),
+        ("copies", 2**63 - 1),
+    ],
+)
+def test_words_that_no_value_has_are_refused(tmp_path: Path, column: str, word: int) -> None:
+    db = typed()
+    db.insert("t", db.table("t").to_arrow().slice(0, 1).set_column(1, "i", pa.array([7], pa.int32())))
+    with pytest.raises(SnapshotError, match="section table/0 has"):
+        loaded(db, tmp_path, lambda _, sections: set_cell(sections, "table/0", column, 0, word))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("version", -1), ("version", 2**70), ("version", 1.5), ("version", True), ("updates", -1)]
+)
+def test_numbers_that_are_no_counts_are_refused(tmp_path: Path, name: str, value: Any) -> None:
+    def edit(manifest: dict[str, Any], _: dict[str, bytes]) -> None:
+        (manifest if name == "version" else manifest["tables"][0])[name] = value
+
+    with pytest.raises(SnapshotError, match=f"its {name} is .*, which is no count"):
+        loaded(typed(), tmp_path, edit)
+
+
+def test_too_few_uses_of_a_value_are_refused(tmp_path: Path) -> None:
+    """It would be freed with the first of its rows, and the others could not be read."""
+    with pytest.raises(SnapshotError, match="fewer uses"):
+        loaded(typed(), tmp_path, lambda _, sections: set_cell(sections, "dictionary/string", "count", 0, 1))
+
+
+@pytest.mark.parametrize("section", ["view/0/0", "view/1/1"])
+def test_words_in_a_views_state_are_looked_at(tmp_path: Path, section: str) -> None:
+    """The one string's id, 0, is made another, wherever the state has it as a word by itself."""
+
+    def edit(_: dict[str, Any], sections: dict[str, bytes]) -> None:
+        def change(words: list[int]) -> None:
+            for i in range(6, len(words)):
+                words[i] = 10**6 if words[i] == 0 else words[i]
+
+        sections[section] = with_words(sections[section], change)
+
+    with pytest.raises(SnapshotError):
+        loaded(typed(), tmp_path, edit)
+
+
+def random_edit(draw: random.Random) -> Edit:
+    """One cell, row or word of one section, or one entry of the manifest."""
+
+    def edit(manifest: dict[str, Any], sections: dict[str, bytes]) -> None:
+        if draw.random() < 0.1:
+            entry = draw.choice([*manifest["views"], *manifest["tables"]])
+            entry[draw.choice([key for key in entry if key != "name"])] = draw.choice(
+                [-1, 2**70, "x", None, [], 1.5, 3]
+            )
+            return
+        name = draw.choice(sorted(sections))
+        if name.startswith("view"):
+            sections[name] = with_words(sections[name], change_words)
+            return
+        table = table_of(sections, name)
+        if not len(table):
+            return
+        row = draw.randrange(len(table))
+        column = draw.choice(table.column_names)
+        kind = table.schema.field(column).type
+        if draw.random() < 0.15:
+            kept = pa.array([i for i in range(len(table)) if i != row], pa.int64())
+            put_table(sections, name, table.take(kept))
+        elif kind == pa.int64():
+            set_cell(sections, name, column, row, draw.choice([*WORDS, *table.column(column).to_pylist()]))
+        elif kind == pa.large_string():
+            set_cell(sections, name, column, row, draw.choice(["", "other", "x" * 1_000]))
+
+    def change_words(words: list[int]) -> None:
+        for _ in range(draw.choice([1, 1, 2, 5]) if len(words) > 5 else 0):
+            at = draw.randrange(5, len(words))
+            words[at] = draw.choice([*WORDS, words[at] ^ 1, words[draw.randrange(5, len(words))]])
+
+    return edit
+
+
+def used(db: ev.Database, changes: Changes, folder: Path) -> None:
+    """Read, change and save it; what is refused on the way is told as ours."""
+    for table in map(db.table, db.tables):
+        assert len(table) == len(list(table)) == table.to_arrow().num_rows
+    contents(db)
+    for _ in range(3):
+        try:
+            run(db, [changes.batch()])
+        except EverviewError:
+            continue
+    for name in db.tables:
+        try:
+            db.delete(name, list(db.table(name)))
+        except EverviewError:
+            continue
+    contents(db)
+    db.save(folder / "again")
+
+
+def test_edited_at_random(tmp_path: Path) -> None:
+    """SnapshotError on load; or whatever is done with the database raises nothing but our errors."""
+    original, changes, refused = database(*NAMES), Changes(3), 0
+    run(original, [changes.batch() for _ in range(6)])
+    cases = 20 * int(os.environ.get("EVERVIEW_TEST_SCALE", "1"))
+    for seed in range(cases):
+        try:
+            db = loaded(original, tmp_path, random_edit(random.Random(seed)))
+        except SnapshotError:
+            refused += 1
+            continue
+        used(db, Changes(seed), tmp_path)
+    assert 0 < refused < cases
