@@ -23,7 +23,7 @@ from everview.engine.part import grouped_blocks
 from everview.engine.progress import Progress
 from everview.engine.rows import Journal, WordRows, zeros
 from everview.engine.runtime import ViewRuntime
-from everview.engine.sound import check_rows, check_state, check_uses, count_of
+from everview.engine.sound import FROM_SNAPSHOT, check_rows, check_state, check_uses, count_of
 from everview.engine.table import BaseTable
 from everview.engine.transaction import Transaction
 from everview.errors import EverviewError, SnapshotError
@@ -34,8 +34,8 @@ from everview.query.catalogue import Queries
 if TYPE_CHECKING:
     from everview.engine.database import Database
 
-FROM_SNAPSHOT, REBUILT = "snapshot", "rebuilt"
-"""How a loaded view got its state (``View.stats()["restored"]``)."""
+REBUILT: Final = "rebuilt"
+"""How a loaded view got its state, if not from the file (FROM_SNAPSHOT)."""
 
 _COPIES: Final = "copies"
 _State = Mapping[str, pa.Table]

@@ -6,7 +6,8 @@ later, where nobody expects it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -20,7 +21,7 @@ from everview.engine.runtime import ViewRuntime
 from everview.engine.saved import saved_keys
 from everview.engine.table import BaseTable
 from everview.engine.words import arrow_type, from_words, is_wide, to_words
-from everview.errors import DataError
+from everview.errors import DataError, SnapshotError
 from everview.kernel.machine import Machine
 from everview.query.types import DataType
 
@@ -28,6 +29,32 @@ if TYPE_CHECKING:
     from everview.engine.database import Database
 
 MOST = 2**63 - 1
+FROM_SNAPSHOT = "snapshot"
+"""How a loaded view got its state, if not from the rows (``View.stats()["restored"]``)."""
+
+
+def blame_the_file(error: BaseException, views: Iterable[ViewRuntime]) -> None:
+    """Raise as ours what goes wrong inside views whose state came from a file, which only tables could contradict.
+
+    Whether a view's state is what follows from its tables' rows is not looked at on load: that is to fill it anew.
+    """
+    names = [view.view.name for view in views if view.restored == FROM_SNAPSHOT]
+    if names and isinstance(error, IndexError | ArithmeticError | ValueError):
+        raise SnapshotError(
+            f"the state of {', '.join(names)} is not what follows from the tables, as the file that it was loaded from "
+            f"is not as it was saved: {type(error).__name__}: {error}",
+            hint="load another copy of the file; if there is none, fill a new database from db.table(…) of this one",
+        ) from error
+
+
+@contextmanager
+def blaming_the_file(view: ViewRuntime) -> Iterator[None]:
+    """The same for a read."""
+    try:
+        yield
+    except Exception as error:
+        blame_the_file(error, [view])
+        raise
 
 
 def count_of(entry: Mapping[str, Any], name: str, file: Reader) -> int:

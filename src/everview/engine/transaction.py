@@ -14,6 +14,7 @@ from everview.engine.memory import allow, too_much
 from everview.engine.netting import each_once, net_changes
 from everview.engine.progress import Progress
 from everview.engine.rows import Changes, Journal, WordRows
+from everview.engine.sound import blame_the_file
 from everview.errors import DataError, SubscriberError
 from everview.kernel.machine import Machine
 
@@ -80,6 +81,7 @@ class Transaction:
                 db._recover()
             db._dictionary.collect()
             complain(error)
+            blame_the_file(error, db._views.values())
             raise
         finally:
             progress.close()

@@ -6,12 +6,14 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from everview.engine.feed import Callback, ChangeFeed
 from everview.engine.relation import Relation, tuples
 from everview.engine.rows import WordRows
 from everview.engine.runtime import ViewRuntime
+from everview.engine.sound import blaming_the_file
 from everview.errors import DroppedError
 from everview.plan.explain import Explanation
 
@@ -43,7 +45,15 @@ class View(Relation):
     def _rows(self) -> Iterator[WordRows]:
         """The whole result; raises if there is none now, which only an aggregate over no input can be the reason of."""
         self._runtime.check_result()
-        return self._runtime.rows()
+        return self._listed()
+
+    def _listed(self) -> Iterator[WordRows]:
+        with blaming_the_file(self._runtime):
+            yield from self._runtime.rows()
+
+    def _decoded(self, rows: WordRows) -> tuple[pa.RecordBatch, list[int]]:
+        with blaming_the_file(self._runtime):
+            return super()._decoded(rows)
 
     def _contains(self, row: Sequence[Any]) -> bool:
         self._runtime.check_result()
