@@ -17,7 +17,7 @@ from everview.engine.definitions import catalogue_of, run
 from everview.engine.dictionary import Dictionary
 from everview.engine.feed import MOST_BYTES, Callback, ChangeFeed, feed_schema
 from everview.engine.known import check_expressions
-from everview.engine.memory import allow, checked_limit, too_much
+from everview.engine.memory import allow, checked_limit, too_much, within
 from everview.engine.progress import Progress
 from everview.engine.rows import Changes, Journal, WordRows
 from everview.engine.runtime import ViewRuntime
@@ -105,7 +105,7 @@ class Database:
         journal = Journal()
         left = None if limit is None else max(0, limit - self.state_nbytes())
         allow(runtime.machines, left)
-        with Progress(f"filling {view.name}") as progress:
+        with Progress(f"filling {view.name}") as progress, within(left):
             for name in sorted(runtime.reads):
                 for rows in self._rows_of(name):
                     try:

@@ -12,8 +12,9 @@ import pyarrow.compute as pc
 from everview.engine.calendar import YEARS, first_beyond
 from everview.engine.dictionary import NULL
 from everview.engine.formulas import Compiled, compiled
+from everview.engine.memory import bytes_left
 from everview.engine.words import NARROW_DIGITS, arrow_type, data_type
-from everview.errors import DataError
+from everview.errors import DataError, MemoryLimitError
 from everview.query.terms import Expression, Var
 from everview.query.types import BOOLEAN, MOST_DIGITS, DataType
 
@@ -161,6 +162,8 @@ class _Query:
         self._text = f"SELECT {', '.join(f'{text} AS e{i}' for i, text in enumerate(texts))} FROM batch"
         self._batch = _Batch()
         self._relation: Any = None
+        self._model = tuple(expressions), names, known
+        self._size: Any = None
 
     def __call__(self, columns: Mapping[Var, pa.Array], length: int) -> list[Any]:
         names = [f"v{i}" for i in range(len(self._inputs))] or ["nothing"]
@@ -171,25 +174,42 @@ class _Query:
 
         self._batch.table = pa.table(arrays, names=names)
         try:
+            left = bytes_left()
+            if left is not None:
+                self._check_size(left)
             if self._relation is None:
-                self._relation = self._planned()
+                self._relation = self._planned(self._text, tried=self._tried)
             found = self._relation.to_arrow_table()
         except duckdb.Error as error:
-            self._relation = None
+            self._relation = self._size = None
             raise DataError(f"{FAILED}{failure(error)}") from error
         finally:
             self._batch.table = None
         return list(found.columns)
 
-    def _planned(self) -> Any:
+    def _check_size(self, left: int) -> None:
+        """Raise if the texts that are to be made of the batch take more bytes than are left."""
+        if self._size is None:
+            from everview.sql.sizes import made_bytes
+
+            made = made_bytes(*self._model)
+            self._size = self._planned(f"SELECT sum({made}) AS made FROM batch", tried=True) if made else False
+        size = self._size.to_arrow_table()["made"][0].as_py() if self._size else None
+        if size is not None and size > left:
+            raise MemoryLimitError(
+                f"expressions of the view would make {int(size):,} bytes of text, and the memory limit leaves {left:,}",
+                hint="raise memory_limit, send smaller batches, or make shorter texts",
+            )
+
+    def _planned(self, text: str, *, tried: bool) -> Any:
         with _Query._opening:
-            if self._tried not in _Query._databases:
+            if tried not in _Query._databases:
                 from everview.sql.duckdb import open_duckdb
 
-                _Query._databases[self._tried] = open_duckdb(threads=1, tried=self._tried)
-            cursor = _Query._databases[self._tried].cursor()
+                _Query._databases[tried] = open_duckdb(threads=1, tried=tried)
+            cursor = _Query._databases[tried].cursor()
         cursor.register("batch", self._batch)
-        return cursor.sql(self._text)
+        return cursor.sql(text)
 
 
 class _Batch:

@@ -2,11 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Final
 
 from everview.errors import MemoryLimitError
 from everview.kernel.machine import Machine
+
+_LEFT: Final[ContextVar[int | None]] = ContextVar("everview_bytes_left", default=None)
+
+
+@contextmanager
+def within(left: int | None) -> Iterator[None]:
+    """Let expressions make so many bytes of text at a time while a batch is applied; None: any number."""
+    before = _LEFT.set(left)
+    try:
+        yield
+    finally:
+        _LEFT.reset(before)
+
+
+def bytes_left() -> int | None:
+    """How many bytes of text expressions may make at a time; None if there is no limit."""
+    return _LEFT.get()
 
 
 def checked_limit(limit: Any) -> int | None:

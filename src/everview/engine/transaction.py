@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from everview.engine.batch import Operation
 from everview.engine.feed import ChangeFeed, ToldRows, as_told, feed_batches
-from everview.engine.memory import allow, too_much
+from everview.engine.memory import allow, too_much, within
 from everview.engine.netting import each_once, net_changes
 from everview.engine.progress import Progress
 from everview.engine.rows import Changes, Journal, WordRows
@@ -38,7 +38,8 @@ class Transaction:
 
     def run(self, operations: Sequence[Operation], *, disjoint: bool = False) -> None:
         """Take the operations in, and then tell the feeds; ``disjoint``: no row is in two of them."""
-        once = self._applied(operations, disjoint)
+        with within(self._left()):
+            once = self._applied(operations, disjoint)
         self._db.version += 1
         try:
             self._tell(once=once)
@@ -100,14 +101,20 @@ class Transaction:
             is_positional(self._db, name) and self._db._views[name].is_injective(self._db._implied) for name in told
         )
 
+    def _left(self) -> int | None:
+        """What is left of the memory limit."""
+        limit = self._db.memory_limit
+        return None if limit is None else max(0, limit - self._db.state_nbytes())
+
     def _limit(self) -> list[Machine]:
         """Give every machine what is left of the memory limit."""
-        if self._db.memory_limit is None:
+        left = self._left()
+        if left is None:
             return []
         machines = [t.machine for t in self._db._tables.values()]
         for view in self._db._views.values():
             machines += view.machines
-        allow(machines, max(0, self._db.memory_limit - self._db.state_nbytes()))
+        allow(machines, left)
         return machines
 
     def _check_memory(self, before: int) -> None:

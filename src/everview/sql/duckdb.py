@@ -68,13 +68,18 @@ def _strict(tree: exp.Expr) -> exp.Expr:
 
 def duckdb_expression(expression: Expression, names: Mapping[Var, str], types: Mapping[Var, DataType]) -> str:
     """An expression for a DuckDB that ``open_duckdb`` has opened, its variables called by ``names``."""
+    return _translated(spelled_tree(expression, names, types), str(expression))
+
+
+def spelled_tree(expression: Expression, names: Mapping[Var, str], types: Mapping[Var, DataType]) -> exp.Expr:
+    """The same as a tree, which only needs to be written in DuckDB's dialect."""
     try:
         spelled = spelled_out(expression, names, types)
     except UnsupportedError as error:
         shown = {name: str(variable) for variable, name in names.items()}
         error.message = re.sub(r"\bv[0-9]+\b", lambda found: shown.get(found.group(), found.group()), error.message)
         raise
-    return _translated(_read(spelled), str(expression))
+    return _read(spelled)
 
 
 def open_duckdb(*, threads: int | None = None, locked: bool = True, tried: bool = False) -> Any:

@@ -9,6 +9,8 @@ from typing import Final
 
 MOST_BYTES: Final = 16 * 1024 * 1024
 """A text that an expression makes has no more."""
+MOST_COUNTED: Final = 1024 * 1024
+"""In longer texts, matches of regular expressions are not counted: there may be one at each place."""
 _LETTERS: Final = "abcdefghijklmnopqrstuvwxyz"
 _SOUNDS: Final = "01230127022455012623017202"
 _EACH_SOUND: Final = "123456"
@@ -54,9 +56,11 @@ TEXT_MACROS: Final = {
     "strlen(old) END",
     "spark_replace(x, old, new)": "replace(spark_fits(x, strlen(x) + CASE WHEN strlen(new) > strlen(old) THEN "
     "spark_occurrences(x, old) * CAST(strlen(new) - strlen(old) AS HUGEINT) ELSE 0 END), old, new)",
-    "spark_regexp_replace(x, pattern, new, size, groups)": "regexp_replace(spark_fits(x, CASE WHEN "
-    f"(strlen(x) + 1) * CAST(size + groups + 1 AS HUGEINT) <= {MOST_BYTES} THEN 0 ELSE strlen(x) * (1 + groups) + "
-    "length(regexp_extract_all(x, pattern)) * CAST(size AS HUGEINT) END), pattern, new, 'g')",
+    "spark_regexp_replace(x, pattern, new, size, groups)": "regexp_replace(spark_fits(x, strlen(x) * "
+    f"CAST(1 + groups AS HUGEINT) + size * CASE WHEN (strlen(x) + 1) "
+    f"* CAST(size + groups + 1 AS HUGEINT) <= {MOST_BYTES} "
+    f"OR strlen(x) > {MOST_COUNTED} THEN strlen(x) + 1 ELSE length(regexp_extract_all(x, pattern)) END), "
+    "pattern, new, 'g')",
     "spark_btrim(x, marks)": "trim(x, marks)",
     "spark_soundex(x)": "CASE WHEN NOT regexp_matches(x, '^[a-zA-Z]') THEN x ELSE upper(left(x, 1)) || rpad(replace("
     "CASE WHEN left(upper(x), 1) IN ('H', 'W') THEN {codes} ELSE substring({codes}, 2) END, "
