@@ -11,10 +11,12 @@ from pathlib import Path
 import pytest
 
 from everview.cli.main import main
+from everview.cli.status import line
 from everview.errors import PipelineError
 from everview.spark.pipeline.failure import cause_of
 from everview.spark.pipeline.model import ChangeType, Pipeline
-from everview.spark.pipeline.plan import cores, plan
+from everview.spark.pipeline.plan import check_paths, cores, missing, plan
+from everview.spark.pipeline.progress import Progress
 from everview.spark.pipeline.read import load
 
 ROOT = Path(__file__).parent.parent.parent
@@ -244,3 +246,90 @@ def test_cause_is_sparks_innermost() -> None:
         cause_of("org.apache.spark.sql.AnalysisException: [NO] such thing\nmore")
         == "AnalysisException: [NO] such thing"
     )
+
+
+MISSING = """
+sources:
+  s: {format: json, path: in, schema: "who TYPE"}
+  unread: {format: json, path: nowhere, schema: "who BIGINT"}
+tables: {clicks: {source: s}}
+views: {v: SELECT who FROM clicks}
+targets: {v: "parquet:out"}
+checkpoint: c
+master: MASTER
+"""
+
+
+def test_a_path_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A dry run says so, and a run is refused before Spark starts; a cluster may have what this machine has not."""
+    path = written(tmp_path, MISSING.replace("TYPE", "BIGINT").replace("MASTER", "local[2]"))
+    assert main(["run", "--dry-run", str(path)]) == 0
+    text = capsys.readouterr().out
+    assert f"missing     {tmp_path}/in of source s: a run is refused until it is there" in text
+    assert "nowhere" not in text
+    assert plan(load(path)).to_dict()["missing"] == {"s": f"{tmp_path}/in"}
+    with pytest.raises(PipelineError) as caught:
+        check_paths(load(path))
+    told = str(caught.value)
+    assert (
+        f"sources.s.path: source s reads {tmp_path}/in, and there is no such file or folder (at line 3, column" in told
+    )
+    (tmp_path / "in").mkdir()
+    assert not missing(load(path))
+    for other in ("in/*.json", "s3://bucket/in", "hdfs://h/in"):
+        path.write_text(path.read_text().replace("path: in,", f'path: "{other}",'))
+        assert not missing(load(path))
+        path.write_text(path.read_text().replace(f'path: "{other}",', "path: in,"))
+    (tmp_path / "in").rmdir()
+    path = written(tmp_path, MISSING.replace("TYPE", "BIGINT").replace("MASTER", "yarn"))
+    assert not missing(load(path))
+
+
+def test_a_type_that_spark_does_not_have(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for type_ in ("NUMBER", "TIME", "STRING COLLATE UTF8_LCASE"):
+        path = written(tmp_path, MISSING.replace("TYPE", type_).replace("MASTER", "yarn"))
+        assert main(["run", "--dry-run", str(path)]) == 2
+        told = capsys.readouterr().err
+        assert "sources.s.schema" in told
+        assert type_.rpartition(" ")[2] in told
+
+
+def test_targets_with_options_and_urls(tmp_path: Path) -> None:
+    text = MISSING.replace("TYPE", "BIGINT").replace("MASTER", "yarn")
+    for target, wanted in (
+        ("parquet:out", f"parquet:{tmp_path}/out"),
+        (f"parquet:file://{tmp_path}/out", f"parquet:{tmp_path}/out"),
+        ("parquet:out?keep=5", f"parquet:{tmp_path}/out?keep=5"),
+        ("delta:out?history=true", f"delta:{tmp_path}/out?history=true"),
+        ("delta:s3://b/out?history=true", "delta:s3://b/out?history=true"),
+    ):
+        assert load(written(tmp_path, text.replace("parquet:out", target))).targets == {"v": wanted}
+    with pytest.raises(PipelineError, match=r"targets\.v: a delta target has no option histroy"):
+        load(written(tmp_path, text.replace("parquet:out", "delta:out?histroy=true")))
+
+
+def test_how_far_behind_the_sources_are() -> None:
+    def source(latest: object, end: object) -> dict[str, object]:
+        return {"description": "x", "numInputRows": 1, "metrics": {}, "latestOffset": latest, "endOffset": end}
+
+    kafka = source('{"t": {"0": 120, "1": 7}}', '{"t": {"0": 100, "1": 7}}')
+    entry = {
+        "batchId": 0,
+        "timestamp": "",
+        "numInputRows": 1,
+        "durationMs": {"addBatch": 1, "triggerExecution": 500},
+        "sources": [kafka, source({"version": 9}, {"version": 7}), source(None, "5"), source("x", "y")],
+        "observedMetrics": {},
+        "stateOperators": [],
+    }
+    (batch,) = Progress().new([entry])
+    assert [s["behind"] for s in batch.sources] == [20, 2, None, None]
+    assert batch.behind == 22
+    assert "took 0.5 s" in line(batch, 1)
+    assert "22 behind" in line(batch, 1)
+    assert "lag" not in line(batch, 1)
+    assert "lag_seconds" not in batch.to_dict()
+    entry["sources"] = [source(None, None)]
+    (batch,) = Progress().new([entry])
+    assert batch.behind is None
+    assert "behind" not in line(batch, 1)

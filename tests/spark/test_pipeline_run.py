@@ -327,7 +327,7 @@ class Terminal(StringIO):
 
 def test_status_line() -> None:
     assert line(BATCH, 2) == (
-        "batch 3 · 4,000 rows, 8,000/s · 1,200 deltas, 2,400/s · state 3.2 MB · lag 0.5 s · 2 shards · 1 bad rows"
+        "batch 3 · 4,000 rows, 8,000/s · 1,200 deltas, 2,400/s · state 3.2 MB · took 0.5 s · 2 shards · 1 bad rows"
     )
 
 

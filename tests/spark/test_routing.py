@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections import Counter
 from dataclasses import replace
 from typing import Any
@@ -72,6 +73,21 @@ def test_a_table_that_goes_everywhere_is_whole_in_its_home_only() -> None:
     assert others == [{row for row in rows if row[1] == "x" and row[0] > 1}] * 2
     with pytest.raises(BadRowError, match=r"deletes \(1, 'nowhere'\), which is not there"):
         cluster.apply({"t": [((1, "nowhere"), -1)]})
+
+
+def test_messages_show_the_columns_of_the_table_and_no_others() -> None:
+    """A row that comes on several ways has a column more in its shard, which says on which."""
+    for quarantine in (False, True):
+        cluster = Cluster({"v": HOPS}, GRAPH, 2, quarantine)
+        if quarantine:
+            cluster.apply({"g": [((1, 10), -1)]})
+            (told,) = cluster.bad
+        else:
+            with pytest.raises(BadRowError) as caught:
+                cluster.apply({"g": [((1, 10), -1)]})
+            told = "".join(traceback.format_exception(caught.value))
+        assert "deletes (1, 10), which is not there" in told
+        assert "(1, 10, " not in told
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Run the command; errors of the file are raised, those of the running query are shown."""
     try:
-        from everview.spark.pipeline.plan import plan
+        from everview.spark.pipeline import launch
+        from everview.spark.pipeline.plan import check_paths, plan
         from everview.spark.pipeline.read import load
     except ImportError as error:
         raise EverviewError(
@@ -65,6 +66,8 @@ def run(options: argparse.Namespace) -> int:
         text = json.dumps(planned.to_dict(), indent=2, ensure_ascii=False) if options.log == "json" else str(planned)
         print(text)
         return 0
+    launch.check_machine()
+    check_paths(planned.pipeline)
     return run_planned(planned, standard(options.log, options.quiet), migrate=options.migrate)
 
 

@@ -31,11 +31,12 @@ def size(number: float) -> str:
 
 def line(batch: BatchDone, shards: int) -> str:
     """A batch in one line."""
+    behind = f" · {batch.behind:,} behind" if batch.behind else ""
     bad = f" · {batch.bad_rows:,} bad rows" if batch.bad_rows else ""
     return (
         f"batch {batch.batch} · {batch.rows:,} rows, {batch.rows_per_second:,.0f}/s · "
         f"{batch.deltas:,} deltas, {batch.deltas_per_second:,.0f}/s · state {size(batch.state_bytes)} · "
-        f"lag {batch.seconds:.1f} s · {shards} {'shard' if shards == 1 else 'shards'}{bad}"
+        f"took {batch.seconds:.1f} s · {shards} {'shard' if shards == 1 else 'shards'}{behind}{bad}"
     )
 
 

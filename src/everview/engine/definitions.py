@@ -136,7 +136,8 @@ class _Definitions:
                     self.db._texts[table.name] = table_text(table)
 
     def _create(self, table: Table, text: str) -> None:
-        self.db._tables[table.name] = BaseTable(table, self.db._dictionary)
+        implied = self.db._implied.get(table.name, frozenset())
+        self.db._tables[table.name] = BaseTable(table, self.db._dictionary, implied)
         self.db._texts[table.name] = text
 
     def _define(self, definition: Definition, runtime: ViewRuntime) -> None:

@@ -23,10 +23,11 @@ if TYPE_CHECKING:
 
 
 class BaseTable:
-    """The rows of a table, which every view over it shares."""
+    """The rows of a table, which every view over it shares. ``implied`` columns are ours: messages leave them out."""
 
-    def __init__(self, schema: Table, dictionary: Dictionary) -> None:
+    def __init__(self, schema: Table, dictionary: Dictionary, implied: frozenset[int] = frozenset()) -> None:
         self.schema = schema
+        self._implied = implied
         self.dictionary = dictionary
         self.types: tuple[DataType, ...] = tuple(c.type for c in schema.columns)
         self.key = schema.positions(schema.primary_key)
@@ -131,7 +132,8 @@ class BaseTable:
             )
 
     def _shown(self, changes: Changes, row: int) -> str:
-        return "(" + ", ".join(repr(changes.values(i)[row].as_py()) for i in range(len(self.types))) + ")"
+        shown = [i for i in range(len(self.types)) if i not in self._implied]
+        return "(" + ", ".join(repr(changes.values(i)[row].as_py()) for i in shown) + ")"
 
     def rows(self) -> Iterator[WordRows]:
         """All rows with their copies, chunk by chunk."""

@@ -33,6 +33,12 @@ UTC: Final = {"spark.sql.session.timeZone": "UTC"}
 """Views compute in UTC; so do the expressions of tables, unless the file says otherwise."""
 
 
+def check_machine() -> None:
+    """Raise an error that says what to do if Spark could not start; spark-submit has started it already."""
+    if GATEWAY not in os.environ:
+        check_java()
+
+
 def session(name: str, master: str | None, conf: Mapping[str, str]) -> tuple[SparkSession, Path | None]:
     """A session with these settings, and the file with what Java has to say; none under spark-submit."""
     if GATEWAY in os.environ:

@@ -31,6 +31,8 @@ class Source:
     streaming: bool
     table: Table
     """Its columns, as a table of its name."""
+    place: Entry | None = field(default=None, repr=False, compare=False)
+    """Where the file says its path."""
 
 
 @dataclass(frozen=True)

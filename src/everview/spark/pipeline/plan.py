@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 from everview.engine.known import check_views
 from everview.errors import EverviewError, PipelineError
@@ -18,9 +21,11 @@ from everview.query.view import View, blocks
 from everview.redaction import redact, redacted
 from everview.spark.folder import is_local
 from everview.spark.pins import plan_over, read_pins
-from everview.spark.pipeline.model import Pipeline, ViewSpec
+from everview.spark.pipeline.model import FILES, Pipeline, Source, ViewSpec
 from everview.sql import parse_view
 
+_WILD = re.compile(r"[*?\[\]{}]")
+_MAKE = "correct the path, or make the folder; it may be empty"
 _LOCAL = re.compile(r"local(?:\[(\d+|\*)(?:,\d+)?\])?|local-cluster\[(\d+),(\d+),\d+\]")
 
 
@@ -44,6 +49,7 @@ class Planned:
                 "pipeline": self.pipeline.name,
                 "views": [v.to_dict() for v in self.verdicts],
                 "targets": dict(self.pipeline.targets),
+                "missing": {s.name: s.path for s in missing(self.pipeline)},
                 "shards": self.distribution.to_dict(),
             }
         )
@@ -70,6 +76,27 @@ def plan(pipeline: Pipeline, *, migrate: bool = False) -> Planned:
     guess = 2 if shards is None and not pins else shards
     spread = plan_over(pipeline.sql, pipeline.schema, guess, rates=pipeline.rates, pins=pins, migrate=migrate)
     return Planned(pipeline, tuple(verdicts), spread.distribution, is_guess=shards is None and not pins)
+
+
+def missing(pipeline: Pipeline) -> list[Source]:
+    """The sources that tables read from files of this machine that are not there; a cluster's are its own to know."""
+    if cores(pipeline.master) is None:
+        return []
+    read = dict.fromkeys(s for t in pipeline.tables.values() for s in (t.source, t.initial) if s is not None)
+    return [s for s in map(pipeline.sources.__getitem__, read) if s.format in FILES and s.path and _is_missing(s.path)]
+
+
+def check_paths(pipeline: Pipeline) -> None:
+    """Refuse to run a pipeline that has nothing to read from."""
+    for source in missing(pipeline):
+        error = source.place.error if source.place is not None else PipelineError
+        raise error(f"source {source.name} reads {source.path}, and there is no such file or folder", hint=_MAKE)
+
+
+def _is_missing(path: str) -> bool:
+    """Whether it is a path of this machine, without wildcards, where nothing is."""
+    local = url2pathname(urlsplit(path).path) if path.startswith("file:") else path
+    return is_local(path) and not _WILD.search(local) and not Path(local).exists()
 
 
 def cores(master: str | None) -> int | None:
@@ -139,6 +166,9 @@ def _lines(planned: Planned) -> list[str]:
         lines += ["", *str(verdict).splitlines()]
         if name in pipeline.targets:
             lines.append(f"target      {pipeline.targets[name]}")
+    lines += [""] if missing(pipeline) else []
+    for source in missing(pipeline):
+        lines.append(f"missing     {source.path} of source {source.name}: a run is refused until it is there")
     lines += ["", "shards"]
     if planned.is_guess:
         lines.append(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,6 +36,12 @@ class BatchDone:
         """Rows of the feed, likewise."""
         return self.deltas / self.seconds if self.seconds else 0.0
 
+    @property
+    def behind(self) -> int | None:
+        """How many records, or versions of a table, the sources had beyond the batch; None if none of them says it."""
+        known = [s["behind"] for s in self.sources if s.get("behind") is not None]
+        return sum(known) if known else None
+
     def to_dict(self) -> dict[str, Any]:
         """As plain data, as ``--log json`` has it."""
         return {
@@ -47,7 +54,7 @@ class BatchDone:
             "deltas_per_second": round(self.deltas_per_second, 1),
             "bad_rows": self.bad_rows,
             "seconds": round(self.seconds, 3),
-            "lag_seconds": round(self.seconds, 3),
+            "behind": self.behind,
             "state_bytes": self.state_bytes,
             "stored_bytes": self.stored_bytes,
             "shards": list(self.shards),
@@ -95,7 +102,27 @@ def _source(entry: Any) -> dict[str, Any]:
         "source": str(entry["description"]),
         "rows": int(entry["numInputRows"] or 0),
         "metrics": dict(entry["metrics"] or {}),
+        "behind": _behind(_offset(entry.get("latestOffset")), _offset(entry.get("endOffset"))),
     }
+
+
+def _offset(written: Any) -> Any:
+    """An offset as data; Spark gives it as JSON, if the source has written that."""
+    try:
+        return json.loads(written) if isinstance(written, str) else written
+    except ValueError:
+        return None
+
+
+def _behind(latest: Any, end: Any) -> int | None:
+    """How far an offset is from another: the sum over the numbers in them, as of Kafka's partitions."""
+    if isinstance(latest, int) and isinstance(end, int):
+        return max(0, latest - end)
+    if not isinstance(latest, dict) or not isinstance(end, dict):
+        return None
+    found = [_behind(value, end.get(key, 0 if isinstance(value, int) else {})) for key, value in latest.items()]
+    known = [n for n in found if n is not None]
+    return sum(known) if known else None
 
 
 def running_tasks(spark: SparkSession) -> tuple[int, int]:

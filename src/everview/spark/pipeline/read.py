@@ -149,7 +149,7 @@ class _Reader:
                 f"{hint}say which columns it has: schema: id BIGINT, name STRING",
                 at_key=True,
             )
-        return Source(name, format_, path, options, streaming, Table(name, columns))
+        return Source(name, format_, path, options, streaming, Table(name, columns), keys.get("path"))
 
     # --- tables ------------------------------------------------------------------------------------------------------
 
