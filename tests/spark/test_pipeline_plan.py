@@ -270,13 +270,11 @@ def test_a_path_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert plan(load(path)).to_dict()["missing"] == {"s": f"{tmp_path}/in"}
     with pytest.raises(PipelineError) as caught:
         check_paths(load(path))
-    told = str(caught.value)
-    assert (
-        f"sources.s.path: source s reads {tmp_path}/in, and there is no such file or folder (at line 3, column" in told
-    )
+    assert f"source s reads {tmp_path}/in, and there is no such file or folder" in caught.value.message
+    assert caught.value.line == 3
     (tmp_path / "in").mkdir()
     assert not missing(load(path))
-    for other in ("in/*.json", "s3://bucket/in", "hdfs://h/in"):
+    for other in ("in/*.json", "s3://bucket/in", "hdfs://h/in", f"file:{tmp_path}/in", f"file://{tmp_path}/in"):
         path.write_text(path.read_text().replace("path: in,", f'path: "{other}",'))
         assert not missing(load(path))
         path.write_text(path.read_text().replace(f'path: "{other}",', "path: in,"))

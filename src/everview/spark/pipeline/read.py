@@ -29,6 +29,7 @@ FEED_COLUMNS: Final = ("_change_type", "_count", "_commit_version", "_commit_tim
 CHANGE_TYPE: Final = "_change_type"
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
+_ADDRESS = re.compile(r"[A-Za-z][\w+.-]*:/")
 _INTERVAL = re.compile(r"\d+ (milliseconds?|seconds?|minutes?|hours?|days?)")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?i?B)?", re.IGNORECASE)
 _POWERS: Final = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
@@ -118,7 +119,7 @@ class _Reader:
     def place(self, path: str) -> str:
         """A path of the file: relative ones begin at the folder of the file."""
         learn_url(path)
-        return path if "://" in path else str(self.folder / Path(path).expanduser())
+        return path if _ADDRESS.match(path) else str(self.folder / Path(path).expanduser())
 
     # --- sources -----------------------------------------------------------------------------------------------------
 
