@@ -363,6 +363,8 @@ def test_views_by_rules_are_dropped_and_replaced_one_by_one(tmp_path: Path) -> N
     assert Counter(db.view("loop")) == Counter([(1,), (2,)])
     db.save(tmp_path / "saved")
     again = ev.Database.load(tmp_path / "saved")
+    with pytest.raises(AmbiguousNameError, match="a view named loop exists already"):
+        again.rules("loop(x) :- e(x, x).")
     again.drop("loop")
     again.rules("loop(x) :- hop(x, y), e(x, y).")
     assert again.views == ("hop", "loop")
@@ -411,3 +413,19 @@ def test_statements_without_a_meaning_elsewhere() -> None:
 def test_schema_errors_are_of_their_class() -> None:
     assert issubclass(DependantsError, SchemaError)
     assert issubclass(DroppedError, DataError)
+
+
+def test_what_cannot_be_freed_row_by_row_is_freed_by_filling_the_others_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    db = shop(PER_CITY)
+    db.sql("CREATE VIEW kept AS SELECT lower(note) AS note FROM orders")
+    before = state(db)
+    db.sql(LARGE)
+
+    def fails(*_: object) -> None:
+        raise DataError("a sum leaves 64 bits")
+
+    monkeypatch.setattr("everview.engine.definitions._release", fails)
+    db.drop("large")
+    assert state(db)[:5] == before[:5]
+    db.insert("orders", [(100, 1, "MORE", 7)])
+    assert ("more",) in db.view("kept")

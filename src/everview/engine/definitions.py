@@ -100,17 +100,17 @@ class _Definitions:
         db._dictionary.collect()
 
     def keep(self) -> None:
-        """Free what is gone, and tell the feeds of it."""
+        """Tell the feeds of what is gone, and free it."""
         db = self.db
+        for feed, error in self.ended:
+            feed.end(error)
+        for name, view in db._views.items():
+            view.listen(bool(db._feeds[name]) or db._is_read(name))
         try:
             for thing in self.gone:
                 _release(db, thing)
         except Exception:  # its way back may leave 64 bits though the way there did not
             db._recover()
-        for feed, error in self.ended:
-            feed.end(error)
-        for name, view in db._views.items():
-            view.listen(bool(db._feeds[name]) or db._is_read(name))
         db._dictionary.collect()
 
     # --- one command -----------------------------------------------------------------------------------------------

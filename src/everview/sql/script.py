@@ -39,8 +39,11 @@ def read_commands(text: str, catalogue: Catalogue, queries: Queries) -> list[Com
 
 def read_rules_into(text: str, catalogue: Catalogue) -> list[Change]:
     """The views that rules define, each with the text of its own rules."""
-    views = parse_rules(text, catalogue.schema())
     texts = texts_by_head(text)
+    for head in texts:
+        if catalogue.kind(head) == "view":
+            catalogue.check_free("view", head)
+    views = parse_rules(text, catalogue.schema())
     return [catalogue.create_view(Definition(v, "rules", texts[v.name.lower()], relations_read(v))) for v in views]
 
 
