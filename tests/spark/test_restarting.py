@@ -13,8 +13,10 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import LongType, StructField, StructType
 
+from everview.spark import maintain, materialize
 from everview.spark.interpreter import worker_environment
 from everview.spark.restarting import MOST_RESTARTS, SIGN, restarting
+from everview.spark.targets import ParquetTarget
 from tests.spark.harness import Stream
 from tests.spark.shards import until
 
@@ -122,14 +124,14 @@ def test_spark_does_not_wait_for_a_process_that_is_late(
     (late.parent / "sitecustomize.py").write_text(SLOW)
     monkeypatch.setitem(spark.sparkContext.environment, "PYTHONPATH", str(late.parent))
     stream = Stream(spark, tmp_path, {"r": StructType([StructField("a", LongType())])})
-    stream.start("SELECT a, COUNT(*) AS n FROM r GROUP BY a", shards=1)
-    try:
-        stream.put({"r": [((1,), "insert"), ((1,), "insert")]})
-        assert stream.result() == {(1, 2): 1}
-        assert not late.exists()
-        assert "started again (1 of 3)" in caplog.text
-    finally:
-        stream.stop()
+    stream.write("r", [((1,), "insert"), ((1,), "insert")])
+    feed = maintain(spark, "SELECT a, COUNT(*) AS n FROM r GROUP BY a", stream.frames(), shards=1)
+    target = ParquetTarget(tmp_path / "target")
+    query = materialize(feed, target, checkpoint=str(tmp_path / "checkpoint"), trigger="available now")
+    query.awaitTermination()
+    assert target.read_arrow().to_pylist() == [{"a": 1, "n": 2}]
+    assert not late.exists()
+    assert "started again (1 of 3)" in caplog.text
 
 
 # --- what such a process reads before it connects ---------------------------------------------------------------------
