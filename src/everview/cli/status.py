@@ -37,6 +37,7 @@ def line(batch: BatchDone, shards: int) -> str:
         f"batch {batch.batch} · {batch.rows:,} rows, {batch.rows_per_second:,.0f}/s · "
         f"{batch.deltas:,} deltas, {batch.deltas_per_second:,.0f}/s · state {size(batch.state_bytes)} · "
         f"took {batch.seconds:.1f} s · {shards} {'shard' if shards == 1 else 'shards'}{behind}{bad}"
+        f"{''.join(f' · {why}' for why in batch.failing)}"
     )
 
 

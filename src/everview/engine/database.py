@@ -118,6 +118,7 @@ class Database:
                     journal.keep()
                     progress.add(len(rows))
         runtime.judge()
+        runtime.conclude()
         allow(runtime.machines, None)
         runtime.updates = runtime.deltas = runtime.told = 0
         return runtime

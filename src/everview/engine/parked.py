@@ -72,19 +72,16 @@ class Parked:
         self.counts.add(columns, (weight,), journal)
         self.counts.settle()
 
-    def settle(self) -> bool:
-        """The batch is at its end: gives whether any row is left, and forgets what is needed no more."""
-        if self.counts is None:
-            return False
-        if self._first() is None:
-            self.counts = None
-            self._places.clear()
-            return False
-        return True
+    @property
+    def is_left(self) -> bool:
+        """True if a row is parked now."""
+        return self._first() is not None
 
-    def keep(self) -> None:
-        """What is left stays: where it came from matters no more."""
+    def conclude(self) -> None:
+        """The batch is over, and cannot be taken back any more: forget what is needed no longer."""
         self._places.clear()
+        if not self.is_left:
+            self.counts = None
 
     def _first(self) -> Group | None:
         for columns, (count,) in self.counts.rows() if self.counts is not None else ():

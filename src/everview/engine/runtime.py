@@ -151,10 +151,14 @@ class ViewRuntime:
         Not so if that is made of the row that a global aggregate has over no input: then the view has no result now.
         """
         for parked, source in self._parked:
-            if parked.settle():
-                if not self._is_excused(parked, source):
-                    raise parked.refusal(self.view.name)
-                parked.keep()
+            if parked.is_left and not self._is_excused(parked, source):
+                raise parked.refusal(self.view.name)
+
+    def conclude(self) -> None:
+        """The batch has been taken."""
+        for parked, _ in self._parked:
+            if parked.counts is not None:
+                parked.conclude()
 
     def _is_excused(self, parked: Parked, source: Source) -> bool:
         own = any(parked is block.failing and block.is_over_nothing for block in grouped_blocks(source))
@@ -177,27 +181,30 @@ class ViewRuntime:
         """All that may be parked, in a fixed order."""
         return tuple(p for p, _ in self._parked)
 
-    def standing(self) -> tuple[str, Failure] | None:
+    def _standing(self) -> tuple[str, Failure] | None:
         """Why the view has no result now, and the view, this or one that it reads, that it is because of."""
         for view in self.above.values():
-            found = view.standing()
+            found = view._standing()
             if found is not None:
                 return found
-        failing = next((p for p, _ in self._parked if p.settle()), None)
+        failing = next((p for p, _ in self._parked if p.is_left), None)
         return None if failing is None else (self.view.name, failing.failure()[0])
 
     def check_result(self) -> None:
         """Raise if the view has no result now."""
-        found = self.standing()
+        why = self.why_no_result()
+        if why is not None:
+            hint = "it has one again once there is input; or write nullif(x, 0), or CASE, around what fails"
+            raise ExpressionError(f"{self.view.name} has no result now: {why}", hint=hint)
+
+    def why_no_result(self) -> str | None:
+        """Why the view has no result now; None if it has one, which is nearly always."""
+        found = self._standing()
         if found is None:
-            return
+            return None
         name, failure = found
         whose = "its row" if name == self.view.name else f"the row of {name}, which it reads,"
-        raise ExpressionError(
-            f"{self.view.name} has no result now: {whose} over no input cannot be computed: {failure.text()}",
-            column=failure.column,
-            hint="the view has a result again once there is input; or write nullif(x, 0), or CASE, around what fails",
-        )
+        return f"{whose} over no input cannot be computed: {failure.text()}"
 
     def holds(self, words: list[int]) -> bool | None:
         """Whether a row is in the result, where that can be looked up; None where rows have to be listed."""

@@ -25,7 +25,7 @@ from everview.engine.rows import Journal, WordRows, zeros
 from everview.engine.runtime import ViewRuntime
 from everview.engine.sound import FROM_SNAPSHOT, check_rows, check_state, check_uses, count_of
 from everview.engine.table import BaseTable
-from everview.engine.transaction import Transaction
+from everview.engine.transaction import Transaction, judge
 from everview.errors import EverviewError, SnapshotError
 from everview.kernel.encode import encode
 from everview.kernel.machine import Machine
@@ -102,7 +102,7 @@ def _described(name: str, view: ViewRuntime) -> dict[str, Any]:
 
 def _parked(view: ViewRuntime) -> list[tuple[int, Fold]]:
     """What an expression of the view fails on now, as an aggregate is over no input."""
-    return [(j, p.counts) for j, p in enumerate(view.parked) if p.settle() and p.counts is not None]
+    return [(j, p.counts) for j, p in enumerate(view.parked) if p.counts is not None and p.is_left]
 
 
 def _machines(view: ViewRuntime) -> list[Machine]:
@@ -222,8 +222,7 @@ def _rebuild(database: Database, state: _State, file: Reader, progress: Progress
             changes = database._changes(name, rows)
             table.apply(changes, Journal())
             Transaction(database).propagate(changes)
-    for view in database._views.values():
-        view.judge()
+    judge(database)
     for values in state.values():
         dictionary.release(values["id"].combine_chunks())
     dictionary.collect()

@@ -75,8 +75,7 @@ class Transaction:
                     if bounded:
                         self._check_memory(before)
                     progress.add(len(part))
-            for view in db._views.values():
-                view.judge()
+            judge(db)
         except BaseException as error:
             if not self._journal.rollback():
                 db._recover()
@@ -235,6 +234,14 @@ def _failed(feed: ChangeFeed, batch: pa.RecordBatch, error: Exception) -> Subscr
         cause=error,
         hint="mend the callback, and do not apply the batch again; close the subscription to go on without it",
     )
+
+
+def judge(db: Database) -> None:
+    """A batch is at its end: raises if a view cannot be computed from what it leaves."""
+    for view in db._views.values():
+        view.judge()
+    for view in db._views.values():
+        view.conclude()
 
 
 def told_apart(db: Database) -> list[str]:

@@ -130,6 +130,7 @@ class View(Relation):
         own state needs it. ``counted_updates`` is of how many that is so; if of none, ``deltas`` and ``amplification``
         are None.
         ``restored`` says how ``Database.load`` filled it: from a "snapshot" of its state, or "rebuilt" from the rows.
+        ``failing`` says why the view has no result now; None if it has one.
         """
         with self._lock:
             return self._stats()
@@ -150,6 +151,7 @@ class View(Relation):
             "steps": sum(c.machine.steps for c in runtime.cores),
             "nodes": nodes,
             "restored": runtime.restored,
+            "failing": runtime.why_no_result(),
         }
 
 

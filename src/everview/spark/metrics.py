@@ -41,7 +41,7 @@ def stats(query: StreamingQuery) -> dict[str, Any]:
     """Figures of a running query: its latest batch, and the latest of every shard.
 
     ``shards`` holds for each shard its rows by table, bytes, updates, deltas, rebuilds and the cause of the last one,
-    and figures of each view.
+    and figures of each view, among them, as ``failing``, why it has no result now, if that is so.
     """
     latest: dict[tuple[int, int], dict[str, Any]] = {}
     deltas = bad = batches = 0

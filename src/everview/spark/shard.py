@@ -265,7 +265,7 @@ class Shard:
             "updates": self.updates,
             "deltas": self.deltas,
             "seconds": round(self.seconds, 6),
-            "views": {n: {k: s[k] for k in ("bytes", "updates", "deltas")} for n, s in found.items()},
+            "views": {n: {k: s[k] for k in ("bytes", "updates", "deltas", "failing")} for n, s in found.items()},
         }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +26,8 @@ class BatchDone:
     stored_bytes: int
     shards: tuple[dict[str, Any], ...]
     sources: tuple[dict[str, Any], ...]
+    failing: tuple[str, ...] = ()
+    """Of each view that has no result now, why; its target has no row."""
 
     @property
     def rows_per_second(self) -> float:
@@ -59,6 +62,7 @@ class BatchDone:
             "stored_bytes": self.stored_bytes,
             "shards": list(self.shards),
             "sources": list(self.sources),
+            "failing": list(self.failing),
         }
 
 
@@ -94,7 +98,15 @@ class Progress:
             stored_bytes=sum(s.get("stored", 0) for s in latest),
             shards=tuple(metrics["shards"]),
             sources=tuple(_source(s) for s in entry["sources"]),
+            failing=tuple(_failing(latest)),
         )
+
+
+def _failing(shards: Iterable[dict[str, Any]]) -> Iterator[str]:
+    for shard in shards:
+        for name, figures in shard.get("views", {}).items():
+            if figures.get("failing") is not None:
+                yield f"{name} has no result now: {figures['failing']}"
 
 
 def _source(entry: Any) -> dict[str, Any]:
