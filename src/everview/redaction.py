@@ -39,7 +39,7 @@ _PAIR: Final = re.compile(rf"(?i)(?<![\w.-])({_KEY}[\"']?(?:=|:\s?(?=[\"'])))(\"
 _WEB: Final = ("http:", "https:", "ftp:")
 
 _known: dict[str, str] = {}
-_compiled: list[re.Pattern[str]] = []
+_compiled: dict[int, re.Pattern[str]] = {}
 
 
 def learn(value: str, shown: str = HIDDEN) -> None:
@@ -87,7 +87,7 @@ def forget() -> None:
 def redact(text: str) -> str:
     """A text without the secrets in it."""
     if _known:
-        text = _pattern().sub(lambda match: _known[match[0]], text)
+        text = _pattern().sub(lambda match: _known.get(match[0], HIDDEN), text)
     if ":/" in text:
         text = _URL.sub(lambda match: _url(match[0]), text)
     return _PAIR.sub(_pair, text) if "=" in text or ":" in text else text
@@ -149,11 +149,13 @@ def _forms(value: str) -> set[str]:
 
 
 def _pattern() -> re.Pattern[str]:
-    if not _compiled:
+    found = _compiled.get(len(_known))  # of so many: another thread may learn more meanwhile
+    if found is None:
         forms = sorted(_known, key=len, reverse=True)
         ways = [re.escape(f) if len(f) >= _ANYWHERE else rf"(?<!\w){re.escape(f)}(?!\w)" for f in forms]
-        _compiled.append(re.compile("|".join(ways)))
-    return _compiled[0]
+        found = re.compile("|".join(ways) or "(?!)")
+        _compiled[len(forms)] = found
+    return found
 
 
 def _is_plain(name: str, scheme: str) -> bool:

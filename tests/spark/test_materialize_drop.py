@@ -137,6 +137,16 @@ def test_a_folder_that_is_somebody_elses_stays_whole(tmp_path: Path, kind: type,
         assert {n: t for n, t in everything(tmp_path).items() if n in before} == before
 
 
+def test_of_a_version_goes_what_its_manifest_names(tmp_path: Path) -> None:
+    """Also beside a file that is named as ours are."""
+    target = written(ParquetTarget(tmp_path / "t"))
+    foreign = target.snapshot / "0000000000000000-ffffffffffffffff-0123456789abcdef.parquet"
+    foreign.write_text("precious")
+    target.drop()
+    assert [p for p in (tmp_path / "t").rglob("*") if p.is_file()] == [foreign]
+    assert foreign.read_text() == "precious"
+
+
 def test_a_version_that_names_files_elsewhere(tmp_path: Path) -> None:
     target = ParquetTarget(tmp_path / "t")
     target.write(ints(0, (1, 1)))
