@@ -14,7 +14,7 @@ from everview.engine.expressions import Condition, Evaluator, either
 from everview.engine.fold import Columns
 from everview.engine.parked import Failure, beyond_its_type, reason, values_text
 from everview.engine.rows import ZERO, WordRows, ones, repeated
-from everview.engine.sums import Slot, result
+from everview.engine.sums import Slot, kinds_of, result
 from everview.engine.words import from_words, to_words
 from everview.plan.cores import is_summed
 from everview.query.terms import Expression, Term, Var
@@ -64,7 +64,7 @@ class Finish:
         ends = list(accumulate((s.limbs for s in self.slots), initial=1))
         kept = list(zip(self.slots, ends, ends[1:], strict=False))
         for v, aggregate in zip(grouping.aggregate_names, grouping.aggregates, strict=True):
-            self._places[v] = [(s.kind, first, last) for s, first, last in kept if s.argument == aggregate.argument]
+            self._places[v] = [(k, first, last) for s, first, last in kept for k in kinds_of(aggregate, s)]
 
     @property
     def may_fail(self) -> bool:

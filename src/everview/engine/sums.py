@@ -63,7 +63,9 @@ def slots_of(block: Block) -> tuple[Slot, ...]:
         argument = aggregate.argument
         if argument is None or not is_summed(aggregate):
             continue
-        if not _is_always_there(block, argument):
+        if aggregate.counts is not None:
+            limits.setdefault((aggregate.counts, VALUE), None)
+        elif not _is_always_there(block, argument):
             limits[argument, PRESENT] = None
         if aggregate.function is not AggregateFunction.COUNT:
             found = [x for x in (limits.get((argument, VALUE)), _limit(aggregate)) if x is not None]
@@ -94,11 +96,20 @@ def _limit(aggregate: Aggregate) -> int | None:
     return None if size * copies < bound else bound >> (BITS * (limbs_for(size) - 1) + 1)
 
 
+def kinds_of(aggregate: Aggregate, slot: Slot) -> tuple[str, ...]:
+    """As which of an aggregate's sums a slot serves; none if it is another one's."""
+    if aggregate.counts is None:
+        return (slot.kind,) if slot.argument == aggregate.argument else ()
+    if slot.kind != VALUE:
+        return ()
+    return tuple(k for k, a in ((VALUE, aggregate.argument), (PRESENT, aggregate.counts)) if slot.argument == a)
+
+
 def result(aggregate: Aggregate, count: pa.Array, sums: Mapping[str, Limbs]) -> Result:
     """An aggregate's values from its sums, in its type; NULL where no value is present."""
     if aggregate.argument is None:
         return count, None
-    present = sums[PRESENT][0] if PRESENT in sums else count
+    present = word(sums[PRESENT])[0] if PRESENT in sums else count
     if aggregate.function is AggregateFunction.COUNT:
         return present, None
     if aggregate.function is AggregateFunction.SUM:

@@ -92,7 +92,7 @@ def is_summed(aggregate: Aggregate) -> bool:
     """
     if aggregate.distinct or not aggregate.function.has_inverse:
         return False
-    if aggregate.argument is None or aggregate.function is AggregateFunction.COUNT:
+    if aggregate.argument is None or aggregate.counts is not None or aggregate.function is AggregateFunction.COUNT:
         return True
     type_ = aggregate.argument.type
     if aggregate.function in (AggregateFunction.SUM, AggregateFunction.AVG):

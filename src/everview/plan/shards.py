@@ -13,17 +13,19 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from math import prod
 
-from everview.plan.spread import Places, spread
-from everview.query.conjunctive import Atom
+from everview.plan.split import is_partial, split_up
+from everview.plan.spread import Occurrence, Places, spread
 from everview.query.schema import Column, Schema, Table
-from everview.query.terms import Const, Expression, Var
-from everview.query.types import BIGINT, BOOLEAN, INT
-from everview.query.view import Aggregate, Block, Body, Grouping, Output, SetOperation, Stage, View, blocks, each_block
+from everview.query.terms import Expression, Var
+from everview.query.types import BIGINT, BOOLEAN
+from everview.query.view import Block, Body, SetOperation, Stage, View, blocks, each_block
 
 MASK = "_everview_occurrences"
 """The column that says as which occurrences of its table a row has come to a shard."""
 MOST_OCCURRENCES = 62
 _MERGING = 1.5  # A second step pays off if it takes at least so much off the fullest shard of the first.
+_MERGING_GROUPS = 1.2  # The same of a step that gets groups, and not the rows of joins.
+_SMALL = 0.1  # The rate of a table whose key others point at, beside theirs, where nobody has measured it.
 _FILTERED = 0.3  # The part of a table's rows that a condition is taken to keep, where nobody has measured it.
 
 
@@ -181,7 +183,8 @@ def distribute(
         views: what is kept, in an order in which later ones may read earlier ones.
         schema: the tables.
         shards: how many cells; every grid has exactly so many.
-        rates: how many updates to expect at each table, relative to the others; equal if not given.
+        rates: how many updates to expect at each table, relative to the others; if not given, equal, but fewer at a
+            table whose primary key other tables' columns point at.
         skew: for (table, column) the part of the rows that the most frequent value has.
         like: where rows are already; a view of a name that is known there finds them where they are, if it can.
     """
@@ -190,13 +193,13 @@ def distribute(
     merged: list[View] = []
     parts: list[Table] = []
     grids: list[Grid] = []
-    weigh = _Weigher(schema, shards, {t.name: float((rates or {}).get(t.name, 1.0)) for t in schema}, skew or {})
+    weigh = _Weigher(schema, shards, _rates(alone, schema, rates), skew or {})
     known = {g.view: g for g in like.first.grids} if like is not None else {}
     for view in alone:
         direct, load = weigh.grid(view, known.get(view.name))
-        split = _split(view) if shards > 1 and not _is_plain(view.body) else None
-        pieces = [(p, *weigh.grid(p, known.get(p.name))) for p in split[0]] if split else []
-        whole = load <= _MERGING * sum(p[2] for p in pieces)
+        split = split_up(view) if shards > 1 and not _is_plain(view.body) else None
+        pieces = [weigh.piece(p, known.get(p.name)) for p in split[0]] if split else []
+        whole = load <= sum((_MERGING_GROUPS if is_partial(p) else _MERGING) * load for p, _, load in pieces)
         if like is not None and (view.name in known or view.name in like.merged):
             whole = view.name in known
         if split is None or whole:
@@ -288,77 +291,42 @@ def _standing_alone(view: View, earlier: Sequence[View]) -> View:
     return replace(view, stages=(*dict.fromkeys(stages), *view.stages)) if stages else view
 
 
-def _split(view: View) -> tuple[list[View], View] | None:
-    """The rows of each block as views of their own, and the view that makes its result of them; None if it cannot."""
-    pieces: list[View] = []
-
-    def merging(block: Block) -> Block:
-        name = f"__{view.name}_{len(pieces)}"
-        columns = _wanted(block)
-        needed = _stages_of(block, view.stages)
-        pieces.append(View(name, replace(block, outputs=columns, grouping=None, distinct=False), needed))
-        return _merging(block, name, columns)
-
-    body = each_block(view.body, merging)
-    if any(o.type.is_open for p in pieces for o in p.columns):
-        return None
-    return pieces, View(view.name, body, (), view.remarks)
-
-
-def _stages_of(block: Block, stages: Sequence[Stage]) -> tuple[Stage, ...]:
-    read = {a.relation for a in block.atoms}
-    kept: list[Stage] = []
-    for stage in reversed(stages):
-        if stage.name in read:
-            kept.append(stage)
-            read |= {a.relation for b in blocks(stage.body) for a in b.atoms}
-    return tuple(reversed(kept))
-
-
-def _wanted(block: Block) -> tuple[Output, ...]:
-    """What the merge needs of a block's rows: keys and arguments, or the outputs.
-
-    Outputs of a set operation's members have one type already, so that equal values meet in one shard.
-    """
-    if block.grouping is None:
-        found = [o.expression for o in block.outputs]
-    else:
-        arguments = [a.argument for a in block.grouping.aggregates if a.argument is not None]
-        found = list(dict.fromkeys([*block.grouping.keys, *arguments]))
-    if not found:
-        found = [Expression.of(Const(0), INT)]
-    return tuple(Output(f"c{i}", e) for i, e in enumerate(found))
-
-
-def _merging(block: Block, name: str, columns: tuple[Output, ...]) -> Block:
-    variables = [Var(f"${name}.{c.name}") for c in columns]
-    atom = Atom(name, tuple(variables), alias=name)
-    as_read = [Expression.of(v, c.type) for v, c in zip(variables, columns, strict=True)]
-    if block.grouping is None:
-        outputs = tuple(replace(o, expression=e) for o, e in zip(block.outputs, as_read, strict=True))
-        return Block((atom,), (), outputs, None, block.distinct)
-    place = {c.expression: e for c, e in zip(columns, as_read, strict=True)}
-
-    def moved(aggregate: Aggregate) -> Aggregate:
-        return replace(aggregate, argument=None if aggregate.argument is None else place[aggregate.argument])
-
-    grouping = Grouping(
-        tuple(place[k] for k in block.grouping.keys),
-        tuple(map(moved, block.grouping.aggregates)),
-        block.grouping.having,
-    )
-    return Block((atom,), (), block.outputs, grouping, block.distinct)
-
-
 def _as_table(view: View) -> Table:
     return Table(view.name, tuple(Column(c.name, c.type) for c in view.columns))
+
+
+def _rates(views: Sequence[View], schema: Schema, given: Mapping[str, float] | None) -> dict[str, float]:
+    """How many updates each table has: as given, or guessed from keys: what others point at is the small side."""
+    if given:
+        return {t.name: float(given.get(t.name, 1.0)) for t in schema}
+    bodies = [body for view in views for body in (*(s.body for s in view.stages), view.body)]
+    pointed = {name for body in bodies for name in _pointed_at(body, schema)}
+    return {t.name: _SMALL if t.name in pointed else 1.0 for t in schema}
+
+
+def _pointed_at(body: Body, schema: Schema) -> Iterator[str]:
+    """The tables whose whole primary key is joined with columns of another one, which are not all of its key."""
+    for block in blocks(body):
+        keys: list[tuple[Table, frozenset[Var], frozenset[Var]]] = []
+        for atom in block.atoms:
+            table = schema.table(atom.relation)
+            if table is not None:
+                terms = [atom.terms[i] for i in table.positions(table.primary_key)]
+                key = frozenset(t for t in terms if isinstance(t, Var))
+                keys.append((table, key if len(key) == len(terms) else frozenset(), atom.variables))
+        for table, key, _ in keys:
+            if key and any(key <= held and key != own for other, own, held in keys if other is not table):
+                yield table.name
 
 
 # --- grids -----------------------------------------------------------------------------------------------------------
 
 
 def _merge_grid(view: View, shards: int) -> Grid:
-    """Rows that can become one row of the result meet: those with the same group, or the same row."""
+    """Rows that can become one row of the result meet: those with the same group, or the same row.
+
+    Groups of different keys can give one row of a DISTINCT, or of a set operation: there, all meet.
+    """
     routes = []
     narrow = False
     for block in blocks(view.body):
@@ -366,7 +334,7 @@ def _merge_grid(view: View, shards: int) -> Grid:
         columns = {v: Var(f"c{i}") for i, v in enumerate(atom.terms) if isinstance(v, Var)}
         found = block.grouping.keys if block.grouping else [o.expression for o in block.outputs]
         hashed = tuple(e.substitute(columns) for e in found)
-        narrow = narrow or not hashed
+        narrow = narrow or not hashed or (block.grouping is not None and block.distinct)
         routes.append(Route(view.name, atom.relation, atom.relation, (hashed,)))
     if narrow or (isinstance(view.body, SetOperation) and any(b.grouping for b in blocks(view.body))):
         return Grid(view.name, (Dimension("all", shards),), tuple(replace(r, coordinates=((),)) for r in routes))
@@ -381,6 +349,13 @@ class _Weigher:
     shards: int
     rates: Mapping[str, float]
     skew: Mapping[tuple[str, str], float]
+
+    def piece(self, view: View, like: Grid | None = None) -> tuple[View, Grid, float]:
+        """A part of a view that is merged: however its rows are spread, its groups come together later."""
+        body = view.body
+        assert isinstance(body, Block)
+        loose = replace(view, body=replace(body, grouping=None, outputs=())) if body.grouping else view
+        return (view, *self.grid(loose, like))
 
     def grid(self, view: View, like: Grid | None = None) -> tuple[Grid, float]:
         """The best grid of a view and the load on its fullest shard; of equals the one with fewest dimensions.
@@ -399,7 +374,12 @@ class _Weigher:
         def load(shares: tuple[int, ...]) -> float:
             cuts = list(zip(candidates, shares, strict=True))
             parts = [prod(c.occurrences[i].part(s, self.skew) for c, s in cuts) for i in range(len(weights))]
-            return round(sum(w * p for w, p in zip(weights, parts, strict=True)), 9)
+            checks = [
+                self.rates[o.table] * (1 - part) / self.shards
+                for i, (o, part) in enumerate(zip(occurrences, parts, strict=True))
+                if self._is_checked([c.occurrences[i] for c, s in cuts if s > 1])
+            ]
+            return round(sum(w * p for w, p in zip(weights, parts, strict=True)) + sum(checks), 9)
 
         def made(shares: tuple[int, ...]) -> Grid:
             used = [(c, s) for c, s in zip(candidates, shares, strict=True) if s > 1]
@@ -414,6 +394,13 @@ class _Weigher:
             ways = [shares for shares in ways if made(shares).sends_like(like)] or ways
         shares = min(ways, key=lambda shares: (load(shares), sum(n > 1 for n in shares)))
         return made(shares), load(shares)
+
+    def _is_checked(self, cuts: Sequence[Occurrence]) -> bool:
+        """True if a table has a key, and its rows go to the key's shards as well, being cut by other columns."""
+        table = self.schema.table(cuts[0].table) if cuts else None
+        key = {c.lower() for c in table.primary_key} if table is not None else set()
+        hashed = {v.name.lower() for o in cuts for e in o.hashed or () for v in e.variables}
+        return bool(key) and not hashed <= key
 
 
 def _shares(shards: int, dimensions: int) -> Iterator[tuple[int, ...]]:

@@ -200,6 +200,9 @@ class _Walk:
 
 def _result_variables(block: Block) -> frozenset[Var]:
     """The variables of which each row of a block's result has one value, however it came about."""
+    if block.grouping is not None and block.distinct:  # Groups of different keys can give one row.
+        found = (_output_variable(block, i) for i in range(len(block.outputs)))
+        return frozenset(v for v in found if v is not None)
     if block.grouping is not None:
         terms = [k.term for k in block.grouping.keys]
     elif block.distinct:

@@ -201,6 +201,7 @@ def _grouping(grouping: Grouping) -> Data:
                 "argument": None if a.argument is None else expression_to_data(a.argument),
                 "type": type_to_data(a.type),
                 "distinct": a.distinct,
+                **({} if a.counts is None else {"counts": expression_to_data(a.counts)}),
             }
             for a in grouping.aggregates
         ],
@@ -302,6 +303,7 @@ def _read_grouping(data: Data) -> Grouping:
             None if a["argument"] is None else expression_from_data(a["argument"]),
             type_from_data(a["type"]),
             _truth(a["distinct"]),
+            expression_from_data(a["counts"]) if "counts" in a else None,
         )
         for a in data["aggregates"]
     )

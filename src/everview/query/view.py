@@ -42,12 +42,17 @@ FEED_COLUMNS: Final = ("_change_type", "_commit_version", "_count", "_update")
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """One aggregate call; ``argument`` None is COUNT(*)."""
+    """One aggregate call; ``argument`` None is COUNT(*).
+
+    Where ``argument`` is a sum of values already, ``counts`` says of how many: so counts and averages are put together
+    from those of parts.
+    """
 
     function: AggregateFunction
     argument: Expression | None
     type: DataType
     distinct: bool = False
+    counts: Expression | None = None
 
     def __str__(self) -> str:
         inner = "*" if self.argument is None else str(self.argument)

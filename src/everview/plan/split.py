@@ -1,0 +1,171 @@
+"""A view in two steps, where its groups span shards: what each shard makes of its own rows, and what is made of these.
+
+The first step gives *partial groups*: for each group of a shard its key and what its aggregates can be put together
+from. Counts and sums are added up, and so are averages, from their sums and counts; the least of the least values is
+the least. A shard tells a group that has changed as the old row and the new one, so all of it holds under deletions.
+Partial sums have a wider type, in which they do not overflow where the whole does not. Aggregates for which that cannot
+be (distinct ones, sums of doubles, variances) have the first step give the rows of the join, as far as they are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from everview.query.conjunctive import Atom
+from everview.query.terms import Const, Expression, Var
+from everview.query.types import BIGINT, INT, MOST_DIGITS, DataType, Kind, as_decimal, decimal
+from everview.query.view import (
+    Aggregate,
+    AggregateFunction,
+    Block,
+    Grouping,
+    Output,
+    Stage,
+    View,
+    aggregate_result,
+    blocks,
+    each_block,
+    group_key,
+)
+
+_MORE_DIGITS = 10
+"""A sum of so many digits more than its values' holds that many of them, as in Spark."""
+
+
+def split_up(view: View) -> tuple[list[View], View] | None:
+    """The first step of each block as views of their own, and the view that makes the result; None if it cannot be."""
+    pieces: list[View] = []
+
+    def merging(block: Block) -> Block:
+        name = f"__{view.name}_{len(pieces)}"
+        needed = _stages_of(block, view.stages)
+        first, second = _partial(block, name) or _rows(block, name)
+        pieces.append(View(name, first, needed))
+        return second
+
+    body = each_block(view.body, merging)
+    if any(o.type.is_open for p in pieces for o in p.columns):
+        return None
+    return pieces, View(view.name, body, (), view.remarks)
+
+
+def is_partial(piece: View) -> bool:
+    """True if a first step gives groups, and not rows of a join."""
+    return isinstance(piece.body, Block) and piece.body.grouping is not None
+
+
+def _stages_of(block: Block, stages: Sequence[Stage]) -> tuple[Stage, ...]:
+    read = {a.relation for a in block.atoms}
+    kept: list[Stage] = []
+    for stage in reversed(stages):
+        if stage.name in read:
+            kept.append(stage)
+            read |= {a.relation for b in blocks(stage.body) for a in b.atoms}
+    return tuple(reversed(kept))
+
+
+# --- partial groups --------------------------------------------------------------------------------------------------
+
+
+def _partial(block: Block, name: str) -> tuple[Block, Block] | None:
+    """A grouped block as the groups of a shard, and what puts them together; None if an aggregate cannot be."""
+    if block.grouping is None:
+        return None
+    keys = block.grouping.keys
+    parts: list[Aggregate] = []
+    merged: list[Aggregate] = []
+
+    def part(wanted: Aggregate) -> Expression:
+        if wanted not in parts:
+            parts.append(wanted)
+        return Expression.of(Var(f"${name}.c{len(keys) + parts.index(wanted)}"), wanted.type)
+
+    for aggregate in block.grouping.aggregates:
+        found = _merged(aggregate, part)
+        if found is None:
+            return None
+        merged.append(found)
+    outputs = [Output(f"c{i}", Expression.of(group_key(i), k.type)) for i, k in enumerate(keys)]
+    outputs += [Output(f"c{len(keys) + i}", Expression.of(aggregate_result(i), p.type)) for i, p in enumerate(parts)]
+    if not outputs:
+        return None
+    first = replace(block, outputs=tuple(outputs), grouping=Grouping(keys, tuple(parts)), distinct=False)
+    atom = Atom(name, tuple(Var(f"${name}.{o.name}") for o in outputs), alias=name)
+    own = tuple(Expression.of(Var(f"${name}.c{i}"), k.type) for i, k in enumerate(keys))
+    second = Grouping(own, tuple(merged), block.grouping.having)
+    return first, Block((atom,), (), block.outputs, second, block.distinct)
+
+
+def _merged(aggregate: Aggregate, part: Callable[[Aggregate], Expression]) -> Aggregate | None:
+    """An aggregate over partial ones, which ``part`` names; None if it cannot be made of any."""
+    function, argument = aggregate.function, aggregate.argument
+    if aggregate.distinct:
+        return None
+    if function is AggregateFunction.COUNT:
+        counts = part(aggregate)
+        return replace(aggregate, argument=counts, counts=counts)
+    if argument is None:
+        return None
+    if not function.has_inverse:
+        return replace(aggregate, argument=part(aggregate))
+    wide = _wide(argument.type)
+    if wide is None or function not in (AggregateFunction.SUM, AggregateFunction.AVG):
+        return None
+    total = part(Aggregate(AggregateFunction.SUM, argument, wide))
+    if function is AggregateFunction.SUM:
+        return replace(aggregate, argument=total)
+    return replace(aggregate, argument=total, counts=part(Aggregate(AggregateFunction.COUNT, argument, BIGINT)))
+
+
+def _wide(type_: DataType) -> DataType | None:
+    """The type of a part of an exact sum; None if the sum is not exact, or may be longer than any type."""
+    if not type_.is_integer and type_.kind is not Kind.DECIMAL:
+        return None
+    exact = as_decimal(type_)
+    more = exact.precision + _MORE_DIGITS
+    return decimal(more, exact.scale) if more <= MOST_DIGITS else None
+
+
+# --- rows of the join ------------------------------------------------------------------------------------------------
+
+
+def _rows(block: Block, name: str) -> tuple[Block, Block]:
+    """A block's rows, as far as the second step reads them, and that step."""
+    columns = _wanted(block)
+    return replace(block, outputs=columns, grouping=None, distinct=False), _merging(block, name, columns)
+
+
+def _wanted(block: Block) -> tuple[Output, ...]:
+    """What the merge needs of a block's rows: keys and arguments, or the outputs.
+
+    Outputs of a set operation's members have one type already, so that equal values meet in one shard.
+    """
+    if block.grouping is None:
+        found = [o.expression for o in block.outputs]
+    else:
+        arguments = [a.argument for a in block.grouping.aggregates if a.argument is not None]
+        found = list(dict.fromkeys([*block.grouping.keys, *arguments]))
+    if not found:
+        found = [Expression.of(Const(0), INT)]
+    return tuple(Output(f"c{i}", e) for i, e in enumerate(found))
+
+
+def _merging(block: Block, name: str, columns: tuple[Output, ...]) -> Block:
+    variables = [Var(f"${name}.{c.name}") for c in columns]
+    atom = Atom(name, tuple(variables), alias=name)
+    as_read = [Expression.of(v, c.type) for v, c in zip(variables, columns, strict=True)]
+    if block.grouping is None:
+        outputs = tuple(replace(o, expression=e) for o, e in zip(block.outputs, as_read, strict=True))
+        return Block((atom,), (), outputs, None, block.distinct)
+    place = {c.expression: e for c, e in zip(columns, as_read, strict=True)}
+
+    def moved(aggregate: Aggregate) -> Aggregate:
+        return replace(aggregate, argument=None if aggregate.argument is None else place[aggregate.argument])
+
+    grouping = Grouping(
+        tuple(place[k] for k in block.grouping.keys),
+        tuple(map(moved, block.grouping.aggregates)),
+        block.grouping.having,
+    )
+    return Block((atom,), (), block.outputs, grouping, block.distinct)
