@@ -156,7 +156,8 @@ class Distribution:
         lines = []
         for grid in self.first.grids:
             shares = " × ".join(f"{d.name}: {d.share}" for d in grid.dimensions) or "one cell"
-            lines.append(f"{grid.view}: {self.shards} shards = {shares}")
+            whose = next((name for name in self.merged if grid.view.startswith(f"__{name}_")), grid.view)
+            lines.append(f"{whose}: {self.shards} shards = {shares}")
             for route in grid.routes:
                 by = [f"by {_listed(c)}" for c in route.coordinates if c is not None]
                 where = " and ".join(by) or ("to every shard" if self.shards > 1 else "to the only shard")
