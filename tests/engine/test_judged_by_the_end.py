@@ -190,6 +190,20 @@ def test_between_slices_of_a_large_batch(with_feed: bool) -> None:
     assert list(db.view("over_sums")) == [(1, 10 / 7)]
 
 
+def test_a_row_parked_for_one_aggregate_is_seen_by_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SUM has no value for it, MAX has: on the way the group's MAX changes alone, which no feed must mistake."""
+    monkeypatch.setattr(transaction, "MOST_AT_ONCE", 1)
+    db = made("listed")
+    db.insert("a", [(1, -1)])
+    feed = db.view("listed").changes()
+    with db.batch() as batch:
+        batch.insert("a", [(1, 0)])
+        batch.insert("a", [(1, -2)])
+        batch.delete("a", [(1, 0)])
+    assert list(db.view("listed")) == [(1, 2, -15, -1)]
+    assert told(feed) == Counter({(1, 1, -10, -1): -1, (1, 2, -15, -1): 1})
+
+
 def test_filling_and_what_is_left_at_its_end() -> None:
     db = made()
     db.insert("a", [(1, 0)])
