@@ -106,7 +106,7 @@ def test_types_of_outputs() -> None:
     assert types("SELECT k, 1 AS c, 'a' AS s FROM t UNION ALL SELECT v, 2.5, NULL FROM t") == [
         str(DOUBLE), "DECIMAL(11, 1)", str(STRING)
     ]  # fmt: skip
-    assert types("SELECT ROUND(m, 1), CEIL(m), FLOOR(v), ABS(m), COALESCE(k, v), soundex(s), sec(v) FROM t") == [
+    assert types("SELECT ROUND(m, 1), CEIL(m), FLOOR(v), ABS(m), COALESCE(k, v), soundex(s), cot(v) FROM t") == [
         "DECIMAL(12, 1)", "DECIMAL(11, 0)", "BIGINT", "DECIMAL(12, 2)", "DOUBLE", "STRING", "DOUBLE"
     ]  # fmt: skip
     assert types("SELECT x FROM t") == [str(INT)]

@@ -277,7 +277,10 @@ def _in_type(array: Any, expression: Expression) -> pa.Array:
         try:
             array = array.cast(wanted)
         except pa.ArrowInvalid as error:
-            raise DataError(f"{expression} has a value that is no {expression.type}: {error}") from error
+            raise DataError(
+                f"{expression} has a value that is no {expression.type}",
+                hint="correct the data, or leave such rows out with WHERE or CASE",
+            ) from error
     if expression.term is None and first_beyond(array, expression.type) is not None:
         raise DataError(
             f"{expression} has a value that is no {expression.type}: it holds {YEARS}",

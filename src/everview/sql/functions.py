@@ -14,11 +14,11 @@ from functools import cache
 
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
-from sqlglot.errors import SqlglotError
 
+from everview.errors import EverviewError
 from everview.query.types import BIGINT, DataType, Kind, common_type, decimal
 from everview.query.view import AggregateFunction
-from everview.sql.datatypes import avg_type, read_type, spark_name, sum_type
+from everview.sql.datatypes import avg_type, sum_type
 from everview.sql.source import Source
 
 _TABLE = """
@@ -38,7 +38,8 @@ contains(s,s) startswith(s,s) endswith(s,s) isnull(x) isnotnull(x) isnan(n) rege
 regexp(s,s) boolean(x) equal_null(x,x) luhn_check(s) = BOOLEAN
 
 sqrt(n) cbrt(n) exp(n) ln(n) log(n,n?) log2(n) log10(n) log1p(n) expm1(n) power(n,n) pow(n,n) sin(n) cos(n) tan(n)
-asin(n) acos(n) atan(n) atan2(n,n) sinh(n) cosh(n) tanh(n) degrees(n) radians(n) pi() e() rint(n) sign(n) signum(n)
+asin(n) acos(n) atan(n) atan2(n,n) sinh(n) cosh(n) tanh(n) asinh(n) acosh(n) atanh(n) cot(n)
+degrees(n) radians(n) pi() e() rint(n) sign(n) signum(n)
 months_between(t,t,b?) hypot(n,n) double(x) = DOUBLE
 
 xxhash64(x*) crc32(y) unix_timestamp(t,s?) to_unix_timestamp(t,s?) unix_seconds(t) unix_millis(t) unix_micros(t)
@@ -171,7 +172,7 @@ def call_type(call: exp.Anonymous, types: Sequence[DataType], source: Source) ->
     name = call.name.lower()
     signature = signatures().get(name)
     if signature is None:
-        return _foreign_type(call, types, source)
+        raise _foreign(call, source)
     _check_count(call, signature, len(types), source)
     for index, (argument, type_) in enumerate(zip(call.expressions, types, strict=True)):
         letter = signature.parameter(index)
@@ -230,27 +231,14 @@ def _common(call: exp.Anonymous, types: Sequence[DataType], source: Source) -> D
     return result
 
 
-def _foreign_type(call: exp.Anonymous, types: Sequence[DataType], source: Source) -> DataType:
-    """A function that only sqlglot knows takes sqlglot's type for it."""
-    from sqlglot.optimizer.annotate_types import annotate_types  # slow to import, and seldom needed
-
-    name = call.name
-    builder = Spark.Parser.FUNCTIONS.get(name.upper())
-    if builder is None:
-        raise source.unknown("function", name.lower(), call, known_functions(), "")
-    arguments = [exp.cast(exp.Null(), exp.DataType.build(spark_name(t), dialect=Spark)) for t in types]
-    try:
-        node = annotate_types(builder(arguments), dialect="spark")
-    except (SqlglotError, TypeError, IndexError, ValueError, AttributeError) as error:
-        raise source.mismatch(f"the arguments of {name.lower()} are not as they should be", call) from error
-    if node.type is None or node.is_type("unknown"):
-        raise source.unsupported(
-            f"function {name.lower()}",
-            call,
-            message=f"the type of {name.lower()} is not known",
-            hint="use another function",
-        )
-    return read_type(node.type, source, call)
+def _foreign(call: exp.Anonymous, source: Source) -> EverviewError:
+    """The error for a function that is not in the table: what nobody has compared with Spark is not computed."""
+    name = call.name.lower()
+    if name.upper() not in Spark.Parser.FUNCTIONS:
+        return source.unknown("function", name, call, known_functions(), "")
+    return source.unsupported(
+        f"function {name}", call, message=f"the function {name} is not known here", hint="use another function"
+    )
 
 
 def aggregate_type(function: AggregateFunction, argument: DataType | None) -> DataType | None:
