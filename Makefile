@@ -36,6 +36,10 @@ demo: $(INSTALLED) ## see it work, on Spark
 test: $(INSTALLED) ## run all tests; ARGS="-k name" to choose
 	@JAVA_HOME="$$(scripts/java.sh)" && export JAVA_HOME && $(if $(ARGS),$(BIN)/python -m pytest $(ARGS),scripts/test.sh)
 
+.PHONY: test-minimum
+test-minimum: $(INSTALLED) ## run tests with the oldest versions that are allowed; ARGS="tests/…" for others
+	@scripts/test_minimum.sh $(ARGS)
+
 .PHONY: soak
 soak: $(INSTALLED) ## run 20,000 random cases against DuckDB (ARGS="--first 7": another seed), then soak-faults
 	@$(BIN)/python -m tests.engine.soak --cases 20000 $(ARGS)
@@ -123,7 +127,8 @@ $(PACKAGES): requirements/dev.txt
 $(INSTALLED): $(PACKAGES) pyproject.toml $(KERNEL) $(FOLDERS)
 	@command -v c++ g++ clang++ >/dev/null || { echo "a C++20 compiler is needed, such as g++ 12" >&2; exit 1; }
 	@echo "Building the kernel and installing Everview from src ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps \
+	  --config-settings=build-dir='build/{wheel_tag}' --editable .
 	@touch $@
 
 build/%_fuzz: tests/kernel/%_fuzz.cpp tests/kernel/fuzz.h $(KERNEL)
