@@ -124,7 +124,7 @@ def test_output_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None
 def test_updates_change_the_tree(capsys: pytest.CaptureFixture[str]) -> None:
     path = "q(a, b, c, d) :- r(a, b), s(b, c), t(c, d)."
     _, usual, _ = run(capsys, "--sql", path)
-    code, out, _ = run(capsys, "--sql", path, "--updates", "t=1000", "--updates", "r=1")
+    code, out, _ = run(capsys, "--sql", path, "--rates", "t=1000", "--updates", "r=1")
     assert code == 0
     assert "● [b]" in usual
     assert "● [c]" in out
@@ -146,10 +146,10 @@ BAD = {
     "no view": (["--sql", SCHEMA], ["there is no view to explain"]),
     "no such file": (["--sql", "nowhere/view.sql"], ["no file nowhere/view.sql"]),
     "no such schema file": (["--sql", HOPS, "--schema", "nowhere.sql"], ["no file nowhere.sql"]),
-    "updates without a number": (["--sql", HOPS, "--schema", SCHEMA, "--updates", "follows"], ["TABLE=NUMBER"]),
-    "updates that are no number": (["--sql", HOPS, "--schema", SCHEMA, "--updates", "follows=x"], ["TABLE=NUMBER"]),
-    "negative updates": (["--sql", HOPS, "--schema", SCHEMA, "--updates", "follows=-1"], ["StatisticsError", "-1"]),
-    "infinite updates": (["--sql", HOPS, "--schema", SCHEMA, "--updates", "follows=inf"], ["StatisticsError", "inf"]),
+    "updates without a number": (["--sql", HOPS, "--schema", SCHEMA, "--rates", "follows"], ["TABLE=NUMBER"]),
+    "updates that are no number": (["--sql", HOPS, "--schema", SCHEMA, "--rates", "follows=x"], ["TABLE=NUMBER"]),
+    "negative updates": (["--sql", HOPS, "--schema", SCHEMA, "--rates", "follows=-1"], ["StatisticsError", "-1"]),
+    "infinite updates": (["--sql", HOPS, "--schema", SCHEMA, "--rates", "follows=inf"], ["StatisticsError", "inf"]),
     "several views as a picture": (["--sql", TWO_VIEWS, "--format", "svg"], ["a picture shows one view", "2"]),
     "both from standard input": (["--sql", "-", "--schema", "-"], ["only one of --sql and --schema"]),
     "no such folder to write to": (

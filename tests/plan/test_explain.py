@@ -331,12 +331,12 @@ THREE_PATH = "q(a, b, c, d) :- r(a, b), s(b, c), t(c, d)."
 
 
 def test_tables_with_more_updates_sit_higher() -> None:
-    assert core(ev.explain(THREE_PATH, updates={"r": 9}).to_dict())["tree_text"] == "[b]→{r, s→t}"
+    assert core(ev.explain(THREE_PATH, rates={"r": 9}).to_dict())["tree_text"] == "[b]→{r, s→t}"
     assert core(ev.explain(THREE_PATH, updates={"T": 9}).to_dict())["tree_text"] == "[c]→{s→r, t}"
 
 
 def test_statistics_change_no_bound_and_no_height() -> None:
-    usual, other = ev.explain(THREE_PATH).to_dict(), ev.explain(THREE_PATH, updates={"t": 9}).to_dict()
+    usual, other = ev.explain(THREE_PATH).to_dict(), ev.explain(THREE_PATH, rates={"t": 9}).to_dict()
     for key in ("classes", "height", "bounds", "constant_update_for", "lower_bound"):
         assert usual[key] == other[key]
 
@@ -344,7 +344,7 @@ def test_statistics_change_no_bound_and_no_height() -> None:
 @pytest.mark.parametrize("value", [-1, float("inf"), float("nan"), True, "many", None])
 def test_bad_statistics(value: Any) -> None:
     with pytest.raises(StatisticsError) as refused:
-        ev.explain(THREE_PATH, updates={"r": value})
+        ev.explain(THREE_PATH, rates={"r": value})
     assert "r" in refused.value.message
     assert refused.value.hint
 

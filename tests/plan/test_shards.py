@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import everview as ev
 from everview.plan.shards import Distribution, distribute
 from everview.query.schema import Schema
 from everview.query.terms import Var
@@ -82,3 +83,15 @@ def test_each_row_has_one_home() -> None:
     assert len(level.homes("g")) * len(grid.dimensions) >= 1
     assert all(grid.coordinates(s)[k] == 0 for s in level.homes("g") for k in whole)
     assert spread(PATH, 1).first.homes("g") == {0}
+
+
+def test_rates_say_which_table_is_cut() -> None:
+    schema = "CREATE TABLE a (x BIGINT, y BIGINT); CREATE TABLE b (y BIGINT, z BIGINT)"
+    sql = "SELECT a.x, b.z FROM a JOIN b ON a.y <> b.y"
+
+    def goes(**rates: float) -> dict[str, float]:
+        found = ev.explain(sql, schema=schema, shards=4, rates=rates).to_dict()["shards"]
+        return dict(found["replication"])
+
+    assert goes(A=1000, b=1) == {"a": 1.0, "b": 4.0}
+    assert goes(a=1, B=1000) == {"a": 4.0, "b": 1.0}

@@ -84,7 +84,9 @@ def _parser() -> argparse.ArgumentParser:
     explain.add_argument("--schema", metavar="SQL", help="CREATE TABLE statements; --sql may hold them itself")
     explain.add_argument("--format", choices=("text", "json", "svg"), default="text", help="default: text")
     explain.add_argument(
+        "--rates",
         "--updates",
+        dest="rates",
         action="append",
         default=[],
         metavar="TABLE=N",
@@ -125,7 +127,7 @@ def _explain(options: argparse.Namespace) -> int:
     if options.sql == "-" and options.schema == "-":
         return _refused("only one of --sql and --schema can be standard input")
     schema = text_of(options.schema) if options.schema is not None else None
-    found = explain_all(text_of(options.sql), schema, updates=_updates(options.updates))
+    found = explain_all(text_of(options.sql), schema, rates=_rates(options.rates))
     if options.format == "svg":
         if len(found) > 1:
             return _refused(f"a picture shows one view, the text holds {len(found)}: give one, or another --format")
@@ -142,16 +144,14 @@ def _explain(options: argparse.Namespace) -> int:
     return 0
 
 
-def _updates(given: Sequence[str]) -> dict[str, float]:
+def _rates(given: Sequence[str]) -> dict[str, float]:
     found: dict[str, float] = {}
     for one in given:
         table, _, number = one.partition("=")
         try:
             found[table.strip()] = float(number)
         except ValueError:
-            raise EverviewError(
-                f"--updates {one} is not TABLE=NUMBER", hint="for example --updates orders=1000"
-            ) from None
+            raise EverviewError(f"--rates {one} is not TABLE=NUMBER", hint="for example --rates orders=1000") from None
     return found
 
 

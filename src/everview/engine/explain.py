@@ -22,8 +22,9 @@ def explain(
     query: str,
     schema: str | Schema | None = None,
     *,
-    updates: Mapping[str, float] | None = None,
+    rates: Mapping[str, float] | None = None,
     shards: int | None = None,
+    updates: Mapping[str, float] | None = None,
 ) -> Explanation:
     """Say what class a view is in, how it would be maintained, what that costs, and why nothing better is possible.
 
@@ -31,8 +32,10 @@ def explain(
         query: one SELECT or CREATE MATERIALIZED VIEW in Spark SQL, with CREATE TABLE statements before it if need be;
             or rules such as ``hop(a, c) :- follows(a, b), follows(b, c).``, of which the last view is explained.
         schema: CREATE TABLE statements, or a Schema. Rules can do without.
-        updates: how many updates to expect at each table, by name; tables with more of them sit higher in the tree.
+        rates: how many updates to expect at each table, relative to the others, as in ``maintain``: tables with more
+            of them sit higher in the tree, and shards are cut so that the fullest has least to do.
         shards: also say how the view would be spread over so many shards on Spark.
+        updates: what ``rates`` was called before.
 
     Returns:
         An Explanation: ``str()`` is text, ``to_dict()`` data, ``to_svg()`` a picture that notebooks show.
@@ -43,7 +46,7 @@ def explain(
         >>> verdict.to_dict()["classes"]["free_connex"]
         False
     """
-    found = explain_all(query, schema, updates=updates, shards=shards)
+    found = explain_all(query, schema, rates=rates if rates is not None else updates, shards=shards)
     if len(found) > 1 and not is_rules(query):
         names = ", ".join(e.plan.view.name for e in found)
         raise QueryError(
@@ -56,7 +59,7 @@ def explain_all(
     text: str,
     schema: str | Schema | None = None,
     *,
-    updates: Mapping[str, float] | None = None,
+    rates: Mapping[str, float] | None = None,
     shards: int | None = None,
 ) -> list[Explanation]:
     """The verdict on every view of a script or rule program, in their order."""
@@ -69,16 +72,18 @@ def explain_all(
         raise QueryError("there is no view to explain", hint="give a SELECT, a CREATE MATERIALIZED VIEW or a rule")
     check_views(views, tables)
     names = frozenset(v.name for v in views)
-    found = [_explained(view, tables, updates, names - {view.name}) for view in views]
+    found = [_explained(view, tables, rates, names - {view.name}) for view in views]
     if shards is None:
         return found
     if shards < 1:
         raise QueryError(f"shards is {shards}", hint="there is at least one")
-    return [e.spread(tables, shards, views[:i]) for i, e in enumerate(found)]
+    known = {name.lower(): rate for name, rate in (rates or {}).items()}
+    named = {t.name: known[t.name.lower()] for t in tables if t.name.lower() in known} or None
+    return [e.spread(tables, shards, views[:i], rates=named) for i, e in enumerate(found)]
 
 
-def _explained(view: View, schema: Schema, updates: Mapping[str, float] | None, views: frozenset[str]) -> Explanation:
-    return Explanation(plan_view(view, schema, updates, views))
+def _explained(view: View, schema: Schema, rates: Mapping[str, float] | None, views: frozenset[str]) -> Explanation:
+    return Explanation(plan_view(view, schema, rates, views))
 
 
 def is_rules(text: str) -> bool:

@@ -8,10 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-import pyarrow as pa
-
-from everview.engine.expressions import Evaluator
-from everview.engine.words import arrow_type
 from everview.errors import DataError
 from everview.query.schema import Schema
 from everview.query.terms import Expression, Var
@@ -63,7 +59,12 @@ def _expressions(block: Block, relations: Relations) -> Iterator[Typed]:
 def _check(expression: Expression, types: Mapping[Var, DataType]) -> None:
     if expression.term is not None or any(types[v].is_open for v in expression.variables):
         return
-    columns = {v: pa.array([], arrow_type(types[v])) for v in expression.variables}
+    import pyarrow as pa  # Only now: most views compute nothing, and their verdict need not wait for Arrow.
+
+    from everview.engine.expressions import Evaluator
+    from everview.engine.words import arrow_type
+
+    columns = {v: pa.nulls(0, arrow_type(types[v])) for v in expression.variables}
     try:
         Evaluator([expression]).try_out(columns)
     except DataError as error:

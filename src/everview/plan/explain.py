@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -31,9 +32,16 @@ class Explanation:
     distribution: Distribution | None = None
     """How the view would be spread over shards, if that was asked for."""
 
-    def spread(self, schema: Schema, shards: int, others: tuple[View, ...] = ()) -> Explanation:
+    def spread(
+        self,
+        schema: Schema,
+        shards: int,
+        others: tuple[View, ...] = (),
+        *,
+        rates: Mapping[str, float] | None = None,
+    ) -> Explanation:
         """The same with how the view would be spread over so many shards; ``others`` are views that it may read."""
-        found = distribute((*others, self.plan.view), schema, shards)
+        found = distribute((*others, self.plan.view), schema, shards, rates=rates)
         own = found.only(self.plan.view.name)
         return replace(self.with_section("shards", str(own)), distribution=own)
 
