@@ -118,6 +118,10 @@ class UnsafeQueryError(QueryError):
     """A head or predicate variable that no atom binds."""
 
 
+class SizeError(QueryError):
+    """A statement that is, or becomes when it is folded together, larger than what is planned within seconds."""
+
+
 class UnsupportedError(QueryError):
     """Understood, but not maintainable (yet); ``construct`` names what."""
 

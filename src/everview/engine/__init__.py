@@ -1,1 +1,1 @@
-"""What users call: today the verdict on a view, later the embedded database."""
+"""What users call: the embedded database, its tables, views, feeds and snapshots, and the verdict on a view."""

@@ -1,7 +1,7 @@
 """Aggregates that a core cannot sum up itself: MIN, MAX, DISTINCT ones, and exact sums of doubles.
 
-Each group has one accumulator an aggregate, fed with values and copies. Sums are kept exactly, as fractions, so that
-what is inserted and deleted again leaves no trace.
+Each group has one accumulator an aggregate, fed with values and copies. Sums are kept exactly, as whole numbers of one
+unit, so that what is inserted and deleted again leaves no trace.
 """
 
 from __future__ import annotations

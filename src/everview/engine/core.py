@@ -35,7 +35,7 @@ Delta = tuple[tuple[pa.Array, ...], tuple[pa.Array, ...], pa.Array]
 class Measure:
     """A sum to keep inside the core: one limb of what a slot makes of an expression over one atom's row.
 
-    With a ``limit`` the core tells of sums beyond it, while it tells nothing else (crown.Watch).
+    With a ``limit`` the core tells of sums beyond it, while it tells nothing else (``CrownProgram.alarm``).
     """
 
     slot: Slot

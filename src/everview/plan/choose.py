@@ -15,7 +15,8 @@ from everview.plan.search import generalized_candidates, split
 from everview.plan.tree import Edge, JoinTree, TreeNode
 from everview.query.terms import Var
 
-STATE_LIMIT = 60_000
+MOST_WORK = 300_000
+"""So many edges are looked at while components are split and subtrees joined; then any tree that fits is taken."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,7 @@ class _Search:
         named = [(_whole(e, classes), e) for e in generalized_candidates(edges, free)]
         self.candidates = [e for _, e in sorted(named, key=lambda pair: (len(pair[0]), sorted(pair[0])))]
         self.cut = False
+        self.work = 0
         self._memo: dict[tuple[frozenset[int], Edge | None, bool, bool], list[_Option]] = {}
 
     def below_generalized(self, part: frozenset[int], above: Edge | None, connex: bool) -> list[_Option]:
@@ -103,34 +105,55 @@ class _Search:
         return self._memo[key]
 
     def _generalized_options(self, part: frozenset[int], above: Edge | None, connex: bool) -> Iterable[_Option]:
-        yield from self._rooted_options(part, above or frozenset(), connex)
-        if len(self._memo) > STATE_LIMIT:
-            self.cut = True
-            return
+        found = False
+        for option in self._rooted_options(part, above or frozenset(), connex):
+            yield option
+            found = True
         inside = self._enters(part, above or frozenset(), connex)
         if inside is None:
             return
         attributes = self._attributes(part)
         for inner in self.candidates:
+            if found and self._is_spent():
+                return
             larger = inner <= attributes if above is None else above < inner <= attributes
-            groups = split(self.edges, part, inner) if larger else []
+            groups = self._split(part, inner) if larger else []
             if len(groups) < 2 or not all(any(inner <= self.edges[i] for i in g) for g in groups):
                 continue
             per_group = [self.below_generalized(g, inner, inside) for g in groups]
-            yield from self._combined(per_group, inner, None, Fraction(0))
+            for option in self._combined(per_group, inner, None, Fraction(0)):
+                yield option
+                found = True
 
     def _rooted_options(self, part: frozenset[int], shared: Edge, connex: bool) -> Iterable[_Option]:
         inside = self._enters(part, shared, connex)
         if inside is None:
             return
-        for root in sorted(part):
+        found = False
+        total = sum((self.updates[i] for i in part), Fraction(0))
+        for root, groups in self._roots(part, shared):
+            if found and self._is_spent():
+                return
             edge = self.edges[root]
-            if not shared <= edge:
-                continue
-            groups = split(self.edges, part - {root}, edge)
             per_group = [self.below_relation(g, self._attributes(g) & edge, inside) for g in groups]
-            deeper = sum((self.updates[i] for i in part if i != root), Fraction(0))
-            yield from self._combined(per_group, edge, root, deeper)
+            for option in self._combined(per_group, edge, root, total - self.updates[root]):
+                yield option
+                found = True
+
+    def _roots(self, part: frozenset[int], shared: Edge) -> Iterable[tuple[int, list[frozenset[int]]]]:
+        """The relations that may be a component's root, and what each leaves; those in the middle first, once spent."""
+        roots = [i for i in sorted(part) if shared <= self.edges[i]]
+        left = ((i, self._split(part - {i}, self.edges[i])) for i in roots)
+        return sorted(left, key=lambda pair: max(map(len, pair[1]), default=0)) if self._is_spent() else left
+
+    def _split(self, part: frozenset[int], without: Edge) -> list[frozenset[int]]:
+        self.work += len(part)
+        return split(self.edges, part, without)
+
+    def _is_spent(self) -> bool:
+        """True once the search must come to an end; the tree is then not proven best."""
+        self.cut = self.cut or self.work > MOST_WORK
+        return self.cut
 
     def _enters(self, part: frozenset[int], key: Edge, connex: bool) -> bool | None:
         """Whether the subtree's root is in E_con, None if output variables below it would be lost."""
@@ -147,6 +170,7 @@ class _Search:
         if any(not options for options in per_group):
             return
         for height in sorted({o.height for options in per_group for o in options} or {0}):
+            self.work += sum(o.size for options in per_group for o in options)
             fitting = [[o for o in options if o.height <= height] for options in per_group]
             if any(not options for options in fitting):
                 continue

@@ -10,7 +10,8 @@ from everview.query.hypergraph import free_path, is_free_connex
 from everview.query.terms import Var
 
 Edge = frozenset[Var]
-STATE_LIMIT = 4_000
+MOST_WORK = 20_000
+"""So many edges are looked at, over all sets of variables that are tried; then whole paths are added greedily."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ def fewest_added_outputs(edges: Sequence[Edge], free: Edge) -> AddedOutputs:
             if path is None:
                 return AddedOutputs(added)
             following |= {added | {v} for v in path}
-        if seen + len(following) > STATE_LIMIT:
+        if (seen + len(following)) * len(edges) > MOST_WORK:
             return AddedOutputs(_greedy(edges, free), cut=True)
         layer = following
     raise AssertionError("all variables as output make any acyclic query free-connex")

@@ -11,14 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from itertools import islice
 
 from everview.errors import StatisticsError
 from everview.plan.bounds import CONSTANT, ENCLOSURE, LINEAR, Bound, Bounds, power
 from everview.plan.choose import choose_tree
 from everview.plan.connex import fewest_added_outputs
 from everview.plan.cores import Core
-from everview.plan.search import join_trees
+from everview.plan.search import SearchCutError, join_trees
 from everview.plan.tree import Edge, JoinTree, TreeNode
 from everview.query.classify import Classification, classify
 from everview.query.conjunctive import ConjunctiveQuery, Semantics
@@ -29,6 +28,8 @@ from everview.query.terms import Expression, names
 
 COUNTED_TREES = 1_000
 """Trees are listed up to here to say how many there were to choose from; the choice itself does not list them."""
+COUNTING_STEPS = 500_000
+"""So many links between relations are looked at for that."""
 
 
 @dataclass(frozen=True)
@@ -111,8 +112,23 @@ class CorePlan:
 
     @cached_property
     def tree_count(self) -> int:
-        """How many trees there are to choose from, counted up to COUNTED_TREES."""
-        return sum(1 for _ in islice(join_trees(self.tree.edges, self.tree.free, COUNTED_TREES), COUNTED_TREES))
+        """How many trees there are to choose from, as far as they were counted."""
+        return self._counted_trees[0]
+
+    @property
+    def has_more_trees(self) -> bool:
+        """True if there may be more trees than were counted."""
+        return self._counted_trees[1]
+
+    @cached_property
+    def _counted_trees(self) -> tuple[int, bool]:
+        count = 0
+        try:
+            for _ in join_trees(self.tree.edges, self.tree.free, COUNTED_TREES, COUNTING_STEPS):
+                count += 1
+        except SearchCutError:
+            return max(count, 1), True
+        return count, count >= COUNTED_TREES
 
     @cached_property
     def weights_travel(self) -> bool:

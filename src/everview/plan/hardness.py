@@ -13,7 +13,7 @@ from everview.query.classify import Classification
 from everview.query.conjunctive import ConjunctiveQuery, Semantics
 from everview.query.constraints import Constraints
 from everview.query.hierarchy import is_hierarchical, is_q_hierarchical
-from everview.query.homomorphism import core
+from everview.query.homomorphism import Budget, core
 
 OMV = "the OMv conjecture"
 
@@ -35,13 +35,20 @@ def tasks(verdict: Classification, constraints: Constraints) -> dict[str, Task]:
     """What each kind of read costs at best under arbitrary updates (decision logic of q-hierarchical.md 17)."""
     query = verdict.core
     known = _theorems_apply(query, constraints)
-    boolean = core(query.with_head(()))
+    budget = Budget()
+    boolean = core(query.with_head(()), budget)
     q_hierarchical = verdict.q_hierarchical
     counted = is_hierarchical(query) if query.semantics is Semantics.BAG else q_hierarchical
     simple = query.is_self_join_free
     return {
         "answer": _task(
-            is_q_hierarchical(boolean), known, "update O(1), answer O(1)", "answer", "n^(2−γ)", "3.2", "3.14"
+            is_q_hierarchical(boolean),
+            known and not budget.exhausted,
+            "update O(1), answer O(1)",
+            "answer",
+            "n^(2−γ)",
+            "3.2",
+            "3.14",
         ),
         "test": _task(verdict.t_hierarchical, known, "update O(1), test O(1)", "test", "n^(1−γ)", "3.6", "3.4(b)"),
         "count": _task(counted, known, "update O(1), count O(1)", "count", "n^(1−γ)", "3.3", "3.15", "OMv or OV"),

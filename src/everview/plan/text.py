@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from everview.plan.core_plan import COUNTED_TREES, CorePlan
+from everview.plan.core_plan import CorePlan
 from everview.plan.tree import TreeNode
 from everview.query.conjunctive import Atom, ConjunctiveQuery
 from everview.query.terms import Term, Var, names
@@ -140,8 +140,8 @@ def _core(explanation: Explanation, core: CorePlan, title: str) -> list[str]:
 
 def _tree_title(core: CorePlan) -> str:
     count = core.tree_count
-    many = f"{count} or more" if count >= COUNTED_TREES else str(count)
-    choice = "the only one" if count == 1 else f"the best of {many}"
+    many = f"{count} or more" if core.has_more_trees else str(count)
+    choice = "the only one" if many == "1" else f"the best of {many}"
     cut = ", search cut" if core.cut else ""
     return f"height {core.height}, {choice}{cut}"
 

@@ -13,7 +13,7 @@ from everview.plan.cores import cores_of
 from everview.query.conjunctive import ConjunctiveQuery, UnionQuery
 from everview.query.constraints import Constraints, constraints_of
 from everview.query.hierarchy import is_q_hierarchical, is_t_hierarchical
-from everview.query.homomorphism import surviving_members, union_core
+from everview.query.homomorphism import Budget, surviving_members, union_core
 from everview.query.schema import Schema
 from everview.query.unions import (
     MAX_MEMBERS,
@@ -44,7 +44,11 @@ class UnionVerdict:
     @cached_property
     def exhaustively_q_hierarchical(self) -> bool | None:
         """True if the number of results can be kept in constant time."""
-        return None if len(self.core.members) > MAX_MEMBERS else uncountable_term(self.core) is None
+        if len(self.core.members) > MAX_MEMBERS:
+            return None
+        budget = Budget()
+        countable = uncountable_term(self.core, budget) is None
+        return None if budget.exhausted else countable
 
     @cached_property
     def strongly_exhaustively_q_hierarchical(self) -> bool | None:
@@ -206,11 +210,14 @@ def _plan_part(name: str, purpose: str, body: Body, statistics: Mapping[str, flo
     members = list(blocks(body))
     if isinstance(body, SetOperation) and _is_set_union(body):
         members = [m if m.grouping else replace(m, distinct=True) for m in members]
-    union = _union_verdict(name, body, members)
+    budget = Budget()
+    union = _union_verdict(name, body, members, budget)
     kept = list(range(len(members)))
     remarks = []
     if union is not None:
-        kept = surviving_members(union.union.members)
+        kept = surviving_members(union.union.members, budget)
+        if budget.exhausted:
+            remarks.append("the search for members of the union that add nothing was cut: there may be more of them")
         gone = [i + 1 for i in range(len(members)) if i not in kept]
         if gone:
             listed = ", ".join(map(str, gone))
@@ -231,7 +238,7 @@ def _is_set_union(body: Body) -> bool:
     return same and _is_set_union(body.left) and _is_set_union(body.right)
 
 
-def _union_verdict(name: str, body: Body, members: Sequence[Block]) -> UnionVerdict | None:
+def _union_verdict(name: str, body: Body, members: Sequence[Block], budget: Budget) -> UnionVerdict | None:
     if isinstance(body, Block) or not _is_set_union(body):
         return None
     queries: list[ConjunctiveQuery] = []
@@ -242,7 +249,7 @@ def _union_verdict(name: str, body: Body, members: Sequence[Block]) -> UnionVerd
         (core,) = cores_of(member, name)
         queries.append(core.query)
     union = UnionQuery(tuple(queries), name)
-    return UnionVerdict(union, union_core(union))
+    return UnionVerdict(union, union_core(union, budget))
 
 
 def _operators(body: Body, members: int) -> tuple[str, ...]:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
 from everview.query.terms import Var
 
 Edge = frozenset[Var]
+MOST_STEPS = 2_000
+"""A smallest cover is looked for in so many steps; then the greedy one is taken, which is not proven smallest."""
+MOST_PIVOTS = 300
+"""The linear program is given up after so many pivots; then the integral cover bounds the fractional one."""
 
 
 def edge_cover_number(edges: Iterable[Edge], variables: Edge) -> int:
@@ -18,12 +23,18 @@ def edge_cover_number(edges: Iterable[Edge], variables: Edge) -> int:
 
 def edge_cover(edges: Iterable[Edge], variables: Edge) -> tuple[Edge, ...]:
     """A smallest cover itself, as the parts of the edges within the variables."""
-    return _cover(_maximal(edges, variables), variables)
+    return _cover(_maximal(edges, variables), variables).edges
+
+
+def are_proven(edges: Iterable[Edge], variables: Edge) -> bool:
+    """True if neither cover's search was cut, so that both numbers are the least there are."""
+    maximal = _maximal(edges, variables)
+    return _cover(maximal, variables).proven and _packing(maximal, variables)[1]
 
 
 def fractional_cover_number(edges: Iterable[Edge], variables: Edge) -> Fraction:
     """ρ*: the same with fractions of edges, exactly; N^ρ* is the largest size the join can have (AGM bound)."""
-    return _packing(_maximal(edges, variables), variables)
+    return _packing(_maximal(edges, variables), variables)[0]
 
 
 def _maximal(edges: Iterable[Edge], variables: Edge) -> tuple[Edge, ...]:
@@ -35,49 +46,116 @@ def _maximal(edges: Iterable[Edge], variables: Edge) -> tuple[Edge, ...]:
     return tuple(kept)
 
 
-@lru_cache(maxsize=100_000)
-def _cover(edges: tuple[Edge, ...], variables: Edge) -> tuple[Edge, ...]:
-    if not variables:
-        return ()
-    scarce = min(variables, key=lambda v: (sum(v in e for e in edges), v))
-    best: tuple[Edge, ...] | None = None
-    for edge in edges:
-        if scarce in edge:
-            rest = variables - edge
-            found = (edge, *_cover(_maximal(edges, rest), rest))
-            if best is None or len(found) < len(best):
-                best = found
-    if best is None:
-        raise ValueError(f"no edge holds {scarce}")
-    return best
+@dataclass(frozen=True, slots=True)
+class _Cover:
+    edges: tuple[Edge, ...]
+    proven: bool
 
 
-@lru_cache(maxsize=100_000)
-def _packing(edges: tuple[Edge, ...], variables: Edge) -> Fraction:
-    """The dual linear program (most weight on variables, at most 1 an edge), by the simplex method in fractions.
-
-    Bland's rule makes it end; the slack variables are a feasible start.
-    """
+@lru_cache(maxsize=20_000)
+def _cover(edges: tuple[Edge, ...], variables: Edge) -> _Cover:
     columns = sorted(variables)
-    if any(not any(v in e for e in edges) for v in columns):
+    place = {v: i for i, v in enumerate(columns)}
+    search = _CoverSearch([sum(1 << place[v] for v in e) for e in edges], (1 << len(columns)) - 1)
+    lost = search.everything & ~search.within
+    if lost:
+        raise ValueError(f"no edge holds {columns[(lost & -lost).bit_length() - 1]}")
+    masks = search.best()
+    parts = (frozenset(v for i, v in enumerate(columns) if mask >> i & 1) for mask in masks)
+    return _Cover(tuple(parts), search.steps >= 0)
+
+
+class _CoverSearch:
+    """Branch and bound over variables as bits: of all smallest covers the first, trying large edges first."""
+
+    def __init__(self, edges: Sequence[int], everything: int) -> None:
+        self.edges = edges
+        self.everything = everything
+        self.within = 0
+        for edge in edges:
+            self.within |= edge
+        self.steps = MOST_STEPS
+        self.found: tuple[int, ...] = ()
+        self.limit = 0
+
+    def best(self) -> tuple[int, ...]:
+        self.found = self._greedy()
+        self.limit = len(self.found) + 1
+        self._extend(self.everything, ())
+        return self.found
+
+    def _greedy(self) -> tuple[int, ...]:
+        left, chosen = self.everything, []
+        while left:
+            part = max((e & left for e in self.edges), key=int.bit_count)
+            chosen.append(part)
+            left &= ~part
+        return tuple(chosen)
+
+    def _extend(self, left: int, chosen: tuple[int, ...]) -> None:
+        self.steps -= 1
+        if self.steps < 0:
+            return
+        if not left:
+            self.found, self.limit = chosen, len(chosen)
+            return
+        parts = _largest({e & left for e in self.edges})
+        if len(chosen) - (-left.bit_count() // parts[0].bit_count()) >= self.limit:
+            return
+        scarce = min(_bits(left), key=lambda bit: sum(bool(p & bit) for p in parts))
+        for part in parts:
+            if part & scarce:
+                self._extend(left & ~part, (*chosen, part))
+
+
+def _largest(masks: Iterable[int]) -> list[int]:
+    """The masks that no other one contains, the largest first, and of equal ones those with the first variables."""
+    ordered = sorted(masks, key=lambda m: (-m.bit_count(), _bits(m)))
+    kept: list[int] = []
+    for mask in ordered:
+        if mask and not any(mask | k == k for k in kept):
+            kept.append(mask)
+    return kept
+
+
+def _bits(mask: int) -> list[int]:
+    found = []
+    while mask:
+        found.append(mask & -mask)
+        mask &= mask - 1
+    return found
+
+
+@lru_cache(maxsize=20_000)
+def _packing(edges: tuple[Edge, ...], variables: Edge) -> tuple[Fraction, bool]:
+    """The dual linear program (most weight on variables, at most 1 an edge), and whether it was solved to its end.
+
+    The simplex method over whole numbers with one common denominator, the last pivot: divisions leave no rest. Bland's
+    rule makes it end; the slack variables are a feasible start. Variables that the same edges hold share one weight.
+    """
+    holders = {v: tuple(v in e for e in edges) for v in sorted(variables)}
+    columns = list(dict.fromkeys(holders.values()))
+    if any(not any(column) for column in columns):
         raise ValueError("a variable lies in no edge")
     width = len(columns) + len(edges)
     rows = [
-        [Fraction(v in e) for v in columns] + [Fraction(i == j) for j in range(len(edges))] + [Fraction(1)]
-        for i, e in enumerate(edges)
+        [int(column[i]) for column in columns] + [int(i == j) for j in range(len(edges))] + [1]
+        for i in range(len(edges))
     ]
     basis = [len(columns) + i for i in range(len(edges))]
-    goal = [Fraction(-1)] * len(columns) + [Fraction(0)] * (len(edges) + 1)
-    while True:
+    goal = [-1] * len(columns) + [0] * (len(edges) + 1)
+    denominator = 1
+    for _ in range(MOST_PIVOTS):
         entering = next((j for j in range(width) if goal[j] < 0), None)
         if entering is None:
-            return goal[-1]
-        ratios = [(row[-1] / row[entering], basis[i], i) for i, row in enumerate(rows) if row[entering] > 0]
+            return Fraction(goal[-1], denominator), True
+        ratios = [(Fraction(row[-1], row[entering]), basis[i], i) for i, row in enumerate(rows) if row[entering] > 0]
         _, _, leaving = min(ratios)
-        pivot = rows[leaving][entering]
-        rows[leaving] = [x / pivot for x in rows[leaving]]
+        chosen = rows[leaving]
+        pivot = chosen[entering]
         for row in [*(r for i, r in enumerate(rows) if i != leaving), goal]:
             factor = row[entering]
-            if factor:
-                row[:] = [x - factor * p for x, p in zip(row, rows[leaving], strict=True)]
+            row[:] = [(x * pivot - factor * p) // denominator for x, p in zip(row, chosen, strict=True)]
+        denominator = pivot
         basis[leaving] = entering
+    return Fraction(len(_cover(edges, variables).edges)), False

@@ -14,7 +14,7 @@ from fractions import Fraction
 from heapq import heappop, heappush
 from typing import TypeVar
 
-from everview.query.covers import edge_cover, edge_cover_number, fractional_cover_number
+from everview.query.covers import are_proven, edge_cover, edge_cover_number, fractional_cover_number
 from everview.query.hypergraph import is_acyclic
 from everview.query.terms import Var
 
@@ -22,6 +22,8 @@ Weight = TypeVar("Weight", int, Fraction)
 Edge = frozenset[Var]
 EXACT_VARIABLES = 13
 """Up to this many variables (after safe eliminations) the search is exact; beyond, it is greedy and says so."""
+EXACT_WORK = 150_000
+"""The search is exact only if the sets of variables, each covered by edges, are no more than this, counting edges."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,7 @@ def decompose(edges: Sequence[Edge], free: Edge | None = None) -> Decomposition:
         tuple(bags),
         max(edge_cover_number(edges, b.variables) for b in bags),
         max(fractional_cover_number(edges, b.variables) for b in bags),
-        exact,
+        exact and all(are_proven(edges, b.variables) for b in bags),
     )
 
 
@@ -64,10 +66,10 @@ class _Elimination:
         self.variables = sorted(frozenset().union(*edges))
         self.bit = {v: 1 << i for i, v in enumerate(self.variables)}
         self.neighbours = [0] * len(self.variables)
-        for edge in edges:
-            mask = self.mask(edge)
-            for v in edge:
-                self.neighbours[self.variables.index(v)] |= mask
+        self._masks = [self.mask(edge) for edge in edges]
+        for mask in self._masks:
+            for i in _bits(mask):
+                self.neighbours[i] |= mask
         self.last = self.mask(free & frozenset(self.variables)) if free is not None else 0
         self.everything = (1 << len(self.variables)) - 1
         self._costs: dict[int, int] = {}
@@ -109,7 +111,7 @@ class _Elimination:
     def best_order(self) -> tuple[list[int], bool]:
         prefix, gone = self._safe_prefix()
         left = (self.everything & ~gone).bit_count()
-        if left <= EXACT_VARIABLES:
+        if left <= EXACT_VARIABLES and len(set(self.edges)) << left <= EXACT_WORK:
             return prefix + self._exact(gone), True
         return prefix + self._greedy(gone), False
 
@@ -121,12 +123,16 @@ class _Elimination:
         while progress:
             progress = False
             for v in _bits(self.allowed(gone)):
-                if self.cost(self.bag(gone, v)) == 1:
+                if self._is_covered(self.bag(gone, v)):
                     order.append(v)
                     gone |= 1 << v
                     progress = True
                     break
         return order, gone
+
+    def _is_covered(self, bag: int) -> bool:
+        """True if one edge holds the whole bag."""
+        return any(bag | edge == edge for edge in self._masks)
 
     def _exact(self, start: int) -> list[int]:
         """Least ρ of the worst bag, then least ρ*, then the least ρ* of all bags together."""

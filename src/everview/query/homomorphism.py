@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from everview.query.conjunctive import Atom, ConjunctiveQuery, Semantics, UnionQuery
 from everview.query.terms import Const, Expression, Term, Var
 
-STEP_BUDGET = 200_000
+STEP_BUDGET = 100_000
+"""So many times a search may try to map one atom to another; that takes about a second."""
 
 
 @dataclass
@@ -32,13 +33,19 @@ def find_homomorphism(
 ) -> Mapping[Var, Term] | None:
     """A mapping of variables that takes head to head and every atom and condition of ``source`` into ``target``."""
     start: dict[Var, Term] | None = {}
-    if len(source.head) != len(target.head):
+    budget = budget or Budget()
+    if len(source.head) != len(target.head) or budget.exhausted:
         return None
     for u, v in zip(source.head, target.head, strict=True):
         start = start if start is None else _unified(u, v, start)
     if start is None:
         return None
-    return _extend(source, target, _search_order(source, start), 0, start, budget or Budget())
+    images: dict[str, list[Atom]] = {}
+    for atom in target.atoms:
+        images.setdefault(atom.relation, []).append(atom)
+    if any(a.relation not in images for a in source.atoms):
+        return None
+    return _extend(source, target, _search_order(source, start), images, start, budget)
 
 
 def is_contained(inner: ConjunctiveQuery, outer: ConjunctiveQuery, budget: Budget | None = None) -> bool:
@@ -60,7 +67,7 @@ def core(query: ConjunctiveQuery, budget: Budget | None = None) -> ConjunctiveQu
         return query
     budget = budget or Budget()
     shrunk = True
-    while shrunk:
+    while shrunk and not budget.exhausted:
         shrunk = False
         for i in range(len(query.atoms)):
             smaller = _without(query, i)
@@ -82,6 +89,7 @@ def surviving_members(members: Sequence[ConjunctiveQuery], budget: Budget | None
     left = list(range(len(members)))
     if any(m.semantics is Semantics.BAG for m in members):
         return left
+    budget = budget or Budget()
     for i in range(len(members)):
         if any(j != i and is_contained(members[i], members[j], budget) for j in left):
             left.remove(i)
@@ -114,20 +122,21 @@ def _search_order(source: ConjunctiveQuery, bound: Mapping[Var, Term]) -> list[A
 def _extend(
     source: ConjunctiveQuery,
     target: ConjunctiveQuery,
-    order: list[Atom],
-    depth: int,
+    order: Sequence[Atom],
+    images: Mapping[str, Sequence[Atom]],
     mapping: dict[Var, Term],
     budget: Budget,
 ) -> dict[Var, Term] | None:
-    budget.steps -= 1
-    if budget.exhausted:
-        return None
-    if depth == len(order):
+    """The mapping with that of the atoms in ``order`` added; ``images`` are the target's atoms by relation."""
+    if not order:
         return mapping if _conditions_hold(source, target, mapping) else None
-    for candidate in target.atoms:
-        further = _mapped(order[depth], candidate, mapping)
+    for candidate in images[order[0].relation]:
+        budget.steps -= 1
+        if budget.exhausted:
+            return None
+        further = _mapped(order[0], candidate, mapping)
         if further is not None:
-            found = _extend(source, target, order, depth + 1, further, budget)
+            found = _extend(source, target, order[1:], images, further, budget)
             if found is not None:
                 return found
     return None

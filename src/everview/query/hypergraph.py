@@ -49,9 +49,15 @@ def gyo_residue(edges: Sequence[Edge]) -> dict[int, Edge]:
             if shared != edge:
                 left[i] = shared
                 changed = True
+        holders: dict[Var, set[int]] = {}
+        for i, edge in left.items():
+            for v in edge:
+                holders.setdefault(v, set()).add(i)
         for i in list(left):
-            if any(j != i and left[i] <= other for j, other in left.items()):
-                del left[i]
+            near = min((holders[v] for v in left[i]), key=len, default=left.keys())
+            if any(j != i and left[i] <= left[j] for j in near):
+                for v in left.pop(i):
+                    holders[v].discard(i)
                 changed = True
     return {} if len(left) <= 1 else left
 

@@ -65,6 +65,10 @@ class Body:
         self._not_null: set[Var] = set()
         self._ruled_out: set[Var] = set()
 
+    def __len__(self) -> int:
+        """How many atoms there are."""
+        return len(self._drafts)
+
     def add_atom(self, relation: str, alias: str, columns: Sequence[Column]) -> list[Expression]:
         """A new occurrence of a relation; gives one expression a column."""
         draft = _Draft(relation, alias, [])

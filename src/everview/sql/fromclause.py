@@ -166,7 +166,7 @@ def _add_table(rows: Rows, item: exp.Table) -> None:
         known = [t.name for t in lowering.schema] + [c.name for c in rows.env.ctes.values()]
         raise lowering.source.unknown("table", full, item.parts[0], known, "there are")
     lowering.source.read.append((item, table.name))
-    terms = rows.body.add_atom(table.name, item.alias or name, table.columns)
+    terms = rows.atom(table.name, item.alias or name, table.columns, item)
     columns = [(c.name, Cell(e, closed=c.closed)) for c, e in zip(table.columns, terms, strict=True)]
     _add_relation(rows, item, columns, name, item.db)
 
@@ -185,7 +185,7 @@ def _add_cte(rows: Rows, item: exp.Table, cte: Cte) -> None:
             cte.stage = (stage, result.names)
             columns = []
     if cte.stage is not None:
-        columns = _read_stage(rows, *cte.stage, item.alias or cte.name)
+        columns = _read_stage(rows, *cte.stage, item.alias or cte.name, item)
     if cte.columns:
         if len(cte.columns) != len(columns):
             raise source.query(
@@ -195,10 +195,10 @@ def _add_cte(rows: Rows, item: exp.Table, cte: Cte) -> None:
     _add_relation(rows, item, columns, cte.name)
 
 
-def _read_stage(rows: Rows, stage: Stage, names: list[str], alias: str) -> list[tuple[str, Cell]]:
+def _read_stage(rows: Rows, stage: Stage, names: list[str], alias: str, where: exp.Expr) -> list[tuple[str, Cell]]:
     outputs = stage_columns(stage)
     inside = [Column(n, c.type, c.nullable) for n, c in zip(names, outputs, strict=True)]
-    terms = rows.body.add_atom(stage.name, alias, inside)
+    terms = rows.atom(stage.name, alias, inside, where)
     return [(name, Cell(term)) for name, term in zip(names, terms, strict=True)]
 
 
@@ -211,7 +211,7 @@ def _add_subquery(rows: Rows, item: exp.Subquery) -> None:
     else:
         result = rows.lowering.query(item.this, rows.env)
         stage = rows.lowering.stage(result.body, item.alias or "subquery", f"{_kind(item.this)} in FROM")
-        columns = _read_stage(rows, stage, result.names, item.alias or "subquery")
+        columns = _read_stage(rows, stage, result.names, item.alias or "subquery", item)
     _add_relation(rows, item, columns)
 
 

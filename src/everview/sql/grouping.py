@@ -11,8 +11,7 @@ from everview.query.types import DataType
 from everview.query.view import Aggregate, aggregate_result, group_key
 from everview.sql.aggregates import aggregates_in, is_aggregate
 from everview.sql.check import Checker
-from everview.sql.render import render
-from everview.sql.session import Groups, Rows, Selected, written
+from everview.sql.session import Groups, Rows, Selected, rendered, written
 
 
 def is_grouped(select: exp.Select) -> bool:
@@ -152,7 +151,7 @@ def _over_groups(rows: Rows, node: exp.Expr, checker: Checker, type_: DataType) 
             )
         return cell.expression if cell is not None else None
 
-    return render(node, hole, type_)
+    return rendered(node, hole, type_, rows.source)
 
 
 def checker_type(checker: Checker, value: exp.Expr) -> DataType:

@@ -7,9 +7,11 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
+from everview.errors import SizeError
 from everview.query.terms import Expression, Var
 from everview.query.types import DataType
 from everview.sql.dialect import EverviewSpark
+from everview.sql.limits import MOST_PARTS
 
 Hole = Callable[[exp.Expr], Expression | None]
 """What a node is to be replaced by; None to keep it and look inside."""
@@ -53,6 +55,13 @@ def render(node: exp.Expr, hole: Hole, type_: DataType) -> Expression:
     names = [Var(f"{prefix}{i}") for i in range(len(fillings))]
     parts = [names[int(piece)] if i % 2 else piece for i, piece in enumerate(pieces)]
     skeleton = Expression(tuple(p for p in parts if p != ""), type_)
+    size = len(skeleton.parts) + sum(len(filling.parts) for filling in fillings)
+    if size > MOST_PARTS:
+        raise SizeError(
+            f"the expression has {size} parts once those that it reads are written out in it, and {MOST_PARTS} is the "
+            "most there may be",
+            hint="make the inner query a view of its own: then its columns are computed once, and read",
+        )
     return skeleton.inline(dict(zip(names, fillings, strict=True)))
 
 

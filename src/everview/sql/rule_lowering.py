@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
-from everview.errors import Position, TypeMismatchError, UnsafeQueryError
+from everview.errors import Position, SizeError, TypeMismatchError, UnsafeQueryError
 from everview.query.conjunctive import Atom
 from everview.query.schema import Column, Table
 from everview.query.terms import Const, Expression, Term, Var
@@ -23,6 +24,7 @@ from everview.query.view import (
 from everview.sql.body import FALSE
 from everview.sql.datatypes import same_word
 from everview.sql.functions import aggregate_type
+from everview.sql.limits import MOST_ATOMS
 from everview.sql.literals import fit, literal_value_type, parse_string
 from everview.sql.rule_syntax import Argument, Call, Comparison, Goal, Literal, Rule, Variable
 
@@ -51,6 +53,13 @@ class RuleLowering:
                 source=self.text,
                 hint="a body needs at least one atom",
             )
+        if len(goals) > MOST_ATOMS:
+            raise SizeError(
+                f"the rule has {len(goals)} atoms, and {MOST_ATOMS} is the most that are joined in one",
+                position=goals[MOST_ATOMS][0].position,
+                source=self.text,
+                hint="make a part of it a rule of its own",
+            )
         for goal, table in goals:
             self._declare(goal, table)
         self._equalities()
@@ -65,8 +74,8 @@ class RuleLowering:
         for comparison in self.rule.comparisons:
             if comparison.operator != "=":
                 self.predicates.append(self._comparison(comparison, names))
-        counts = [t for atom in atoms for t in atom.terms if isinstance(t, Var)]
-        refused = {names[self._root(v)] for v in self.not_null} | {v for v in counts if counts.count(v) > 1}
+        places = Counter(t for atom in atoms for t in atom.terms if isinstance(t, Var))
+        refused = {names[self._root(v)] for v in self.not_null} | {v for v, n in places.items() if n > 1}
         inner = Block(
             atoms, tuple(self.predicates), (), None, True, frozenset(v for v in refused if isinstance(v, Var))
         )

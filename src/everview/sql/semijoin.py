@@ -147,7 +147,7 @@ def _set_operation(rows: Rows, query: Query, outer: Sequence[Expression], node: 
 
 def _add_stage(rows: Rows, body: Block | SetOperation, outer: Sequence[Expression], node: exp.Expr, word: str) -> None:
     stage = rows.lowering.stage(body, word.lower(), f"right side of {word}")
-    terms = rows.body.add_atom(stage.name, word.lower(), stage_columns(stage))
+    terms = rows.atom(stage.name, word.lower(), stage_columns(stage), node)
     for term, side in zip(terms, outer, strict=True):
         _tie(rows, term, side, node)
 

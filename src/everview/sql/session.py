@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
 from sqlglot import exp
 
+from everview.errors import SizeError
 from everview.query import view as model
 from everview.query.schema import Column, Schema
 from everview.query.terms import Expression
@@ -16,9 +17,10 @@ from everview.query.types import BOOLEAN, DataType
 from everview.query.view import Aggregate, Block, Grouping, Output, Stage, aggregate_result, group_key
 from everview.sql.body import Body
 from everview.sql.check import Checker
+from everview.sql.limits import MOST_ATOMS, MOST_RELATIONS
 from everview.sql.literals import constant
 from everview.sql.names import Cell, Scope
-from everview.sql.render import render
+from everview.sql.render import Hole, render
 from everview.sql.source import Source
 
 
@@ -63,6 +65,7 @@ class Lowering(ABC):
         self.name = name
         self.fresh = count()
         self.stages: list[Stage] = []
+        self.relations = 0
         self.remarks: list[str] = []
 
     @abstractmethod
@@ -152,6 +155,21 @@ class Rows:
         """The text."""
         return self.lowering.source
 
+    def atom(self, relation: str, alias: str, columns: Sequence[Column], where: exp.Expr) -> list[Expression]:
+        """A new occurrence of a relation in the body, which may not have too many of them."""
+        self.lowering.relations += 1
+        joined, in_all = len(self.body), self.lowering.relations
+        if joined >= MOST_ATOMS or in_all > MOST_RELATIONS:
+            what = f"more than {MOST_ATOMS} relations are joined in one SELECT"
+            if joined < MOST_ATOMS:
+                what = f"the view reads relations in more than {MOST_RELATIONS} places"
+            raise self.source.too_large(
+                f"{what}, counting the subqueries and WITH entries that are folded in wherever they are read",
+                where,
+                hint="make a part of it a view of its own: a view is kept once, however often it is read",
+            )
+        return self.body.add_atom(relation, alias, columns)
+
     def checker(self, place: str, allow_aggregates: bool = False) -> Checker:
         """A type checker for one clause of this SELECT."""
         return Checker(self.scope, place, allow_aggregates)
@@ -225,4 +243,12 @@ def written(node: exp.Expr, checker: Checker, type_: DataType) -> Expression:
         cell = checker.cells.get(id(n))
         return cell.expression if cell else None
 
-    return render(node, hole, type_)
+    return rendered(node, hole, type_, checker.scope.source)
+
+
+def rendered(node: exp.Expr, hole: Hole, type_: DataType, source: Source) -> Expression:
+    """What ``render`` gives; an expression that has become too large is told where it stands."""
+    try:
+        return render(node, hole, type_)
+    except SizeError as error:
+        raise error.located(source.position(node), source.text) from None

@@ -17,6 +17,7 @@ from everview.errors import (
     Position,
     QueryError,
     SchemaError,
+    SizeError,
     SqlSyntaxError,
     TypeMismatchError,
     UnknownNameError,
@@ -175,6 +176,10 @@ class Source:
     def query(self, message: str, where: exp.Expr | Position | None, hint: str | None = None) -> QueryError:
         """Anything else that is wrong with a query."""
         return QueryError(message, position=self._place(where), source=self.text, hint=hint)
+
+    def too_large(self, message: str, where: exp.Expr | Position | None, hint: str) -> SizeError:
+        """More than a limit of ``limits.py`` allows."""
+        return SizeError(message, position=self._place(where), source=self.text, hint=hint)
 
     def unsupported(
         self, construct: str, where: exp.Expr | Position | None, hint: str | None = None, message: str | None = None

@@ -216,11 +216,6 @@ class Entry:
         """True for keys with values."""
         return isinstance(self.node, yaml.MappingNode)
 
-    @property
-    def is_list(self) -> bool:
-        """True for a list."""
-        return isinstance(self.node, yaml.SequenceNode)
-
     def mapping(self, known: Iterable[str] | None = None, required: Iterable[str] = ()) -> dict[str, Entry]:
         """Keys with values: any keys, or only known ones, of which some must be there."""
         if not isinstance(self.node, yaml.MappingNode):

@@ -1,0 +1,16 @@
+"""How large a view may become while it is lowered: subqueries and WITH entries are folded in wherever they are read.
+
+Each fold copies what it folds, so a short text can stand for a view of any size. These limits lie far above what people
+write and far below what hurts: whatever keeps them is planned within seconds.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+MOST_ATOMS: Final = 100
+"""So many relations may be joined in one SELECT, those of the subqueries that are folded into it included."""
+MOST_RELATIONS: Final = 1_000
+"""So many relations may be read by one view in all."""
+MOST_PARTS: Final = 4_096
+"""So many columns and pieces of text may make up one expression."""
