@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from functools import reduce
@@ -16,10 +15,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from everview.errors import PipelineError, SchemaError, TargetError
-from everview.spark import maintain, materialize, saved_offsets
+from everview.spark import maintain, materialize, pins, saved_offsets
+from everview.spark.pins import plan_over
 from everview.spark.restarting import restarting
 from everview.spark.session import PARTITIONS, SPARKS_OWN, configure, shard_keys
 from everview.spark.targets import ParquetTarget
+from everview.spark.types import tables_of
 from tests.spark.feeds import bag
 
 GRAPH = {"g": StructType().add("src", "long").add("dst", "long")}
@@ -149,14 +150,26 @@ def test_state_of_another_shard_is_refused(stream: Any, monkeypatch: pytest.Monk
     s.stop()
     s.write("g", [((2, 3), "insert")])
     own = shard_keys(2)
-    for keys, found in ((own[::-1], "that of shard"), ([k + 1 + max(own) for k in own], "none")):
-        monkeypatch.setattr(sys.modules["everview.spark.maintain"], "shard_keys", lambda _, keys=keys: keys)
-        s.start(PATHS, shards=2)
+    planned = plan_over(PATHS, tables_of(GRAPH, None), 2)
+    swapped, foreign = own[::-1], [k + 1 + max(own) for k in own]
+    for keys, pin, found in (
+        (swapped, None, "its rows are placed otherwise"),  # The pin in the state knows the keys,
+        (swapped, planned.identity, "the checkpoint has that of shard"),  # and each shard knows which one it is.
+        (foreign, None, "the checkpoint has none"),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(pins, "shard_keys", lambda _, keys=keys: keys)
+            if pin is not None:
+                patch.setattr(pins.Maintained, "identity", pin)
+            s.start(PATHS, shards=2)
         with pytest.raises(StreamingQueryException, match="state of another query") as refused:
             s.query.processAllAvailable()
         s.stop()
-        assert f"the checkpoint has {found}" in str(refused.value)
-        assert "saved_tables" in str(refused.value)
+        assert found in str(refused.value)
+        assert ("saved_tables" if "checkpoint has" in found else "checkpoint=...") in str(refused.value)
+    s.start(PATHS, shards=2)
+    s.query.processAllAvailable()
+    assert s.result() == s.expected(PATHS, {"g": [(1, 2), (2, 3)]})
 
 
 def test_keys_are_spread_and_always_the_same() -> None:
