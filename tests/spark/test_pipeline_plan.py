@@ -261,10 +261,11 @@ master: MASTER
 
 
 def test_a_path_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A dry run says so, and a run is refused before Spark starts; a cluster may have what this machine has not."""
+    """A dry run and a run are refused before Spark starts; a cluster may have what this machine has not."""
     path = written(tmp_path, MISSING.replace("TYPE", "BIGINT").replace("MASTER", "local[2]"))
-    assert main(["run", "--dry-run", str(path)]) == 0
-    text = capsys.readouterr().out
+    assert main(["run", "--dry-run", str(path)]) == 2
+    text, wrong = capsys.readouterr()
+    assert f"source s reads {tmp_path}/in, and there is no such file or folder" in wrong
     assert f"missing     {tmp_path}/in of source s: a run is refused until it is there" in text
     assert "nowhere" not in text
     assert plan(load(path)).to_dict()["missing"] == {"s": f"{tmp_path}/in"}

@@ -65,6 +65,7 @@ def run(options: argparse.Namespace) -> int:
     if options.dry_run:
         text = json.dumps(planned.to_dict(), indent=2, ensure_ascii=False) if options.log == "json" else str(planned)
         print(text)
+        check_paths(planned.pipeline)
         return 0
     launch.check_machine()
     check_paths(planned.pipeline)
