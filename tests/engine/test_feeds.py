@@ -543,3 +543,13 @@ def test_a_large_delta_of_long_strings_comes_in_pieces(monkeypatch: pytest.Monke
     assert len(batches) >= 8
     assert max(b.nbytes for b in batches) < 2 << 20
     assert [(r["a"], r["b"]) for b in batches for r in b.to_pylist()] == rows
+
+
+def test_a_feed_shows_what_there_is_to_read() -> None:
+    db = ev.Database()
+    db.sql("CREATE TABLE t (a INT); CREATE MATERIALIZED VIEW v AS SELECT a FROM t")
+    feed = db.view("v").changes()
+    db.insert("t", [(1,)])
+    assert repr(feed) == "<ChangeFeed of v: 1 row to read>"
+    feed.close()
+    assert repr(feed) == "<ChangeFeed of v: closed>"

@@ -78,6 +78,12 @@ class ChangeFeed:
         """What the changes that nobody has read yet take."""
         self.closed = False
 
+    def __repr__(self) -> str:
+        with self._ready:
+            rows = sum(batch.num_rows for batch in self._batches)
+        state = "closed" if self.closed else f"{rows:,} row{'' if rows == 1 else 's'} to read"
+        return f"<ChangeFeed of {self.view}: {state}>"
+
     # --- the database's side -----------------------------------------------------------------------------------------
 
     @property
