@@ -9,9 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from everview.engine import feed as feeds
 from everview.engine.transaction import Transaction
-from everview.errors import MemoryLimitError, PipelineError
+from everview.errors import FeedError, MemoryLimitError, PipelineError
 from everview.spark import feed as unpacking
 from everview.spark import parcels
 from everview.spark.blobs import read_blob
@@ -316,8 +315,12 @@ def test_what_a_dead_attempt_left_goes_with_the_next_batch(post: Post, tmp_path:
 def test_a_batch_with_more_changes_than_a_feed_holds(post: Post, monkeypatch: pytest.MonkeyPatch) -> None:
     """They need not wait until somebody reads them."""
     host, of = started(post)
-    monkeypatch.setattr(feeds, "MOST_ROWS", 2)
-    assert len(changes(ask(host, of, {"r": [(i, 2, 1) for i in range(10, 20)]}, 1))) > 2
+    assert host.shard is not None
+    monkeypatch.setattr("everview.engine.database.MOST_BYTES", 2)
+    with host.shard.db.view(of.views[0].name).changes() as read:
+        assert len(changes(ask(host, of, {"r": [(i, 2, 1) for i in range(10, 20)]}, 1))) > 2
+        with pytest.raises(FeedError, match="more than 2 bytes"):
+            read.read()
 
 
 def test_a_refused_batch_leaves_nothing(post: Post, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
