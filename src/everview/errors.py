@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from everview.redaction import redact
+from everview.redaction import redact, redact_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def _excerpt(source: str, position: Position) -> list[str]:
     rows = source.splitlines() or [""]
     if not 1 <= position.line <= len(rows):
         return []
-    row = redact(rows[position.line - 1])
+    row = redact_line(rows[position.line - 1])
     start = min(max(position.column - 1, 0), len(row))
     width = max(1, min(position.length, len(row) - start))
     offset = max(0, start - 80)

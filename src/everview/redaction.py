@@ -36,6 +36,8 @@ _USERINFO: Final = re.compile(r"//([^\s:/@?#'\"`]*):(?!\$\{\w+\}@)(?:(?!\?[\w.-]
 _TOKEN: Final = re.compile(r"//[^\s:/@?#'\"`]+@")
 _PARAMETER: Final = re.compile(r"([?&;])([\w.%-]+)=([^&;\s'\"`]*)")
 _PAIR: Final = re.compile(rf"(?i)(?<![\w.-])({_KEY}[\"']?(?:=|:\s?(?=[\"'])))(\"[^\"]*\"|'[^']*'|[^\s,;&}}'\"]+)")
+_YAML_LINE: Final = re.compile(rf"(?i)^(\s*(?:-\s+)*[\"']?{_KEY}[\"']?\s*:\s+)(?!\$\{{\w+\}}\s*$)(\S.*)$")
+_YAML_ITEM: Final = re.compile(rf"(?i)([{{,\s][\"']?{_KEY}[\"']?\s*:\s+)(?![\"'…]|\$\{{\w+\}})([^\s,}}][^,}}]*)")
 _WEB: Final = ("http:", "https:", "ftp:")
 
 _known: dict[str, str] = {}
@@ -91,6 +93,16 @@ def redact(text: str) -> str:
     if ":/" in text:
         text = _URL.sub(lambda match: _url(match[0]), text)
     return _PAIR.sub(_pair, text) if "=" in text or ":" in text else text
+
+
+def redact_line(text: str) -> str:
+    """A line of a file that may be YAML, without secrets: its keys say what is one, also where nothing was learnt yet.
+
+    In other texts a colon behind such a word says nothing: what follows may be an explanation.
+    """
+    text = redact(text)
+    whole = _YAML_LINE.sub(rf"\1{HIDDEN}", text)
+    return whole if whole != text else _YAML_ITEM.sub(rf"\1{HIDDEN}", text)
 
 
 def redacted(data: Any) -> Any:

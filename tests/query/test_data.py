@@ -286,3 +286,12 @@ def test_constants_that_are_none_are_refused(constant: dict[str, Any]) -> None:
     data["small_domains"][0]["values"] = [constant]
     with pytest.raises(DataFormatError, match="damaged"):
         table_from_data(data)
+
+
+def test_lengths_of_columns_are_part_of_a_table() -> None:
+    """Two types that differ in them are equal, so that nothing but the texts would tell."""
+    schema = parse_schema("CREATE TABLE t (a CHAR(5), b VARCHAR(3), c STRING, d CHAR(5) NOT NULL)")
+    found = schema_from_data(through_json(schema_to_data(schema)))
+    (table,) = found
+    assert [str(c.type) for c in table.columns] == ["CHAR(5)", "VARCHAR(3)", "STRING", "CHAR(5)"]
+    assert [(c.type.length, c.type.padded) for c in table.columns] == [(5, True), (3, False), (None, False), (5, True)]

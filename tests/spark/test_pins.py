@@ -163,6 +163,21 @@ def test_columns_in_another_order_are_the_same() -> None:
     assert not again.identity.differences(first.identity)
 
 
+def test_texts_are_padded_and_checked_after_a_restart_as_before() -> None:
+    """Lengths were lost on the way through the checkpoint: 'ab' of before and 'ab' of after were two groups."""
+    tables = "CREATE TABLE t (a CHAR(5), b VARCHAR(3), n BIGINT)"
+    sql = {"v": "SELECT a, b, COUNT(*) AS n FROM t GROUP BY a, b"}
+    first = plan_over(sql, parse_schema(tables), 2)
+    again = plan_over(sql, parse_schema(tables), None, pins=(first.identity,))
+    for plan in (first, again):
+        (table,) = plan.distribution.first.tables
+        assert [str(c.type) for c in table.columns] == ["CHAR(5)", "VARCHAR(3)"]
+    assert again.identity.digest == first.identity.digest
+    for other in ("CHAR(6)", "VARCHAR(5)", "STRING"):
+        with pytest.raises(StateMismatchError, match=r"table t: it has \(a char\(5\)"):
+            plan_over(sql, parse_schema(tables.replace("CHAR(5)", other)), None, pins=(first.identity,), migrate=True)
+
+
 def test_the_number_of_shards_is_that_of_the_checkpoint() -> None:
     pin = plan_over(VIEWS, SCHEMA, 3).identity
     assert plan_over(VIEWS, SCHEMA, None, pins=(pin,)).distribution.shards == 3

@@ -290,6 +290,30 @@ def test_status(log: str) -> None:
     assert "a:b@" not in out.getvalue()
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "password: hunter2xyz: oops",
+        "password: *hunter2xyz",
+        "password: &hunter2xyz *hunter2xyz2",
+        "{user: me, password: hunter2xyz, bad: [1]}",
+        "{bad: [1], secret.key: hunter2xyz}",
+        "{'api_key': hunter2xyz with blanks, bad: [1]}",
+        "- token: hunter2xyz, and more: of it",
+    ],
+)
+def test_a_line_that_is_shown_before_anything_was_learnt_from_it(line: str, tmp_path: Path, capsys: Any) -> None:
+    """What is no YAML, or refused before its options are read, is known by its keys alone."""
+    path = tmp_path / "p.yaml"
+    path.write_text(f"sources:\n  s:\n    format: json\n    schema: a INT\n    path: /\n    options:\n      {line}\n")
+    with pytest.raises(PipelineError) as refused:
+        load(path)
+    assert "hunter2xyz" not in str(refused.value)
+    assert main(["run", str(path), "--dry-run"]) == 2
+    shown = capsys.readouterr()
+    assert "hunter2xyz" not in shown.out + shown.err
+
+
 def test_an_error_with_its_place_in_the_file(tmp_path: Path, capsys: Any) -> None:
     """The offending line is shown, and underlined, without the password."""
     (tmp_path / "p.yaml").write_text(

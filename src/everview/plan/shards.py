@@ -293,7 +293,7 @@ def _standing_alone(view: View, earlier: Sequence[View]) -> View:
 
 
 def _as_table(view: View) -> Table:
-    return Table(view.name, tuple(Column(c.name, c.type) for c in view.columns))
+    return Table(view.name, tuple(Column(c.name, c.type.unbounded) for c in view.columns))
 
 
 def _rates(views: Sequence[View], schema: Schema, given: Mapping[str, float] | None) -> dict[str, float]:

@@ -20,7 +20,7 @@ from everview.errors import DataFormatError
 from everview.query.conjunctive import Atom, Computed
 from everview.query.schema import Column, ForeignKey, Schema, SmallDomain, Table
 from everview.query.terms import Const, Expression, Term, Value, Var
-from everview.query.types import DataType, Kind
+from everview.query.types import DataType, Kind, char, varchar
 from everview.query.view import (
     Aggregate,
     AggregateFunction,
@@ -36,6 +36,9 @@ from everview.query.view import (
 
 FORMAT: Final = 1
 """Of the data; whoever changes what a name in it means counts up."""
+_PADDED: Final = "char"
+_BOUNDED: Final = "varchar"
+"""The types of columns whose texts have a length."""
 Data: TypeAlias = dict[str, Any]
 T = TypeVar("T")
 
@@ -131,7 +134,11 @@ def expression_to_data(expression: Expression) -> Data:
 
 
 def _column(column: Column) -> Data:
-    found = {"name": column.name, "type": type_to_data(column.type), "nullable": column.nullable}
+    type_ = column.type
+    text = type_to_data(type_)
+    if type_.length is not None:  # Expressions' types have none: rows are checked and padded where they come in.
+        text = f"{_PADDED if type_.padded else _BOUNDED}({type_.length})"
+    found = {"name": column.name, "type": text, "nullable": column.nullable}
     return found | {"closed": column.closed} if column.closed else found
 
 
@@ -212,6 +219,7 @@ def _grouping(grouping: Grouping) -> Data:
 # --- from data -------------------------------------------------------------------------------------------------------
 
 _TYPE: Final = re.compile(r"(\w+)(?:\((\d+), (\d+)\))?")
+_SIZED: Final = re.compile(rf"({_PADDED}|{_BOUNDED})\((\d+)\)")
 _CONSTANTS: Final[dict[str, tuple[type | tuple[type, ...], Callable[[Any], Value]]]] = {
     "boolean": (bool, bool),
     "integer": (int, int),
@@ -238,6 +246,13 @@ def expression_from_data(data: Data) -> Expression:
     return Expression(parts, type_from_data(data["type"]))
 
 
+def _column_type(text: str) -> DataType:
+    sized = _SIZED.fullmatch(text)
+    if sized is None:
+        return type_from_data(text)
+    return char(int(sized[2])) if sized[1] == _PADDED else varchar(int(sized[2]))
+
+
 def _read_term(data: Data) -> Term:
     ((kind, value),) = data.items()
     if kind == "variable":
@@ -255,7 +270,7 @@ def _read_view(data: Data) -> View:
 
 def _read_table(data: Data) -> Table:
     columns = (
-        Column(_text(c["name"]), type_from_data(c["type"]), _truth(c["nullable"]), _text(c.get("closed", "")))
+        Column(_text(c["name"]), _column_type(c["type"]), _truth(c["nullable"]), _text(c.get("closed", "")))
         for c in data["columns"]
     )
     foreign = (

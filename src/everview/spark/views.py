@@ -10,6 +10,7 @@ from everview.engine.known import check_views
 from everview.errors import PipelineError
 from everview.query.catalogue import as_table
 from everview.query.conjunctive import Atom
+from everview.query.data import table_to_data
 from everview.query.schema import Schema, Table
 from everview.query.terms import Var
 from everview.query.view import Block, View, blocks, each_block
@@ -43,7 +44,8 @@ def narrowed_to(tables: Sequence[Table], schema: Schema, read: Schema) -> Schema
         if not {c.name for c in needed.columns} <= set(names) or not set(names) <= {c.name for c in whole.columns}:
             return None
         now = _narrowed(whole, set(names))
-        if replace(now, columns=tuple(sorted(now.columns, key=lambda c: names.index(c.name)))) != table:
+        now = replace(now, columns=tuple(sorted(now.columns, key=lambda c: names.index(c.name))))
+        if table_to_data(now) != table_to_data(table):  # The length of a CHAR is a part of it, which == leaves out.
             return None
     return Schema(tuple(tables))
 

@@ -21,6 +21,8 @@ from everview.errors import EverviewError, PipelineError, Position
 from everview.redaction import learn
 
 _VARIABLE = re.compile(r"\$\{(\w*)\}")
+_NAMED = re.compile(r"\b(alias|anchor) '[^']*'")
+"""What YAML reads as such, a password may be that begins with * or &."""
 _BLANK = " \t\r\n"
 _BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 _ESCAPES = {"x": 2, "u": 4, "U": 8}
@@ -43,7 +45,7 @@ class Document:
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             place = Position(mark.line + 1, mark.column + 1) if mark else None
-            told = ", ".join(p for p in (error.context, error.problem) if p)
+            told = ", ".join(_NAMED.sub(r"\1", p) for p in (error.context, error.problem) if p)
             raise PipelineError(f"{name}: this is no YAML: {told}", position=place, source=text) from None
         except yaml.YAMLError as error:
             raise PipelineError(f"{name}: this is no YAML: {error}") from None
