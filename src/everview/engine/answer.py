@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from everview.engine.calendar import YEARS, first_beyond
 from everview.engine.expressions import with_room
 from everview.engine.relation import tuples
 from everview.engine.rows import joined
@@ -87,7 +88,12 @@ def answered(db: Database, answer: Answer) -> Result:
 
 def _typed(column: pa.Array, type_: DataType) -> pa.Array:
     wanted = arrow_type(type_)
-    return pa.nulls(len(column)) if pa.types.is_null(wanted) else column.cast(wanted)
+    if pa.types.is_null(wanted):
+        return pa.nulls(len(column))
+    values = column.cast(wanted)
+    if first_beyond(values, type_) is not None:
+        raise DataError(f"the query failed on the data: a value is no {type_}, which holds {YEARS}")
+    return values
 
 
 def _rows(db: Database, read: Read) -> pa.Table:

@@ -99,6 +99,11 @@ class CoreRuntime:
         """The rows that an atom's own condition or computed column fails on."""
         return tuple(o.parked for e in self._entries.values() for o in e.occurrences)
 
+    def relation_of(self, parked: Parked) -> str | None:
+        """The relation whose rows alone are parked there; None if it is no place of an atom of this core."""
+        entries = self._entries.items()
+        return next((name for name, e in entries if any(o.parked is parked for o in e.occurrences)), None)
+
     def wake(self) -> None:
         """From now on tell what changes."""
         if not self.awake:

@@ -81,9 +81,7 @@ class _Definitions:
 
     def __post_init__(self) -> None:
         db = self.db
-        self._kept = {
-            name: dict(getattr(db, name)) for name in ("_tables", "_views", "_feeds", "_definitions", "_texts")
-        }
+        self._kept = {name: dict(getattr(db, name)) for name in _HELD}
         objects = [*db._tables.values(), *db._views.values()]
         self._states: list[tuple[object, dict[str, Any]]] = [(o, dict(vars(o))) for o in objects]
         self._uses = db._dictionary.uses()

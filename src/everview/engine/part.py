@@ -28,12 +28,18 @@ def build_part(plan: PartPlan, relations: Relations, dictionary: Dictionary, jou
     return _body(plan.body, planned, relations, dictionary, journal)
 
 
+def blocks_of(source: Source) -> Iterator[Source]:
+    """The blocks of a source: itself, or those of the sides of a set operation."""
+    sides = getattr(source, "sides", None)
+    if sides is None:
+        yield source
+    for side in sides or ():
+        yield from blocks_of(side)
+
+
 def grouped_blocks(source: Source) -> Iterator[GroupedBlock]:
     """The grouped blocks among a source's sides."""
-    if isinstance(source, GroupedBlock):
-        yield source
-    for side in getattr(source, "sides", ()):
-        yield from grouped_blocks(side)
+    return (block for block in blocks_of(source) if isinstance(block, GroupedBlock))
 
 
 def _body(

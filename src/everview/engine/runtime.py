@@ -11,7 +11,7 @@ from everview.engine.core import CoreRuntime
 from everview.engine.dictionary import Dictionary
 from everview.engine.fold import Fold, Kept
 from everview.engine.parked import Failure, Parked
-from everview.engine.part import build_part, grouped_blocks
+from everview.engine.part import blocks_of, build_part, grouped_blocks
 from everview.engine.plain import PlainBlock
 from everview.engine.rows import ZERO, Changes, Journal, WordRows, zeros
 from everview.engine.setops import Source, pieces_of
@@ -161,8 +161,13 @@ class ViewRuntime:
                 parked.conclude()
 
     def _is_excused(self, parked: Parked, source: Source) -> bool:
-        own = any(parked is block.failing and block.is_over_nothing for block in grouped_blocks(source))
-        return own or any(self._is_of_nothing(relation) for relation in _read_by(source))
+        """True if what is parked may be made of such a row: of those that its own side of a set operation reads."""
+        block = next(block for block in blocks_of(source) if any(p is parked for p in block.parked))
+        if any(parked is grouped.failing and grouped.is_over_nothing for grouped in grouped_blocks(block)):
+            return True
+        at = [core.relation_of(parked) for core in block.cores]
+        alone = {relation for relation in at if relation is not None}
+        return any(self._is_of_nothing(relation) for relation in alone or _read_by(block))
 
     def _is_of_nothing(self, relation: str) -> bool:
         """True if rows of a stage, or of a view that is read, may be made of a global aggregate's over no input."""

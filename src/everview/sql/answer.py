@@ -161,7 +161,7 @@ def _check_cuts(source: Source, node: exp.Expr) -> None:
         amount = clause.args.get("expression")
         if isinstance(amount, exp.Var) and amount.name.upper() == "ALL":
             node.set(name, None)
-        elif not isinstance(clause, exp.Limit | exp.Offset) or amount is None or not is_whole(amount):
+        elif not isinstance(clause, exp.Limit | exp.Offset) or _is_no_count(clause, amount):
             word = name.upper()
             raise source.unsupported(
                 f"{word} of an expression",
@@ -169,6 +169,11 @@ def _check_cuts(source: Source, node: exp.Expr) -> None:
                 message=f"{word} takes a whole number here",
                 hint=f"write {word} 10",
             )
+
+
+def _is_no_count(clause: exp.Expr, amount: exp.Expr | None) -> bool:
+    """True for all but a plain number of rows: PERCENT and WITH TIES are DuckDB's, and not Spark's."""
+    return amount is None or not is_whole(amount) or bool(clause.args.get("limit_options"))
 
 
 def _from_outside(node: exp.Expr) -> exp.Select:
