@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 from datetime import UTC, datetime
 from io import StringIO
 from pathlib import Path
@@ -17,13 +18,16 @@ from pyspark.errors import StreamingQueryException
 from everview.cli.run import run_planned
 from everview.cli.status import Status, line
 from everview.errors import PipelineError
+from everview.spark.blobs import WEIGHT
 from everview.spark.pipeline import launch
 from everview.spark.pipeline.plan import plan
-from everview.spark.pipeline.progress import BatchDone
+from everview.spark.pipeline.progress import BatchDone, Progress
 from everview.spark.pipeline.read import load
 from everview.spark.pipeline.run import Ended, Stop, failed, follow, start
 from everview.spark.pipeline.verify import verify
+from everview.spark.shard import Shard
 from everview.spark.targets import named
+from tests.spark.shards import spec
 
 CLICKS = """
 sources:
@@ -329,6 +333,48 @@ def test_status_line() -> None:
     assert line(BATCH, 2) == (
         "batch 3 · 4,000 rows, 8,000/s · 1,200 deltas, 2,400/s · state 3.2 MB · took 0.5 s · 2 shards · 1 bad rows"
     )
+
+
+def test_status_says_why_a_view_has_no_row() -> None:
+    """As the figures of a shard say it, in the line of a batch and in JSON."""
+    shard = Shard(spec("CREATE TABLE t (x BIGINT); CREATE MATERIALIZED VIEW mean AS SELECT 10 / COUNT(*) AS m FROM t;"))
+    entry = {
+        "batchId": 4,
+        "timestamp": "",
+        "numInputRows": 1,
+        "durationMs": {"addBatch": 1, "triggerExecution": 500},
+        "sources": [],
+        "observedMetrics": {},
+        "stateOperators": [],
+    }
+    progress = Progress()
+    why = (
+        "mean has no result now: its row over no input cannot be computed: column m, 10 / count(*), failed on the data "
+        "for count(*) = 0: division by zero"
+    )
+    for x, failing in ((None, [why]), (5, [])):
+        if x is not None:
+            shard.apply({"t": [pa.table({"x": [x], WEIGHT: pa.array([1], pa.int64())})]})
+        progress.shards[0, 0] = shard.stats()
+        progress.last = -1
+        (batch,) = progress.new([entry])
+        assert line(batch, 1).endswith(f"took 0.5 s · 1 shard{''.join(f' · {w}' for w in failing)}")
+        for log in ("text", "json"):
+            out = StringIO()
+            Status(out, log=log).batch(batch)
+            if log == "json":
+                assert json.loads(out.getvalue())["failing"] == failing
+            else:
+                assert out.getvalue() == line(batch, 1) + "\n"
+
+
+def test_on_a_terminal_why_a_view_has_no_row_is_a_line_of_its_own() -> None:
+    """The refreshed line is cut at the terminal's width."""
+    out = Terminal()
+    status = Status(out)
+    for failing in ((), ("v has no result now: …",), ("v has no result now: …",), (), ("v has no result now: …",)):
+        status.batch(replace(BATCH, failing=failing))
+    assert out.getvalue().count("v has no result now: …\n") == 2
 
 
 def test_status_on_a_terminal_is_one_line_and_elsewhere_plain() -> None:

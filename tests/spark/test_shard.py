@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from everview.errors import MemoryLimitError
 from everview.spark import shard as shards
 from everview.spark.blobs import WEIGHT
 from everview.spark.shard import Shard, ShardSpec
@@ -111,3 +112,25 @@ def test_rows_of_one_sign_or_with_other_numbers_need_not_be_added_up() -> None:
     assert not shards._may_meet(table([1, 1], [-1, -2]))
     assert not shards._may_meet(table([1, 2, 3], [1, -1, 1]))
     assert shards._may_meet(table([1, 2, 1], [1, -1, -1]))
+
+
+@pytest.mark.parametrize(
+    "text", ["repeat(s, n)", "lpad(s, n, 'x')", "rpad(s, n, 'x')", "space(n)", "replace(s, 'a', repeat('b', n))"]
+)
+@pytest.mark.parametrize("quarantine", [False, True])
+def test_texts_that_a_view_makes_keep_within_the_shards_memory_limit(text: str, quarantine: bool) -> None:
+    """No row is put aside for it, nothing has changed, and little memory was taken on the way."""
+    schema = parse_schema("CREATE TABLE t (s STRING, n INT)")
+    view = parse_view(f"SELECT length({text}) AS size FROM t", schema, "v")
+    shard = Shard(ShardSpec(tuple(schema), (view,), quarantine=quarantine, memory_limit=50_000_000))
+
+    def rows(n: int) -> dict[str, list[pa.Table]]:
+        return {"t": [pa.table({"s": ["a"], "n": pa.array([n], pa.int32()), WEIGHT: pa.array([1], pa.int64())})]}
+
+    shard.apply(rows(1_000))
+    with pytest.raises(MemoryLimitError, match="bytes of text, and the memory limit leaves"):
+        shard.apply(rows(400_000_000))
+    with pytest.raises(MemoryLimitError):
+        shard.load(rows(400_000_000))
+    assert list(shard.db.view("v")) == [(1_000,)]
+    assert [(name, rows) for name, _, rows in shard.dump()] == [("t", 1)]

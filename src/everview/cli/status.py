@@ -54,6 +54,7 @@ class Status:
         self.tasks: Callable[[], tuple[int, int]] | None = None
         """How many tasks of what runs now are done, and how many there are, to tell before a batch has ended."""
         self._line = ""
+        self._failing: tuple[str, ...] = ()
         self._changed = self._looked = time.monotonic()
 
     def say(self, text: str) -> None:
@@ -79,6 +80,10 @@ class Status:
         if self.json:
             self._write(json.dumps(redacted(batch.to_dict())) + "\n")
         elif self.live:
+            for why in batch.failing:
+                if why not in self._failing:  # The refreshed line may be too short for it.
+                    self.say(why)
+            self._failing = batch.failing
             self._show(line(batch, self.shards))
         else:
             self._write(line(batch, self.shards) + "\n")

@@ -12,7 +12,7 @@ from everview.engine.database import Database
 from everview.engine.feed import Callback, feed_schema
 from everview.engine.ingest import read_rows
 from everview.engine.rows import Changes, WordRows
-from everview.errors import DataError, ExpressionError, MemoryLimitError, OverDeleteError
+from everview.errors import DataError, KeyViolationError, OverDeleteError
 from everview.query.schema import Table
 from everview.query.view import View
 
@@ -49,8 +49,8 @@ def apply_weighted(db: Database, operations: Sequence[Weighted]) -> None:
         db._commit(checked, disjoint=True)
     except DataError as error:
         at = _operation_of(error, operations)
-        if at is None or error.row is None or isinstance(error, MemoryLimitError | ExpressionError):
-            raise  # No row is to blame if there is no room, nor of all those that an expression's row is made of.
+        if at is None or error.row is None or not isinstance(error, OverDeleteError | KeyViolationError):
+            raise  # No row is to blame if there is no room, nor of all those that a view's row is made of.
         raise RefusedRowError(at, error) from error
 
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from everview.query.conjunctive import Atom
 from everview.query.terms import Const, Expression, Var
-from everview.query.types import BIGINT, INT, MOST_DIGITS, DataType, Kind, as_decimal, decimal
+from everview.query.types import BIGINT, BOOLEAN, INT, MOST_DIGITS, DataType, Kind, as_decimal, decimal
 from everview.query.view import (
     Aggregate,
     AggregateFunction,
@@ -90,11 +90,19 @@ def _partial(block: Block, name: str) -> tuple[Block, Block] | None:
     outputs += [Output(f"c{len(keys) + i}", Expression.of(aggregate_result(i), p.type)) for i, p in enumerate(parts)]
     if not outputs:
         return None
-    first = replace(block, outputs=tuple(outputs), grouping=Grouping(keys, tuple(parts)), distinct=False)
+    given = Grouping(keys, tuple(parts)) if keys else _with_input(parts)
+    first = replace(block, outputs=tuple(outputs), grouping=given, distinct=False)
     atom = Atom(name, tuple(Var(f"${name}.{o.name}") for o in outputs), alias=name)
     own = tuple(Expression.of(Var(f"${name}.c{i}"), k.type) for i, k in enumerate(keys))
     second = Grouping(own, tuple(merged), block.grouping.having)
     return first, Block((atom,), (), block.outputs, second, block.distinct)
+
+
+def _with_input(parts: Sequence[Aggregate]) -> Grouping:
+    """The one group over everything, unless it has no rows: only over all shards is it there all the same."""
+    rows = Aggregate(AggregateFunction.COUNT, None, BIGINT)
+    aggregates = tuple(dict.fromkeys([*parts, rows]))
+    return Grouping((), aggregates, Expression((aggregate_result(aggregates.index(rows)), " > 0"), BOOLEAN))
 
 
 def _merged(aggregate: Aggregate, part: Callable[[Aggregate], Expression]) -> Aggregate | None:

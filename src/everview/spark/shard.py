@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from everview.engine.bulk import RefusedRowError, Weighted, apply_weighted, contents, define, rows_of, scan, tell
 from everview.engine.database import Database
 from everview.engine.rows import joined, ones
-from everview.errors import BadRowError, DataError
+from everview.errors import BadRowError, DataError, MemoryLimitError
 from everview.plan.shards import MASK, Level, masked
 from everview.query.data import Data, checked, table_from_data, table_to_data, view_from_data, view_to_data
 from everview.query.schema import Table
@@ -161,6 +161,10 @@ class Shard:
                 break
             except RefusedRowError as refused:
                 operations = self._without(operations, refused, outcome)
+            except MemoryLimitError:
+                raise
+            except DataError as error:
+                raise self._not_at_its_end(error, operations) from error
         if outcome.refused:
             outcome.accepted = [(n, d.append_column(WEIGHT, w)) for n, d, w in operations]
         return sum(len(w) for _, _, w in operations)
@@ -210,6 +214,25 @@ class Shard:
         self._put_aside(name, data.slice(error.row, 1), weight.slice(error.row, 1), why, outcome)
         rest = (name, data.filter(keep), weight.filter(keep))
         return [*operations[:at], *([rest] if rest[1].num_rows else []), *operations[at + 1 :]]
+
+    def _not_at_its_end(self, error: DataError, operations: list[Weighted]) -> DataError:
+        """What to say of a batch at whose end a view has no value: no row alone is to blame, so none is put aside.
+
+        The row that made it so is shown in the place of its number, where it is clear which one that is.
+        """
+        text = error.message.removesuffix("; nothing has changed")
+        mine = [data for name, data, _ in operations if name == error.table]
+        if error.row is not None:
+            place = f" (row {error.row} of the changes to {error.table})"
+            row = mine[0].slice(error.row, 1).to_pylist()[0] if len(mine) == 1 else {}
+            row.pop(MASK, None)
+            text = text.replace(place, f" (a row of {error.table}: {row})" if row else "")
+        return type(error)(
+            f"{text}{self._where}; nothing has changed",
+            table=error.table,
+            column=error.column,
+            hint="correct the data, leave such rows out with WHERE or CASE, or go on without the batch (skip_batch)",
+        )
 
     def _one_row_a_key(self, operations: list[Weighted], outcome: Outcome) -> list[Weighted]:
         """The batch with one new row a key: the least by value stays, whatever the order in which rows have come."""

@@ -98,11 +98,12 @@ class Progress:
             stored_bytes=sum(s.get("stored", 0) for s in latest),
             shards=tuple(metrics["shards"]),
             sources=tuple(_source(s) for s in entry["sources"]),
-            failing=tuple(_failing(latest)),
+            failing=tuple(why_no_result(latest)),
         )
 
 
-def _failing(shards: Iterable[dict[str, Any]]) -> Iterator[str]:
+def why_no_result(shards: Iterable[dict[str, Any]]) -> Iterator[str]:
+    """Of each view that has no result now, why, by the latest figures of all shards."""
     for shard in shards:
         for name, figures in shard.get("views", {}).items():
             if figures.get("failing") is not None:
