@@ -214,7 +214,7 @@ class GroupedBlock:
             empty = False
             yield self._finished(words, measures)
         if empty and not self.grouping.keys:
-            yield self._finished((), tuple(zeros(1) for _ in range(self.measures)))
+            yield self._finished((), self._nothing)
 
     def _finished(self, words: Columns, measures: Columns) -> WordRows:
         length = len(measures[0])
@@ -229,11 +229,22 @@ class GroupedBlock:
         """A global aggregate has a row before any input: it may fail, and a DISTINCT over it must know."""
         if self.grouping.keys:
             return
-        first = tuple(zeros(1) for _ in range(self.measures))
-        if self.finish.may_fail and self.finish((), first, [a.results((), 1) for a in self.listed]).failed is not None:
+        if self.fails_over_nothing:
             self.failing.add((), ones(1), lambda _: (None, None), journal)
         if self.fold is not None:
-            flips(self.fold, self._finished((), first), journal)
+            flips(self.fold, self._finished((), self._nothing), journal)
+
+    @property
+    def fails_over_nothing(self) -> bool:
+        """True if a global aggregate that has no input has no value."""
+        if not self.finish.may_fail:
+            return False
+        return self.finish((), self._nothing, [a.results((), 1) for a in self.listed]).failed is not None
+
+    @property
+    def _nothing(self) -> Columns:
+        """The measures of a group without rows."""
+        return tuple(zeros(1) for _ in range(self.measures))
 
 
 class Listed(Protocol):

@@ -124,8 +124,11 @@ def _refusals() -> Iterator[None]:
     try:
         yield
     except duckdb.Error as error:
+        from everview.sql.duckdb_errors import failure, is_about_the_expression, reason
+
+        why = reason(error) if is_about_the_expression(error) else failure(error)
         raise EverviewError(
-            f"DuckDB cannot run the query, so there is nothing to compare with: {error}",
+            f"DuckDB cannot run the query, so there is nothing to compare with: {why}",
             hint="everview explain and everview enclosureness do without DuckDB",
         ) from error
     except RuntimeError as error:

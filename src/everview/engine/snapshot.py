@@ -23,7 +23,16 @@ from everview.engine.part import grouped_blocks
 from everview.engine.progress import Progress
 from everview.engine.rows import Journal, WordRows, zeros
 from everview.engine.runtime import ViewRuntime
-from everview.engine.sound import FROM_SNAPSHOT, check_rows, check_state, check_uses, count_of
+from everview.engine.sound import (
+    FROM_SNAPSHOT,
+    check_failing,
+    check_parked,
+    check_rows,
+    check_state,
+    check_uses,
+    count_of,
+    parked_of,
+)
 from everview.engine.table import BaseTable
 from everview.engine.transaction import Transaction, judge
 from everview.errors import EverviewError, SnapshotError
@@ -196,15 +205,19 @@ def _restore(database: Database, state: _State, file: Reader, progress: Progress
             machine.restore(data)
             check_state(view, machine, data, file, f"view/{i}/{j}")
             progress.add(len(data))
-        saved = frozenset(entry.get("parked", ()))
+        saved = parked_of(entry, len(view.parked), file)
         for j, parked in enumerate(view.parked):
-            parked.restore(file.section(f"view/{i}/parked/{j}") if j in saved else None)
+            found = file.section(f"view/{i}/parked/{j}") if j in saved else None
+            parked.restore(found)
+            if found is not None:
+                check_parked(parked, found, file, f"view/{i}/parked/{j}")
         for core, awake in zip(view.cores, entry["awake"], strict=True):
             core.awake = bool(awake)
         for _, source in view.stages:
             for grouped in grouped_blocks(source):
                 for listed in grouped.listed:
                     listed.rebuild()
+        check_failing(view, file)
         view.restored = FROM_SNAPSHOT
     check_uses(database, state, file)
 

@@ -17,6 +17,8 @@ from everview.engine.container import Reader
 from everview.engine.dictionary import Dictionary
 from everview.engine.fold import Fold
 from everview.engine.ingest import read_rows, table_schema
+from everview.engine.parked import Parked
+from everview.engine.part import grouped_blocks
 from everview.engine.runtime import ViewRuntime
 from everview.engine.saved import saved_keys
 from everview.engine.table import BaseTable
@@ -120,6 +122,42 @@ def _types(view: ViewRuntime, machine: Machine, width: int) -> Mapping[str, Data
     return {}
 
 
+def parked_of(entry: Mapping[str, Any], count: int, file: Reader) -> frozenset[int]:
+    """Where a view has parked something, by the manifest; older files have no parked rows."""
+    found = entry.get("parked", [])
+    if type(found) is not list or any(type(j) is not int or not 0 <= j < count for j in found):
+        raise file.damaged(f"what it lists as parked, {found!r}, are no places of {entry['name']}")
+    return frozenset(found)
+
+
+def check_parked(parked: Parked, data: bytes, file: Reader, section: str) -> None:
+    """Refuse parked rows that no value is for, or that are not there."""
+    counts = parked.counts
+    assert counts is not None
+    for table, columns in saved_keys(data, counts.machine.program):
+        types = counts.types if table.key == counts.names else ()
+        if not all(_are_values(c, t, counts.dictionary) for c, t in zip(columns, types, strict=False)):
+            raise file.damaged(
+                f"section {section} has a value that the dictionary does not have, or no column can have"
+            )
+    copies = [count for _, (count,) in counts.rows()]
+    most = MOST if counts.width else 1
+    if not copies or any(pc.any(pc.or_(pc.less(c, 1), pc.greater(c, most))).as_py() for c in copies):
+        raise file.damaged(f"section {section} has a row with another number of copies than it can have, or none")
+
+
+def check_failing(view: ViewRuntime, file: Reader) -> None:
+    """Refuse a view with a row that fails, other than one over no input; and that one, if it is not said to fail."""
+    try:
+        view.judge()
+    except DataError as error:
+        raise file.damaged(f"it has what no batch may leave: {error.message}") from error
+    for _, source in view.stages:
+        for block in grouped_blocks(source):
+            if block.is_over_nothing and block.failing.is_left != block.fails_over_nothing:
+                raise file.damaged(f"it does not say of {view.view.name} whether its row over no input fails")
+
+
 def check_uses(database: Database, state: Mapping[str, pa.Table], file: Reader) -> None:
     """Refuse a dictionary that counts fewer uses of a value than there are: it would be freed while it is needed."""
     unused = {kind: v.set_column(2, "count", pa.repeat(pa.scalar(0, pa.int64()), len(v))) for kind, v in state.items()}
@@ -139,7 +177,7 @@ def _uses(database: Database) -> Iterator[tuple[pa.Array, pa.Array | None]]:
     for table in database._tables.values():
         yield from _wide(table.rows(), table.types)
     for view in database._views.values():
-        for fold in view.folds:
+        for fold in (*view.folds, *(p.counts for p in view.parked)):
             if isinstance(fold, Fold):
                 for columns, _ in fold.rows() if any(map(is_wide, fold.types)) else ():
                     yield from ((c, None) for c, t in zip(columns, fold.types, strict=True) if is_wide(t))

@@ -260,6 +260,11 @@ def is_stacked(db: Database, name: str) -> bool:
 
 
 def complain(error: BaseException) -> None:
-    """Raise what Arrow and Python say of values that do not fit as an error about the data."""
+    """Raise what Arrow and Python say of values that do not fit as an error about the data, in our words."""
     if isinstance(error, pa.ArrowException | ArithmeticError):
-        raise DataError(f"a column of a view cannot be computed from the data: {error}; nothing has changed") from error
+        from everview.sql.duckdb_errors import failure
+
+        raise DataError(
+            f"a column of a view cannot be computed from the data: {failure(error)}; nothing has changed",
+            hint="correct the data, or leave such rows out with WHERE or CASE",
+        ) from error

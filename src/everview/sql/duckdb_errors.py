@@ -24,6 +24,8 @@ _ABSENT: Final = "CatalogException", "BinderException", "NotImplementedException
 _FAILURES: Final = (
     (r"Overflow in \w+ of (?P<type>\w+)(\(\d+\))? \((?P<value>.*?)\)", "{value} is out of range for {type}"),
     (r"Overflow on (?P<value>.*)", "{value} is out of range"),
+    (r"Integer value (?P<value>\S+) not in range", "{value} is out of range"),
+    (r"^overflow$|int too big|too large to convert|does not fit in precision", "a value is out of range"),
     (r"value (?P<value>.*?) can't be cast .* destination type (?P<type>\w+)", "{value} does not fit into {type}"),
     (r"Could not cast value (?P<value>.*?) to (?P<type>DECIMAL.*?\))", "{value} does not fit into {type}"),
     (r"Casting value \"(?P<value>.*?)\" to type (?P<type>DECIMAL.*?\))", "{value} does not fit into {type}"),
@@ -41,7 +43,7 @@ _FAILURES: Final = (
     (r"(missing|invalid|no argument|unexpected|bad|trailing).*: (?P<value>.*)", "'{value}' is no regular expression"),
     (r"[Oo]ut of [Rr]ange|outside of supported range|maximum supported", "a value is out of range"),
 )
-"""What DuckDB says, and what we say."""
+"""What DuckDB and Arrow say, and what we say."""
 
 
 def is_about_the_expression(error: BaseException) -> bool:
