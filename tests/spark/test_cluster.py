@@ -146,13 +146,16 @@ def test_a_second_row_of_a_key_is_noticed_wherever_its_other_columns_lead(shards
 
 BY_KEY = "SELECT id, MAX(city) AS city FROM p GROUP BY id"
 BY_CITY = "SELECT city, COUNT(*) AS n, MIN(id) AS least FROM p GROUP BY city"
+TWINS = "SELECT a.city, COUNT(*) AS n, MIN(b.id) AS least FROM p a JOIN p b ON a.city = b.city GROUP BY a.city"
+"""Spreads people by their city, so that under quarantine they pass a step by key."""
 PEOPLE = "CREATE TABLE p (id BIGINT NOT NULL, city STRING, PRIMARY KEY (id))"
 
 
-@pytest.mark.parametrize("sql", [BY_KEY, BY_CITY])
+@pytest.mark.parametrize("sql", [BY_KEY, BY_CITY, TWINS])
 @pytest.mark.parametrize("shards", [1, 2, 3])
 def test_a_row_whose_key_is_taken_is_put_aside_wherever_rows_are_spread(sql: str, shards: int) -> None:
     cluster = Cluster({"v": sql}, parse_schema(PEOPLE), shards, quarantine=True)
+    assert bool(cluster.step.tables) == (sql == TWINS and shards > 1)
     cluster.apply({"p": [((i, f"c{i}"), 1) for i in range(6)]})
     cluster.apply({"p": [((3, "another"), 1), ((9, "c9"), 1)]})
     assert ['"another"' in text and "its key (id)" in text for text in cluster.bad] == [True]
@@ -171,7 +174,7 @@ def test_of_new_rows_with_one_key_the_least_by_value_stays_whatever_the_order() 
     rows = [((1, city), 1) for city in ("m", None, "b", "zz", "b")]
     for shards in (1, 2, 5):
         for turn in range(len(rows)):
-            cluster = Cluster({"v": BY_CITY}, parse_schema(PEOPLE), shards, quarantine=True)
+            cluster = Cluster({"v": BY_CITY, "t": TWINS}, parse_schema(PEOPLE), shards, quarantine=True)
             cluster.apply({"p": rows[turn:] + rows[:turn]})
             assert cluster.results["v"] == {(None, 1, 1): 1}
             aside = Counter((b["row"]["city"], b["copies"]) for b in map(json.loads, cluster.bad))
@@ -192,7 +195,7 @@ def test_of_new_rows_with_one_key_the_least_by_value_stays_whatever_the_order() 
 )
 @settings(max_examples=60, deadline=None)
 def test_shards_agree_on_what_a_keyed_table_holds(batches: list[list[tuple[Row, int]]], shards: int) -> None:
-    cluster = Cluster({"v": BY_CITY, "w": BY_KEY}, parse_schema(PEOPLE), shards, quarantine=True)
+    cluster = Cluster({"v": BY_CITY, "w": BY_KEY, "t": TWINS}, parse_schema(PEOPLE), shards, quarantine=True)
     held: set[Row] = set()
     for batch in batches:
         aside = _applied(held, batch)

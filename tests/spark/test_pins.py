@@ -27,7 +27,9 @@ from everview.query.view import View
 from everview.spark import maintain, materialize, saved_tables
 from everview.spark.folder import Folder
 from everview.spark.identity import Identity
-from everview.spark.pins import FILE, hold, plan_over, read_pins
+from everview.spark.pins import FILE, fitting, hold, plan_over, read_pins
+from everview.spark.pipeline.plan import plan as dry_run
+from everview.spark.pipeline.read import load
 from everview.sql import parse_schema
 from tests.engine.differential import plain
 from tests.spark.cluster import Cluster, Row
@@ -176,6 +178,45 @@ def test_texts_are_padded_and_checked_after_a_restart_as_before() -> None:
     for other in ("CHAR(6)", "VARCHAR(5)", "STRING"):
         with pytest.raises(StateMismatchError, match=r"table t: it has \(a char\(5\)"):
             plan_over(sql, parse_schema(tables.replace("CHAR(5)", other)), None, pins=(first.identity,), migrate=True)
+
+
+def test_another_policy_for_bad_rows_is_refused_where_a_step_by_key_comes_or_goes(tmp_path: Path) -> None:
+    """Spark would refuse it, in words about operators; or begin with an empty step, which knows of no row."""
+    tables = parse_schema("CREATE TABLE p (id BIGINT NOT NULL PRIMARY KEY, city STRING)")
+    plain_ = plan_over("SELECT city, COUNT(*) AS n FROM p GROUP BY city", tables, 2)
+    stepped = replace(plain_, by_key=("p",))
+    (tmp_path / "commits").mkdir()
+    (tmp_path / "commits" / "0").write_text("v1")
+    for held, other, said in ((plain_, stepped, "has none, and.*has .*p"), (stepped, plain_, "has .*p.*, and.*none")):
+        (tmp_path / "everview").mkdir(exist_ok=True)
+        (tmp_path / FILE).write_text(json.dumps({"pin": held.identity.parts, "before": None}))
+        pins = read_pins(str(tmp_path))
+        assert fitting(held.identity, pins) == list(pins)
+        for migrate in (False, True):
+            with pytest.raises(StateMismatchError, match=f"(?s)by key first: it {said}.*bad_rows as it was"):
+                fitting(replace(other.identity, migrate=migrate), pins)
+
+
+def test_a_dry_run_says_so_when_a_step_by_key_would_come(tmp_path: Path) -> None:
+    text = """sources: {s: {format: json, path: ., schema: "id BIGINT, city STRING"}}
+tables: {p: {source: s, key: id}}
+views: {v: "SELECT a.id, b.id AS other FROM p a JOIN p b ON a.city = b.city"}
+targets: {v: parquet:out}
+checkpoint: checkpoint
+shards: 2
+"""
+    path, place = tmp_path / "p.yaml", tmp_path / "checkpoint"
+    path.write_text(text)
+    pipeline = load(path)
+    (place / "commits").mkdir(parents=True)
+    (place / "commits" / "0").write_text("v1")
+    (place / "everview").mkdir()
+    pin = plan_over(pipeline.sql, pipeline.schema, 2).identity
+    (place / FILE).write_text(json.dumps({"pin": pin.parts, "before": None}))
+    assert dry_run(pipeline).distribution.shards == 2
+    path.write_text(f"{text}bad_rows: quarantine\ndead_letter: parquet:dead\n")
+    with pytest.raises(StateMismatchError, match=r"by key first: it has none, and this query has \[.p"):
+        dry_run(load(path))
 
 
 def test_the_number_of_shards_is_that_of_the_checkpoint() -> None:

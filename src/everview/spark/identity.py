@@ -57,6 +57,7 @@ class Identity:
             "tables": sorted(first["tables"], key=lambda t: str(t["name"])),
             "routes": ways(first) if self.parts["shards"] > 1 else {},
             "merge": [[level["tables"], ways(level)] for level in rest],
+            "by_key": self.parts.get("by_key", []),
         }
 
     def differences(self, stored: Identity) -> list[str]:
@@ -81,6 +82,8 @@ class Identity:
             return "\n".join([_ANOTHER, self._line("format", stored), OLDER, MOVE])
         lines = [_ANOTHER, *(self._line(name, stored) for name in changed if name in ("hash", "shards", "views"))]
         lines += _tables(stored, self)
+        if "by_key" in changed:
+            lines.append(f"{self._line('by_key', stored)}{_POLICY}")
         if {"views", "routes"} <= set(changed):
             lines.append("  the new views need rows in shards that do not have them")
         if self._has_merge != stored._has_merge:
@@ -93,10 +96,13 @@ class Identity:
         return "\n".join([*lines, MOVE])
 
     def _line(self, name: str, stored: Identity) -> str:
-        return f"  {name}: it has {_shown(stored, name)}, and this query has {_shown(self, name)}"
+        words = _WORDS.get(name, name)
+        return f"  {words}: it has {_shown(stored, name)}, and this query has {_shown(self, name)}"
 
 
 _ANOTHER = "the checkpoint holds the state of another query, and nothing was read or written:"
+_WORDS = {"by_key": "tables that pass a step by key first"}
+_POLICY = ": start it with bad_rows as it was, and with the same tables streaming"
 MOVE = (
     "to move to the new form, read the tables with everview.spark.saved_tables(spark, checkpoint), start a new "
     "checkpoint with maintain(..., initial=tables), and let the sources begin where the old query stopped "

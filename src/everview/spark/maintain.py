@@ -102,6 +102,7 @@ def maintain(
     begin = _beginnings(initial or {}, tables, first)
     apart = spread_apart(first) if quarantine else ()
     step = key_level([t for t in apart if _frame(tables, t.name).isStreaming], first.shards)
+    plan = replace(plan, by_key=tuple(t.name for t in step.tables))
     settings = _Settings(replace(plan.identity, migrate=migrate), keys, quarantine, memory_limit)
     inputs, by_key = _Inputs(), _Inputs()
     for table in first.tables:

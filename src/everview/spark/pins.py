@@ -40,6 +40,8 @@ class Maintained:
     single: bool
     keys: tuple[int, ...]
     """The shards' keys in Spark's state store."""
+    by_key: tuple[str, ...] = ()
+    """The tables that pass a step by key before the shards: a stateful operator, without which its rows are lost."""
 
     @property
     def identity(self) -> Identity:
@@ -54,6 +56,8 @@ class Maintained:
             "homes": _homes(self.distribution),
             "spread": distribution_to_data(self.distribution),
         }
+        if self.by_key:
+            found["by_key"] = sorted(self.by_key)
         return Identity(json.dumps(found, sort_keys=True))
 
 
@@ -190,14 +194,20 @@ def hold(checkpoint: str, identity: Identity, spark: SparkSession) -> None:
     Of views that take over, those before stay beside them: until a batch has ended, the checkpoint is theirs.
     """
     pins = read_pins(checkpoint, spark)
-    same = [pin for pin in pins if not identity.differences(pin)]
-    if pins and not same and not identity.can_take_over(pins[0]):
-        raise StateMismatchError(identity.refusal(pins[0]))
+    same = fitting(identity, pins)
     if same and same[0] is pins[0] and _is_there(Folder.of(checkpoint, spark)):
         return
     before = next((pin for pin in pins if pin not in same), None)
     content = {"pin": identity.parts, "before": None if before is None else before.parts}
     Folder.of(checkpoint, spark).write(FILE, _text(content))
+
+
+def fitting(identity: Identity, pins: Sequence[Identity]) -> list[Identity]:
+    """The pins that are the query's own; refused if there are others only, which it cannot take over."""
+    same = [pin for pin in pins if not identity.differences(pin)]
+    if pins and not same and not identity.can_take_over(pins[0]):
+        raise StateMismatchError(identity.refusal(pins[0]))
+    return same
 
 
 def _is_there(folder: Folder) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -20,7 +20,8 @@ from everview.query.schema import Schema
 from everview.query.view import View, blocks
 from everview.redaction import redact, redacted
 from everview.spark.folder import is_local
-from everview.spark.pins import plan_over, read_pins
+from everview.spark.key_step import spread_apart
+from everview.spark.pins import fitting, plan_over, read_pins
 from everview.spark.pipeline.model import FILES, Pipeline, Source, ViewSpec
 from everview.sql import parse_view
 
@@ -75,6 +76,11 @@ def plan(pipeline: Pipeline, *, migrate: bool = False) -> Planned:
     shards = pipeline.shards if pipeline.shards or pins else cores(pipeline.master)
     guess = 2 if shards is None and not pins else shards
     spread = plan_over(pipeline.sql, pipeline.schema, guess, rates=pipeline.rates, pins=pins, migrate=migrate)
+    if pins:
+        apart = spread_apart(spread.distribution.first) if pipeline.bad_rows == "quarantine" else ()
+        streaming = {t.table.name for t in pipeline.tables.values() if pipeline.sources[t.source].streaming}
+        by_key = tuple(t.name for t in apart if t.name in streaming)
+        fitting(replace(replace(spread, by_key=by_key).identity, migrate=migrate), pins)
     return Planned(pipeline, tuple(verdicts), spread.distribution, is_guess=shards is None and not pins)
 
 
