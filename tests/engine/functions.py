@@ -22,6 +22,7 @@ ROWS: Final[list[tuple[Any, ...]]] = [
 ]  # fmt: skip
 """The last one holds NULL in all columns but the key."""
 
+UNITS: Final = "MICROSECOND MILLISECOND SECOND MINUTE HOUR DAY WEEK MONTH QUARTER YEAR".split()
 EXAMPLES: Final[dict[str, list[str]]] = {
     "upper": ["upper(s)"],
     "lower": ["lower(s)"],
@@ -47,7 +48,13 @@ EXAMPLES: Final[dict[str, list[str]]] = {
     "lpad": ["lpad(s, 7, '*')", "lpad(s, n)", "lpad(s, 8, 'ab')", "lpad(s, 4, u)"],
     "rpad": ["rpad(s, 7, '*')", "rpad(s, n)", "rpad(s, 8, 'ab')", "rpad(s, 4, u)"],
     "repeat": ["repeat(s, n)", "repeat(s, -1)"],
-    "replace": ["replace(s, 'l', 'LL')", "replace(s, u)", "replace(s, u, 'x')"],
+    "replace": [
+        "replace(s, 'l', 'm')",
+        "replace(s, '', '')",
+        "replace(s, 'l', 'LL')",
+        "replace(s, u)",
+        "replace(s, u, 'x')",
+    ],
     "translate": ["translate(s, 'le', 'L')", "translate(s, 'ab', 'ba')"],
     "substring_index": ["substring_index(s, ',', n)", "substring_index(s, ',', -1)", "substring_index(s, 'lo', 1)"],
     "split_part": ["split_part(s, ',', 2)", "split_part(s, 'l', -1)"],
@@ -108,8 +115,13 @@ EXAMPLES: Final[dict[str, list[str]]] = {
     "hour": ["hour(ts)"],
     "minute": ["minute(ts)"],
     "second": ["second(ts)"],
-    "datediff": ["datediff(d, DATE '2000-01-01')", "datediff(d, ts)"],
-    "date_diff": ["date_diff(DATE '2000-01-01', d)"],
+    "datediff": [
+        "datediff(d, DATE '2000-01-01')",
+        "datediff(d, ts)",
+        "datediff(DAY, ts, TIMESTAMP '2024-02-28 11:00:00')",
+        "datediff(month, ts, TIMESTAMP '2024-02-29 12:05:07')",
+    ],
+    "date_diff": ["date_diff(DATE '2000-01-01', d)", "date_diff(WEEK, d, ts)"],
     "hash": ["hash(s)", "hash(i)", "hash(l, s)", "hash(b, d, ts)", "hash(y)", "hash(p)"],
     "bit_count": ["bit_count(i)", "bit_count(l)", "bit_count(t)", "bit_count(b)"],
     "int": ["int(p)", "int(b)"],
@@ -169,6 +181,11 @@ EXAMPLES: Final[dict[str, list[str]]] = {
     "unix_millis": ["unix_millis(ts)"],
     "unix_micros": ["unix_micros(ts)"],
     "bigint": ["bigint(x)", "bigint(ts)"],
+    "timestampdiff": [
+        *(f"timestampdiff({unit}, ts, TIMESTAMP '2000-05-31 06:00:00')" for unit in UNITS),
+        *(f"timestampdiff({unit}, DATE '1999-03-20', ts)" for unit in UNITS),
+        "timestampdiff(MONTH, d, DATE '2024-02-29')",
+    ],
     "factorial": ["factorial(n)", "factorial(i)", "factorial(20)"],
     "date": ["date(ts)", "date('2024-02-03')"],
     "to_date": ["to_date(ts)", "to_date('03.02.2024', 'dd.MM.yyyy')"],

@@ -47,6 +47,14 @@ def star(size: int) -> str:
 
 
 JOIN = "SELECT l.a, r.b FROM {0} l JOIN {0} r ON l.b = r.a"
+
+
+def nest(size: int, before: str, core: str, after: str) -> str:
+    """Something within itself."""
+    return before * size + core + after * size
+
+
+ALTERNATING = "".join(f"1 / a > {i} {'AND' if i % 2 else 'OR'} (" for i in range(20))
 BOMBS: dict[str, str] = {
     "doubled sums": doubled("SELECT a FROM t", "SELECT a + a AS a FROM {}", "SELECT a FROM {}")(26),
     "doubled texts": doubled("SELECT s FROM t", "SELECT concat(s, s) AS s FROM {}", "SELECT s FROM {}")(26),
@@ -62,6 +70,16 @@ BOMBS: dict[str, str] = {
     "chain": chain(50),
     "star": star(40),
     "product": f"SELECT x0.a FROM {', '.join(f'e x{i}' for i in range(250))}",
+    "parentheses": f"SELECT {nest(900, '(', 'a', ')')} AS x FROM t",
+    "CASE": f"SELECT {nest(60, 'CASE WHEN a > 1 THEN ', 'a', ' END')} AS x FROM t",
+    "calls": f"SELECT {nest(12, 'lpad(', 's', ', 5)')} AS x FROM t",
+    "calls of pure names": f"SELECT {nest(120, 'abs(', 'a', ')')} AS x FROM t",
+    "replaced": "SELECT " + nest(8, "replace(", "s", ", 'a', 'b')") + " AS x FROM t",
+    "guards": f"SELECT a FROM t WHERE {ALTERNATING}a > 1{')' * 20}",
+    "subqueries": f"SELECT a FROM {nest(20, '(SELECT a + 1 AS a FROM ', 't', ') x')}",
+    "unions": " UNION ".join(["SELECT a FROM t"] * 100),
+    "aggregates": "SELECT " + ", ".join(f"SUM(a + {i}) AS c{i}" for i in range(80)) + " FROM t",
+    "conditions": "SELECT a FROM t WHERE " + " OR ".join(f"a = {i}" for i in range(200)),
     "rule": f"v(x0) :- {', '.join(f'e(x{i}, x{j})' for i in range(14) for j in range(i))}.",
     "rule's chain": f"v(x0, x60) :- {', '.join(f'e(x{i}, x{i + 1})' for i in range(60))}.",
 }

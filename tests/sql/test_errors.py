@@ -40,6 +40,7 @@ class Bad:
     error: str
     says: str
     construct: str
+    hint: str
 
 
 def load() -> list[Bad]:
@@ -60,6 +61,7 @@ def load() -> list[Bad]:
                     case["error"],
                     case["says"],
                     case.get("construct", ""),
+                    case.get("hint", ""),
                 )
             )
     return found
@@ -79,6 +81,7 @@ def test_refused(bad: Bad) -> None:
     assert (error.line, error.column) == (bad.line, bad.column), shown
     if isinstance(error, UnsupportedError):
         assert error.construct == bad.construct, shown
+    assert bad.hint in (error.hint or ""), shown
     assert error.source == bad.text
     assert "^" in shown
     assert "<class" not in shown

@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from everview.query.types import DOUBLE, STRING, DataType, Kind
 from everview.sql.dialect import EverviewSpark
-from everview.sql.functions import signatures
+from everview.sql.functions import MICROSECONDS, MONTHS, is_span, signatures
 from everview.sql.macros import MACROS
 from everview.sql.nodes import call, cast, is_whole, refused
 from everview.sql.typed_calls import by_type
@@ -105,6 +105,8 @@ def called(node: exp.Anonymous, type_: DataType, types: Mapping[int, DataType]) 
     name, arguments = node.name.lower(), node.expressions
     kinds = [types.get(id(a)) for a in arguments]
     first = kinds[0] if arguments else None
+    if is_span(node):
+        return _span(*arguments)
     if name in _CONVERSIONS and len(arguments) == 1:
         return converted(arguments[0], first, type_, cast(arguments[0], type_))
     if name in ("to_date", "to_timestamp", "unix_timestamp", "to_unix_timestamp"):
@@ -127,6 +129,14 @@ def called(node: exp.Anonymous, type_: DataType, types: Mapping[int, DataType]) 
         or by_type(name, arguments, kinds, type_)
         or _plain(name, arguments, node)
     )
+
+
+def _span(unit: exp.Expr, *times: exp.Expr) -> exp.Expr:
+    """The whole units between two times, cut towards none."""
+    word = unit.name.upper()
+    function = "spark_span_of_months" if word in MONTHS else "spark_span"
+    length = exp.Literal.number(MONTHS.get(word) or MICROSECONDS[word])
+    return call(function, length, *(cast(t, DataType(Kind.TIMESTAMP_NTZ)) for t in times))
 
 
 def _plain(name: str, arguments: Sequence[exp.Expr], node: exp.Anonymous) -> exp.Expr:

@@ -14,7 +14,7 @@ from everview.sql.datatypes import arithmetic, can_cast, read_type
 from everview.sql.literals import coerce, is_string_literal, literal_type
 from everview.sql.names import Cell, Scope
 from everview.sql.padding import pad
-from everview.sql.refuse import refuse_expression, refuse_subquery
+from everview.sql.refuse import TIME_WINDOWS, refuse_expression, refuse_subquery
 
 
 class Typed(NamedTuple):
@@ -314,6 +314,12 @@ class Checker:
             raise self.source.unsupported("window function", node)
         if name in ("collate", "collation"):
             raise self.source.unsupported("COLLATE", node, hint="text is compared byte by byte; lower(x) ignores case")
+        functions.refuse_shift(node, self.source)
+        if functions.is_span(node):
+            types, strict = self._all(node.expressions[1:])
+            return Typed(functions.span_type(node, types, self.source), strict)
+        if name in ("window", "session_window"):
+            raise self.source.unsupported(name, node, TIME_WINDOWS[1], TIME_WINDOWS[0])
         types, strict = self._all(node.expressions)
         if name == "equal_null" and len(types) == 2:
             pad(node.expressions, types, self.source)

@@ -8,6 +8,7 @@ from typing import Final
 from sqlglot import exp
 
 from everview.query.terms import Expression, Var
+from everview.sql.chains import balanced
 from everview.sql.semijoin import semi_join
 from everview.sql.session import Rows, written
 
@@ -49,7 +50,7 @@ def _factored(node: exp.Expr) -> list[exp.Expr]:
     rests = [[part for part in branch if part not in common] for branch in branches]
     if not all(rests):  # p OR (p AND a) is p
         return common
-    return [*common, exp.or_(*(exp.and_(*rest, copy=False) for rest in rests), copy=False)]
+    return [*common, balanced(exp.or_(*(exp.and_(*rest, copy=False) for rest in rests), copy=False))]
 
 
 def _disjuncts(node: exp.Expr) -> Iterator[exp.Expr]:

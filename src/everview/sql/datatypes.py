@@ -66,9 +66,12 @@ def read_type(node: exp.Expr, source: Source, where: exp.Expr | None = None) -> 
     """
     kind = _KINDS.get(node.this) if isinstance(node, exp.DataType) else None
     written = str(node.meta.get(WRITTEN, ""))
+    if isinstance(node, exp.DataType) and node.this is DType.USERDEFINED:
+        name = written.partition(" ")[0]
+        raise _refused(source, node, where, name, f"there is no type {name}")
     if kind is None or node.args.get("nested") or not _is_spark(written):
         name = node.this.value if isinstance(node, exp.DataType) and isinstance(node.this, DType) else node.sql()
-        if isinstance(node, exp.DataType) and node.this in (DType.UNKNOWN, DType.USERDEFINED):
+        if isinstance(node, exp.DataType) and node.this is DType.UNKNOWN:
             name = node.sql()
         raise _refused(source, node, where, written.partition(" (")[0] if kind is not None and written else name)
     refuse_collation(node.args.get("collate"), source, node)
@@ -115,11 +118,13 @@ def _joined(written: str) -> str:
     return written.replace(" ( ", "(").replace(" )", ")").replace(" ,", ",")
 
 
-def _refused(source: Source, node: exp.Expr, where: exp.Expr | None, name: str) -> EverviewError:
+def _refused(
+    source: Source, node: exp.Expr, where: exp.Expr | None, name: str, message: str | None = None
+) -> EverviewError:
     return source.unsupported(
         f"{name} type",
         where or _place(source, node, re.split("[<(]", name)[0]),
-        message=f"columns of type {name} are not supported",
+        message=message or f"columns of type {name} are not supported",
         hint="use BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, DECIMAL(p, s), STRING, VARCHAR(n), CHAR(n), "
         "BINARY, DATE, TIMESTAMP or TIMESTAMP_NTZ",
     )

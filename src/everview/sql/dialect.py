@@ -55,6 +55,9 @@ class _Parser(SparkParser):
             found.meta[WRITTEN] = " ".join(token.text.upper() for token in self._tokens[start : self._index])
         return found
 
+    def _parse_user_defined_type(self, identifier: exp.Identifier) -> exp.Expr | None:
+        return exp.DataType(this=exp.DType.USERDEFINED, kind=identifier.name)
+
     def _parse_function_call(self, *args: Any, **options: Any) -> exp.Expr | None:
         token = self._curr
         call = super()._parse_function_call(*args, **options)
@@ -65,6 +68,8 @@ class _Parser(SparkParser):
 
 class EverviewSpark(Spark):
     """Spark SQL as of version 4, where a doubled quote inside a string stands for the quote itself."""
+
+    SUPPORTS_USER_DEFINED_TYPES = True  # any word may stand where a type does: those that are none are refused by name
 
     class Tokenizer(Spark.Tokenizer):
         """Spark's tokens, with doubled quotes."""

@@ -15,8 +15,10 @@ from everview.errors import UnsupportedError
 from everview.query.schema import Schema
 from everview.query.terms import Expression, Var
 from everview.query.types import DataType
+from everview.sql.chains import balanced
 from everview.sql.datatypes import integer_literal, spark_name
 from everview.sql.dialect import EverviewSpark
+from everview.sql.expansion import check_expansion
 from everview.sql.macros import MACROS
 from everview.sql.meaning import spell_out, spelled_out
 from everview.sql.nodes import refused
@@ -51,7 +53,7 @@ def read_expression(expression: Expression, names: dict[Var, str]) -> exp.Expr:
 
 
 def _read(text: str) -> exp.Expr:
-    return _strict(sqlglot.parse_one(text, read=SparkWithFunctions))
+    return balanced(_strict(sqlglot.parse_one(text, read=SparkWithFunctions)))
 
 
 def _strict(tree: exp.Expr) -> exp.Expr:
@@ -151,6 +153,7 @@ def duckdb_type(type_: DataType) -> str:
 
 def _translated(tree: exp.Expr, what: str) -> str:
     """A tree in DuckDB's dialect; what sqlglot has no translation for is refused, where it would only warn."""
+    check_expansion(tree, what)
     try:
         return tree.transform(_typed, copy=False).sql("duckdb", unsupported_level=ErrorLevel.RAISE)
     except sqlglot.UnsupportedError as error:

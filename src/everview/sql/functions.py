@@ -43,7 +43,7 @@ degrees(n) radians(n) pi() e() rint(n) sign(n) signum(n)
 months_between(t,t,b?) hypot(n,n) double(x) = DOUBLE
 
 xxhash64(x*) crc32(y) unix_timestamp(t,s?) to_unix_timestamp(t,s?) unix_seconds(t) unix_millis(t) unix_micros(t)
-bigint(x) factorial(i) = BIGINT
+bigint(x) factorial(i) timestampdiff(x,t,t) = BIGINT
 
 date(x) to_date(t,s?) date_add(t,i) date_sub(t,i) dateadd(t,i) add_months(t,i) last_day(t) next_day(t,s) trunc(t,s)
 make_date(i,i,i) date_from_unix_date(i) = DATE
@@ -63,6 +63,21 @@ ceil(n) ceiling(n) floor(n) = whole
 round(n,i?) bround(n,i?) = rounded
 date_part(s,x) extract(s,x) = part
 """
+
+_SPANS = frozenset("datediff date_diff timestampdiff".split())
+_SHIFTS = frozenset("dateadd date_add timestampadd".split())
+MICROSECONDS = {
+    "MICROSECOND": 1,
+    "MILLISECOND": 1_000,
+    "SECOND": 1_000_000,
+    "MINUTE": 60_000_000,
+    "HOUR": 3_600_000_000,
+    "DAY": 86_400_000_000,
+    "WEEK": 7 * 86_400_000_000,
+}
+"""Units of time of one length."""
+MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
+"""Units of time that are so many months."""
 
 AGGREGATES = {
     "count": AggregateFunction.COUNT,
@@ -165,6 +180,36 @@ def accepts(letter: str, type_: DataType) -> bool:
         "b": type_.kind is Kind.BOOLEAN,
         "y": type_.kind in (Kind.STRING, Kind.BINARY),
     }[letter]
+
+
+def is_span(call: exp.Anonymous) -> bool:
+    """True for ``datediff(unit, start, end)`` and its other names: the whole units between two times."""
+    return call.name.lower() in _SPANS and len(call.expressions) == 3
+
+
+def span_type(call: exp.Anonymous, types: Sequence[DataType], source: Source) -> DataType:
+    """Check such a call, of which the types of start and end are given, and give its type."""
+    unit, *times = call.expressions
+    name, units = call.name.lower(), [*MICROSECONDS, *MONTHS]
+    if not isinstance(unit, exp.Column) or unit.table or unit.name.upper() not in units:
+        raise source.unknown("unit of time", unit.sql(), unit, units, "the units are")
+    for argument, type_ in zip(times, types, strict=True):
+        if not (type_.is_temporal or type_.is_open):
+            raise source.mismatch(
+                f"{name} takes a unit and two dates or timestamps, and this is {type_}", argument, hint="CAST it"
+            )
+    return BIGINT
+
+
+def refuse_shift(call: exp.Anonymous, source: Source) -> None:
+    """Raise for ``dateadd(unit, number, time)``, which has another form here."""
+    if call.name.lower() in _SHIFTS and len(call.expressions) == 3:
+        raise source.unsupported(
+            f"{call.name.lower()} with a unit",
+            call,
+            message=f"{call.name.lower()} with a unit of time is not known here",
+            hint="write d + INTERVAL 1 DAY, date_add(d, days) or add_months(d, months)",
+        )
 
 
 def call_type(call: exp.Anonymous, types: Sequence[DataType], source: Source) -> DataType:

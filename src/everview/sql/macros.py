@@ -92,6 +92,13 @@ MACROS: Final = {
     "spark_months_between(a, b)": "CASE WHEN day(a) = day(b) OR (spark_is_last(a) AND spark_is_last(b)) "
     "THEN CAST(spark_months(a, b) AS DOUBLE) ELSE floor((spark_months(a, b) + (spark_second_of_month(a) "
     "- spark_second_of_month(b)) / CAST(2678400 AS DOUBLE)) * 1e8 + 0.5) / 1e8 END",
+    "spark_span(unit, a, b)": "(epoch_us(b) - epoch_us(a)) // unit",
+    "spark_last_whole_day(a, b)": "CASE WHEN CAST(b AS DATE) > CAST(a AS DATE) AND CAST(b AS TIME) < CAST(a AS TIME) "
+    "THEN CAST(b AS DATE) - 1 WHEN CAST(b AS DATE) < CAST(a AS DATE) AND CAST(b AS TIME) > CAST(a AS TIME) "
+    "THEN CAST(b AS DATE) + 1 ELSE CAST(b AS DATE) END",
+    "spark_in_month(x)": "(year(x) * 12 + month(x)) * 32 + day(x)",
+    "spark_span_of_months(unit, a, b)": "CAST((spark_in_month(spark_last_whole_day(a, b)) - spark_in_month(a)) // 32 "
+    "// unit AS BIGINT)",
     "spark_bare(x)": "trim(x, ' ' || chr(9) || chr(10) || chr(13))",
     "spark_bad(x, tried)": "CASE WHEN tried OR x IS NULL THEN NULL "
     "ELSE error('everview: ''' || x || ''' cannot be cast') END",

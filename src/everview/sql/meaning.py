@@ -13,15 +13,17 @@ from typing import Final
 import sqlglot
 from sqlglot import exp
 
-from everview.errors import QueryError
+from everview.errors import QueryError, SizeError
 from everview.query.terms import Expression, Var
 from everview.query.types import DOUBLE, MOST_DIGITS, STRING, DataType, Kind, as_decimal
 from everview.query.view import AggregateFunction
 from everview.sql.aggregates import is_aggregate
 from everview.sql.calls import called, converted, like, part_of, shifted, substring, text_of
+from everview.sql.chains import balanced
 from everview.sql.check import Checker
 from everview.sql.dialect import EverviewSpark
 from everview.sql.functions import AGGREGATES
+from everview.sql.limits import MOST_GUARDS
 from everview.sql.names import Cell, Relation, Scope
 from everview.sql.nodes import call, cast
 from everview.sql.padding import pad
@@ -36,7 +38,7 @@ _PAIRED: Final = (exp.Add, exp.Sub, exp.Mul, exp.Mod, *_COMPARED)
 def spelled_out(expression: Expression, names: Mapping[Var, str], types: Mapping[Var, DataType]) -> str:
     """The expression's text, its variables called by ``names``, in words that mean in DuckDB what it means in Spark."""
     text = "".join(names[p] if isinstance(p, Var) else str(p) for p in expression.parts)
-    tree = exp.paren(sqlglot.parse_one(text, read=EverviewSpark), copy=False)
+    tree = exp.paren(balanced(sqlglot.parse_one(text, read=EverviewSpark)), copy=False)
     source = Source(text)
     source.typed = []
     scope = Scope(source)
@@ -164,6 +166,11 @@ def _guarded(node: exp.Expr) -> exp.Expr:
     parts = _chain(node, kind)
     if not any(_may_fail(part) for part in parts[1:]):
         return node
+    if any(isinstance(inner, exp.Case) for inner in node.walk()) and sum(1 for _ in node.walk()) > MOST_GUARDS:
+        raise SizeError(
+            "the condition nests AND and OR around what may fail, such as a division, too deeply",
+            hint="make the inner conditions columns of a view of their own, and read that",
+        )
     decided = exp.Boolean(this=kind is exp.Or)
     tests = [p.copy() if kind is exp.Or else exp.Not(this=exp.paren(p)) for p in parts]
     ifs = [exp.If(this=test, true=decided.copy()) for test in tests]

@@ -17,7 +17,9 @@ from sqlglot.errors import SqlglotError, TokenError
 from sqlglot.tokenizer_core import TokenType
 
 from everview.errors import EverviewError, Position, SqlSyntaxError
+from everview.sql.chains import balanced
 from everview.sql.dialect import EverviewSpark, TokenSyntaxError
+from everview.sql.refuse import TIME_WINDOWS
 from everview.sql.source import Source, is_word, position_at
 
 _DIALECT = EverviewSpark()
@@ -52,7 +54,7 @@ def parse_statements(text: str) -> tuple[Source, list[exp.Expr]]:
     _check_beginnings(source)
     _check_tokens(source)
     statements = guarded(source, lambda: _DIALECT.parse(text))
-    found = [s for s in statements if s is not None and not isinstance(s, exp.Semicolon)]
+    found = [balanced(s) for s in statements if s is not None and not isinstance(s, exp.Semicolon)]
     for statement in found:
         _check_statement(source, statement)
     return source, found
@@ -81,7 +83,9 @@ def guarded(source: Source, work: Callable[[], _T]) -> _T:
     except TokenSyntaxError as error:
         raise _syntax_error(source, error) from None
     except RecursionError:
-        raise source.syntax("the statement is nested too deeply", None, hint="split it with WITH clauses") from None
+        raise source.syntax(
+            "the statement is nested too deeply", _deepest(source), hint="split it with WITH clauses"
+        ) from None
     except (SqlglotError, ValueError, TypeError, KeyError, AttributeError, IndexError, AssertionError) as error:
         raise source.syntax("the statement cannot be understood", None, hint="check its spelling") from error
 
@@ -157,6 +161,16 @@ def _check_nesting(source: Source) -> None:
             )
 
 
+def _deepest(source: Source) -> Position | None:
+    """The place with most parentheses and CASEs around it."""
+    depth, most, deepest = 0, 0, None
+    for token in source.tokens:
+        depth += _DEEPER.get(token.token_type, 0)
+        if depth > most:
+            most, deepest = depth, source.token(token)
+    return deepest
+
+
 def _check_beginnings(source: Source) -> None:
     """Each statement must begin with a word that Everview reads; others are refused before sqlglot guesses."""
     for index in source.beginnings():
@@ -216,6 +230,8 @@ def _check_tokens(source: Source) -> None:
                 raise source.syntax("unexpected ,", source.token(after), hint="something is missing between the commas")
             if is_word(after, *_AFTER_LISTS) or after.token_type is TokenType.R_PAREN:
                 raise source.syntax(f"unexpected , before {after.text}", source.token(token), hint="drop the comma")
+        if token.token_type is TokenType.GROUP_BY and is_word(after, "WINDOW"):
+            raise source.unsupported("window", source.token(after), TIME_WINDOWS[1], TIME_WINDOWS[0])
         if is_word(token, "TOP") and after.token_type is TokenType.NUMBER:
             raise source.unsupported("LIMIT", source.token(token), hint="cut the view when you read it")
         if token.token_type is TokenType.L_PAREN and after.token_type is TokenType.COMMA:

@@ -12,6 +12,26 @@ from everview.sql.names import Scope
 from everview.sql.source import Source
 
 _ORDERED = "a view is a bag of rows: cut or order it when you read it"
+TIME_WINDOWS = (
+    "window(…) makes groups of spans of time, and is not supported",
+    "group by the span's beginning: date_trunc('HOUR', ts), or for five minutes "
+    "timestamp_seconds(unix_seconds(ts) DIV 300 * 300)",
+)
+"""What is wrong with Spark's function of that name, and what to do."""
+_LARGEST = "compare with the {0} of them: FROM …, (SELECT {1}(y) AS m FROM …) AS z WHERE x {2} z.m"
+_QUANTIFIED: dict[tuple[type[exp.Expr], type[exp.Expr]], str] = {
+    (exp.GT, exp.All): _LARGEST.format("largest", "MAX", ">"),
+    (exp.GTE, exp.All): _LARGEST.format("largest", "MAX", ">="),
+    (exp.LT, exp.All): _LARGEST.format("least", "MIN", "<"),
+    (exp.LTE, exp.All): _LARGEST.format("least", "MIN", "<="),
+    (exp.GT, exp.Any): _LARGEST.format("least", "MIN", ">"),
+    (exp.GTE, exp.Any): _LARGEST.format("least", "MIN", ">="),
+    (exp.LT, exp.Any): _LARGEST.format("largest", "MAX", "<"),
+    (exp.LTE, exp.Any): _LARGEST.format("largest", "MAX", "<="),
+    (exp.EQ, exp.Any): "write x IN (SELECT …)",
+    (exp.NEQ, exp.All): "it means NOT IN, which is not maintained: count the matches in a second view and read both",
+}
+"""What to write in place of a comparison with ANY or ALL rows of a subquery, by both."""
 _CLAUSES: dict[str, tuple[str, tuple[str, ...], str]] = {
     # argument of the tree: construct, the keywords it begins with, hint
     "limit": ("LIMIT", ("LIMIT", "FETCH", "TOP"), _ORDERED),
@@ -82,8 +102,10 @@ def refuse_subquery(source: Source, node: exp.Expr, scope: Scope | None = None) 
     while isinstance(ancestor, exp.Paren):
         ancestor = ancestor.parent
     if isinstance(node, exp.Any | exp.All) or isinstance(ancestor, exp.Any | exp.All):
-        word = type(node if isinstance(node, exp.Any | exp.All) else ancestor).__name__.upper()
-        return source.unsupported(f"{word} subquery", source.keyword(node, word), hint="use IN or EXISTS")
+        quantifier = ancestor if isinstance(ancestor, exp.Any | exp.All) else node
+        word = type(quantifier).__name__.upper()
+        hint = _QUANTIFIED.get((type(quantifier.parent or quantifier), type(quantifier)), "use IN or EXISTS")
+        return source.unsupported(f"{word} subquery", source.keyword(node, word, "SOME"), hint)
     if kind and isinstance(ancestor, exp.Not):
         inside = source.between(node.this, node.args["query"], "NOT") if isinstance(node, exp.In) else None
         where = inside or source.keyword(node, "NOT")

@@ -25,6 +25,8 @@ def by_type(
     default = _DEFAULTS.get((name, len(arguments)))
     if default is not None:
         return call(f"spark_{name}", *arguments, exp.Literal.string(default))
+    if name == "replace" and _never_longer(*arguments[1:]):
+        return call("replace", *arguments)
     if name in _OF_DOUBLES:
         return call(f"spark_{name}", *(cast(a, DOUBLE) for a in arguments))
     if name == "elt":
@@ -35,6 +37,12 @@ def by_type(
         raise refused(name, "Spark's hash functions are not known here; md5, sha1, sha2 and crc32 are")
     first = kinds[0] if kinds else None
     return None if first is None else _of(name, arguments, first, type_)
+
+
+def _never_longer(old: exp.Expr, new: exp.Expr) -> bool:
+    """True if a text in place of another makes nothing longer, so that no size needs to be looked at."""
+    literal = all(isinstance(side, exp.Literal) and side.is_string for side in (old, new))
+    return literal and len(new.name.encode()) <= len(old.name.encode())
 
 
 def _of(name: str, arguments: Sequence[exp.Expr], first: DataType, type_: DataType) -> exp.Expr | None:
