@@ -294,3 +294,13 @@ def test_many_upserts_take_no_longer_than_deletions_and_insertions() -> None:
         db.insert("orders", new)
 
     assert measured(lambda db: db.upsert("orders", new)) < 3 * measured(two_steps)
+
+
+@pytest.mark.parametrize("key", [{"k": 1}, {1}, range(1)])
+def test_what_is_no_value_is_no_key(key: object) -> None:
+    """A dict was looked up as a value, and so was never found though its row was there."""
+    db = ev.Database()
+    db.sql("CREATE TABLE t (k INT PRIMARY KEY, x INT)")
+    db.insert("t", [(1, 2)])
+    with pytest.raises(RowShapeError, match="is no key of t"):
+        db.table("t").get(key)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from everview.engine.relation import Relation, Row, tuples
@@ -86,4 +86,5 @@ def key_values(key: Any, width: int) -> tuple[Any, ...] | None:
     """A key as the values of its columns; None if it is not one of so many."""
     if isinstance(key, tuple | list):
         return tuple(key) if len(key) == width else None
-    return (key,) if width == 1 and (not isinstance(key, Sequence) or isinstance(key, str | bytes)) else None
+    is_value = isinstance(key, str | bytes) or not isinstance(key, Sequence | Mapping | set | frozenset)
+    return (key,) if width == 1 and is_value else None
