@@ -21,7 +21,7 @@ from tests.engine.test_judged_by_the_end import CONNECTION, _translated, schema_
 TABLES = {"t": ("k", "x"), "u": ("y",)}
 VIEWS = {
     "ratio": "SELECT 10 / COUNT(*) AS q FROM t",
-    "of_values": "SELECT SUM(x) / COUNT(x) AS q FROM t WHERE x > 0",
+    "of_values": "SELECT COUNT(*) / COUNT(x) AS q FROM t WHERE x > 0",
     "counts": "SELECT m / n AS r FROM (SELECT COUNT(*) AS m FROM t) p, (SELECT COUNT(*) AS n FROM u) q",
     "named": "WITH c AS (SELECT COUNT(*) AS n FROM t) SELECT 10 / n AS q FROM c",
     "once": "SELECT DISTINCT 10 / COUNT(*) AS q FROM t",
@@ -143,6 +143,16 @@ def test_feeds_tell_the_old_row_and_later_the_new_one() -> None:
     ):
         change("t", [(1, 1)])
         assert told(feed) == Counter(wanted)
+
+
+def test_an_average_by_hand_is_null_over_no_input() -> None:
+    """As in Spark, where NULL divided by zero is NULL."""
+    db = ev.Database()
+    db.sql("CREATE TABLE t (x INT)")
+    db.sql("CREATE MATERIALIZED VIEW v AS SELECT SUM(x) / COUNT(x) AS q FROM t")
+    assert list(db.view("v")) == [(None,)]
+    db.insert("t", [(1,), (2,), (None,)])
+    assert list(db.view("v")) == [(1.5,)]
 
 
 def test_what_fails_for_another_reason_is_refused_all_the_same() -> None:

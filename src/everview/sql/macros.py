@@ -7,7 +7,8 @@ from typing import Final
 from everview.sql.text_macros import TEXT_MACROS
 
 _FLOORED = "(({x}) - ((({x}) % {unit}) + {unit}) % {unit}) // {unit}"
-_WITHOUT_ZERO = "CASE WHEN b = 0 THEN error('everview: division by zero') ELSE {} END"
+_BY_ZERO = "CASE WHEN a IS NOT NULL THEN error('everview: division by zero') END"  # NULL / 0 is NULL.
+_WITHOUT_ZERO = f"CASE WHEN b = 0 THEN {_BY_ZERO} ELSE {{}} END"
 _WHOLE = "[+-]?[0-9]+"
 _FRACTION = "[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?"
 _DOUBLE = f"(?i){_FRACTION}|[+-]?(inf|infinity)|nan"
