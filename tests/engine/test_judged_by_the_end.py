@@ -36,6 +36,8 @@ VIEWS = {
     "different": "SELECT DISTINCT 10 / x AS q FROM a",
     "filtered": "SELECT k FROM a WHERE 10 / x > 1",
     "guarded": "SELECT k, x FROM a WHERE x <> 0 AND 10 / x > 1",
+    "guarded_key": "SELECT 10 div x AS q, COUNT(*) AS n FROM a WHERE x <> 0 GROUP BY 10 div x",
+    "guarded_sum": "SELECT k, SUM(10 div x) AS s FROM a WHERE x <> 0 GROUP BY k",
     "keyed": "SELECT 10 div x AS q, COUNT(*) AS n FROM a GROUP BY 10 div x",
     "over_sums": "SELECT k, 10 / SUM(x) AS q FROM a GROUP BY k",
     "of_groups": "SELECT k, COUNT(*) AS n FROM a GROUP BY k HAVING 10 / SUM(x) > 1",
@@ -332,4 +334,4 @@ def test_random_batches_end_as_duckdb_says(
             quiet.save(tmp_path / "db")
             quiet = ev.Database.load(tmp_path / "db")
     assert taken > 3
-    assert refused or views == ("guarded",)
+    assert refused or views[0].startswith("guarded")

@@ -230,7 +230,10 @@ class _OccurrenceRuntime:
         self.types = types
         self.sums = len(occurrence.sums)
         self.places = {t: i for i, t in reversed(list(enumerate(self.atom.terms))) if isinstance(t, Var)}
-        self.conditions = Condition(own) if (own := _own_filters(plan, self.atom, occurrence.atom)) else None
+        own = _own_filters(plan, self.atom, occurrence.atom)
+        self.conditions = Condition(own) if own else None
+        stored = [p for p in own if p.variables <= self.places.keys()]
+        self.guards = Condition(stored) if stored else None
         computed = [c.expression for c in self.atom.computed]
         self.computed = Evaluator(computed) if computed else None
         self.measures = [measures[j - 1] for j in occurrence.sums]
@@ -249,10 +252,10 @@ class _OccurrenceRuntime:
         failed = None
         if self.computed is not None:
             # All rows, fitting or not: a row's words must be the same ones whenever it comes or goes.
-            arrays, failed = self.computed.tried(values, len(changes))
-            if failed is not None:
-                failed = failed if fits is None else pc.and_(fits, failed)
-            fits = _and_not(self._compute(changes, words, values, fits, arrays, journal), failed, len(changes))
+            arrays, without = self.computed.tried(values, len(changes))
+            if without is not None:
+                failed = self._guarded(values, without if fits is None else pc.and_(fits, without))
+            fits = _and_not(self._compute(changes, words, values, fits, arrays, journal), without, len(changes))
         if self.conditions is not None:
             held, more = self.conditions.tried(values, len(changes), fits)
             fits = held if fits is None else pc.and_(fits, held)
@@ -268,6 +271,13 @@ class _OccurrenceRuntime:
         limbs = [slot.split(arrays[argument]) for slot, argument in self.slots]
         found += [pc.multiply_checked(limbs[slot][limb], changes.rows.weight) for slot, limb in self.parts]
         return found, failed
+
+    def _guarded(self, values: _Values, without: pa.Array) -> pa.Array:
+        """Of the rows without a value for a computed column, those that the atom's conditions do not leave out."""
+        if self.guards is None:
+            return without
+        held, failed = self.guards.tried(values, len(without), without)
+        return pc.and_(without, either(held, failed))
 
     def park(self, changes: Changes, failed: pa.Array, journal: Journal) -> None:
         """Count the rows that fail."""
