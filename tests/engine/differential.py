@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from decimal import Decimal
 from functools import cache
-from itertools import islice, pairwise
+from itertools import islice
 from typing import Any
 
 import duckdb
@@ -19,9 +19,9 @@ import pytest
 
 import everview as ev
 from everview.engine.transaction import is_positional
-from everview.errors import DataError, EverviewError
+from everview.errors import DataError, EverviewError, ExpressionError
 from tests.engine.generator import HUGE, Case, Row, Step, TableDef
-from tests.sql.evaluate import to_duckdb
+from tests.engine.judging import Judge, Verdict, is_failure, prepare, strictly
 
 Bag = Counter[Row]
 Update = tuple[str, Row, int]
@@ -51,6 +51,10 @@ LARGE = 20_000
 
 class Difference(AssertionError):
     """Everview and DuckDB, or two ways to read one view, disagree."""
+
+
+class Fails:
+    """Instead of a result: an expression fails on the data."""
 
 
 class TooLarge(Exception):
@@ -109,6 +113,7 @@ def _connection() -> duckdb.DuckDBPyConnection:
     connection.execute("SET memory_limit = '1GB'")  # a join that needs more is not checked, rather than all memory used
     connection.execute("SET temp_directory = ''")
     connection.execute("SET TimeZone = 'UTC'")
+    prepare(connection)
     return connection
 
 
@@ -122,7 +127,8 @@ class Follower:
     view: str
     per_update: bool
     feed: Any
-    total: Bag
+    total: Bag | None
+    """None until the view has a result for the first time."""
     pushed: list[pa.RecordBatch] | None
     closed: bool = False
 
@@ -142,6 +148,10 @@ class Outcome:
     unchecked: list[str] = field(default_factory=list)
     commits: int = 0
     failures: int = 0
+    judged: int = 0
+    """Batches that were refused as they end in a state on which an expression fails."""
+    without: int = 0
+    """Views that had no result after a batch, as there was no input."""
     rows: int = 0
 
 
@@ -160,6 +170,8 @@ class Run:
         self.outcome = Outcome()
         self.broken: set[str] = set()
         self.grouped: set[str] = set()
+        self.judge = Judge(self.duck)
+        self.answers: dict[str, Bag | Fails | None] = {}
         for table in case.tables:
             self.db.sql(table.ddl())
             self._show(table.name)
@@ -170,6 +182,8 @@ class Run:
         rows = self.model[name] if rows is None else rows
         arrays = [pa.array([row[i] for row in rows], _ARROW[c.type]) for i, c in enumerate(columns)]
         self.duck.register(name, pa.table(arrays, names=[c.name for c in columns]))
+        self.answers.clear()
+        self.judge.known.clear()
 
     def go(self) -> Outcome:
         try:
@@ -207,21 +221,26 @@ class Run:
     def _define(self, step: Step) -> None:
         sql = step.option if step.kind == "rules" else step.text
         try:
-            self.duck.execute(f"CREATE VIEW {step.name} AS {to_duckdb(sql)}")
+            self.duck.execute(f"CREATE VIEW {step.name} AS {strictly(sql)}")
         except duckdb.Error as error:
             self.outcome.unchecked.append(str(error))
             return
         before = self.fingerprint()
+        verdict = self._verdicts([*self.made, step])[step.name]
         try:
             if step.kind == "rules":
                 self.db.rules(step.text)
             else:
                 self.db.sql(f"CREATE MATERIALIZED VIEW {step.name} AS {step.text}")
         except EverviewError as error:
+            if isinstance(error, ExpressionError):
+                expect(verdict in (Verdict.REFUSED, Verdict.UNKNOWN), f"{error!r}: {step.name} can be computed")
+                self.outcome.judged += 1
             self.duck.execute(f"DROP VIEW {step.name}")
             self.outcome.refused.append(f"{type(error).__name__}: {error.message}: {step.text}")
             self._unchanged(before, step.name)
             return
+        expect(verdict is not Verdict.REFUSED, f"{step.name} was filled, and cannot be computed")
         self.made.append(step)
         self.outcome.views += 1
         self._check_views([step.name])
@@ -237,7 +256,12 @@ class Run:
             feed = view.subscribe(pushed.append, per_update=per_update)
         else:
             feed = view.changes(per_update=per_update)
-        self.followers.append(Follower(step.name, per_update, feed, bag(view), pushed))
+        self.followers.append(Follower(step.name, per_update, feed, self._rows(step.name), pushed))
+
+    def _rows(self, name: str) -> Bag | None:
+        """What a view holds; None if it has no result."""
+        view = self.db.view(name)
+        return bag(view) if view.stats()["failing"] is None else None
 
     # --- batches ---------------------------------------------------------------------------------------------------
 
@@ -315,25 +339,47 @@ class Run:
 
     def _run(self, updates: list[Update], act: Callable[[], None], ordered: bool = True) -> None:
         single = self._singles(updates) if ordered and self.case.check_updates else {}
-        act()
+        kept = {name: list(rows) for name, rows in self.model.items()}
         for name, row, sign in updates:
             if sign > 0:
                 self.model[name].append(row)
             else:
                 self.model[name].remove(row)
-        self.outcome.commits += 1
-        for name in {name for name, _, _ in updates}:
+        changed = sorted({name for name, _, _ in updates})
+        for name in changed:
             self._show(name)
+        fallible = any(s.fallible for s in self.made)
+        verdicts = set(self._verdicts(self.made).values()) if fallible else {Verdict.RESULT}
+        before = self.fingerprint() if verdicts & {Verdict.REFUSED, Verdict.UNKNOWN} else None
+        try:
+            act()
+        except ExpressionError as error:
+            expect(before is not None, f"{error!r}: all views can be computed from what the batch leaves")
+            self.model = kept
+            for name in changed:
+                self._show(name)
+            self.outcome.judged += 1
+            self._refused(before or {}, "an expression")
+            return
+        expect(Verdict.REFUSED not in verdicts, "a batch was taken, and a view cannot be computed from what it leaves")
+        self.outcome.commits += 1
         self._check_views([s.name for s in self.made])
         self._check_feeds(single)
 
-    def _singles(self, updates: list[Update]) -> dict[str, list[Bag]]:
-        """For each view with a per-update feed, its bag after each update alone."""
+    def _verdicts(self, views: Sequence[Step]) -> dict[str, Verdict]:
+        def fails(name: str) -> bool | None:
+            wanted = self._wanted(name)
+            return None if wanted is None else isinstance(wanted, Fails)
+
+        return self.judge.verdicts(views, fails)
+
+    def _singles(self, updates: list[Update]) -> dict[str, list[Bag | None]]:
+        """For each view with a per-update feed, its bag after each update alone; None where it cannot be computed."""
         wanted = {f.view for f in self.followers if f.per_update and not f.closed}
         model = {name: list(rows) for name, rows in self.model.items()}
-        found: dict[str, list[Bag]] = {name: [self._wanted(name) or Counter()] for name in wanted}
         if not wanted or len(updates) > 12:
             return {}
+        found: dict[str, list[Bag | None]] = {name: [self._known(name)] for name in wanted}
         for name, row, sign in updates:
             if sign > 0:
                 model[name].append(row)
@@ -341,33 +387,69 @@ class Run:
                 model[name].remove(row)
             self._show(name, model[name])
             for view in wanted:
-                found[view].append(self._wanted(view) or Counter())
+                found[view].append(self._known(view))
         return found
 
     # --- checks ----------------------------------------------------------------------------------------------------
 
-    def _wanted(self, name: str) -> Bag | None:
+    def _known(self, name: str) -> Bag | None:
+        wanted = self._wanted(name)
+        return None if isinstance(wanted, Fails) else wanted
+
+    def _wanted(self, name: str) -> Bag | Fails | None:
+        """What a view is to hold, if DuckDB can tell; and if an expression fails, that."""
+        if name not in self.answers:
+            self.answers[name] = self._answer(name)
+        return self.answers[name]
+
+    def _answer(self, name: str) -> Bag | Fails | None:
         try:
             rows = self.duck.execute(f"SELECT * FROM {name} LIMIT {LARGE + 1}").fetchall()
         except duckdb.OutOfMemoryException as error:
             raise TooLarge(f"DuckDB needs too much memory for {name}") from error
         except duckdb.Error as error:
+            if is_failure(error):
+                return Fails()
             self.outcome.unchecked.append(str(error))
             return None
         if len(rows) > LARGE:
             raise TooLarge(f"{name} has over {LARGE} rows")
         return bag(rows)
 
+    def _check_no_result(self, name: str, verdict: Verdict) -> None:
+        """A view whose row over no input fails is there, and has no rows."""
+        expect(verdict in (Verdict.NO_RESULT, Verdict.UNKNOWN), f"{name} has no result: {verdict}")
+        self.outcome.without += 1
+        view = self.db.view(name)
+        expect("no input" in view.stats()["failing"], f"{name}: {view.stats()['failing']}")
+        row = (None,) * len(view.schema)
+        for ask in (len, list, bool, lambda v: v.to_arrow(), lambda v: row in v, lambda v: v.page(limit=1)):
+            try:
+                ask(view)
+            except ExpressionError as error:
+                expect("has no result now" in error.message, f"{name}: {error!r}")
+            else:
+                expect(False, f"{name} has no result, and answers all the same")
+        expect(bool(view.explain()), f"{name}: explain")
+
     def _check_views(self, names: Sequence[str]) -> None:
+        verdicts = self._verdicts(self.made) if any(s.fallible for s in self.made) else {}
         for name in names:
-            wanted = self._wanted(name)
             view = self.db.view(name)
+            verdict = verdicts.get(name, Verdict.RESULT)
+            if view.stats()["failing"] is not None:
+                self._check_no_result(name, verdict)
+                continue
+            expect(verdict in (Verdict.RESULT, Verdict.UNKNOWN), f"{name} has a result: {verdict}")
+            wanted = self._wanted(name)
+            if isinstance(wanted, Fails):
+                expect(False, f"{name} has a result, and DuckDB has none")
             rows = list(islice(view, LARGE + 1))
             if len(rows) > LARGE and wanted is None:
                 raise TooLarge(f"{name} has over {LARGE} rows")
             found = bag(rows)
             self.outcome.rows += len(rows)
-            if wanted is not None:
+            if isinstance(wanted, Counter):
                 more, fewer = differences(found, wanted)
                 expect(not more and not fewer, lambda: f"{name}: superfluous {dict(more)}, missing {dict(fewer)}")  # noqa: B023
             expect(len(view) == len(rows), f"{name}: len {len(view)}, rows {len(rows)}")
@@ -394,14 +476,13 @@ class Run:
             there = tuple(map(plain, mixed)) in found
             expect((mixed in view) == there, f"{name}: {mixed} in it is {not there}")
 
-    def _check_feeds(self, singles: dict[str, list[Bag]]) -> None:
+    def _check_feeds(self, singles: dict[str, list[Bag | None]]) -> None:
         for follower in self.followers:
             if not follower.closed:
                 self._check_feed(follower, singles.get(follower.view))
 
-    def _check_feed(self, follower: Follower, single: list[Bag] | None) -> None:
+    def _check_feed(self, follower: Follower, single: list[Bag | None] | None) -> None:
         name = follower.view
-        view = self.db.view(name)
         runtime = self.db._views[name]
         once = bool(getattr(runtime.view.body, "distinct", False) or runtime.group_columns is not None)
         netted = not follower.per_update or not is_positional(self.db, name)
@@ -421,31 +502,44 @@ class Run:
                 sign = 1 if kind in ("insert", "update_postimage") else -1
                 expect(not netted or values not in delta, f"{name}: {values} twice in update {update}")
                 delta[values] += sign * count
+        rows = self._rows(name)
+        total: Bag = Counter(follower.total or {})
         for delta in by_update.values():
             for values, count in delta.items():
                 expect(count != 0, f"{name}: {values} comes and goes in one delta")
-                follower.total[values] += count
+                total[values] += count
+        if follower.total is None:  # It begins with the first result that there is.
+            follower.total = rows
+            return
         expect(
-            +follower.total == bag(view) and all(c >= 0 for c in follower.total.values()),
-            lambda: f"{name}: feed ({follower.per_update=}) gives {+follower.total}, view {bag(view)}",
+            (rows is None or +total == rows) and all(c >= 0 for c in total.values()),
+            lambda: f"{name}: feed ({follower.per_update=}) gives {+total}, view {rows}",
         )
-        follower.total = +follower.total
-        if single is not None and follower.per_update:
-            for i, (before, after) in enumerate(pairwise(single)):
-                change = Counter(after)
-                change.subtract(before)
-                mine = by_update.pop(i, Counter())
-                for sign in (1, -1):
-                    found: Bag = Counter({v: sign * c for v, c in mine.items() if sign * c > 0})
-                    wanted: Bag = Counter({v: sign * c for v, c in change.items() if sign * c > 0})
-                    more, fewer = differences(found, wanted)
-                    if any(isinstance(v, float) for row in (*more, *fewer) for v in row):
-                        continue  # changes by rounding only are no changes to Everview
-                    expect(
-                        not more and not fewer,
-                        f"{name}: update {i} gives {dict(found)} instead of {dict(wanted)} ({sign})",
-                    )
-            expect(not by_update, f"{name}: deltas of updates {list(by_update)}, which there were not")
+        follower.total = +total
+        if single is not None and follower.per_update and single[0] is not None:
+            self._check_singles(name, by_update, single)
+
+    def _check_singles(self, name: str, by_update: dict[int, Bag], single: list[Bag | None]) -> None:
+        """Each update's delta; those between two states that can be computed together."""
+        before, mine = single[0] or Counter(), Counter[Row]()
+        for i, after in enumerate(single[1:]):
+            mine.update(by_update.pop(i, Counter()))
+            if after is None:
+                continue
+            change = Counter(after)
+            change.subtract(before)
+            for sign in (1, -1):
+                found: Bag = Counter({v: sign * c for v, c in mine.items() if sign * c > 0})
+                wanted: Bag = Counter({v: sign * c for v, c in change.items() if sign * c > 0})
+                more, fewer = differences(found, wanted)
+                if any(isinstance(v, float) for row in (*more, *fewer) for v in row):
+                    continue  # changes by rounding only are no changes to Everview
+                expect(
+                    not more and not fewer,
+                    f"{name}: update {i} gives {dict(found)} instead of {dict(wanted)} ({sign})",
+                )
+            before, mine = after, Counter()
+        expect(not by_update, f"{name}: deltas of updates {list(by_update)}, which there were not")
 
     def _check_pairs(self, name: str, batch: pa.RecordBatch) -> None:
         kinds = batch.column(batch.schema.get_field_index("_change_type")).to_pylist()
@@ -465,6 +559,11 @@ class Run:
             machines |= {f"{name} core {i}": c.machine for i, c in enumerate(runtime.cores)}
             machines |= {f"{name} fold {i}": f.machine for i, f in enumerate(runtime.folds)}
             machines[f"{name} net"] = runtime.net.machine
+            machines |= {
+                f"{name} fold parked {i}": p.counts.machine
+                for i, p in enumerate(runtime.parked)
+                if p.counts is not None and p.is_left
+            }
             for i, source in enumerate(s for _, s in runtime.stages):
                 for j, listed in enumerate(_listed(source)):
                     states = getattr(listed, "states", {})  # the others keep theirs in folds
@@ -530,7 +629,11 @@ class Run:
         self.outcome.failures += 1
         if poison != "overflow":
             expect(error.table is not None and error.row is not None, f"{error!r} does not say where")
-        self._unchanged(before, poison)
+        self._refused(before, poison)
+
+    def _refused(self, before: dict[str, Any], why: str) -> None:
+        """A batch was refused: nothing has changed, and nobody was told of it."""
+        self._unchanged(before, why)
         for follower in self.followers:
             if not follower.closed:
                 expect(not follower.take(), f"the feed of {follower.view} tells of a failed batch")
@@ -580,7 +683,7 @@ class Run:
         for follower in self.followers:
             follower.feed.close()
         for step in self.made:
-            list(self.db.view(step.name))
+            self._rows(step.name)
         with self.db.batch():
             pass
         left = self.db._dictionary

@@ -7,6 +7,7 @@ runner drops deletes of rows that are not there and second rows of a key, so tha
 from __future__ import annotations
 
 import random
+import re
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from decimal import Decimal
@@ -54,6 +55,17 @@ class TableDef:
 
 
 @dataclass(frozen=True)
+class Fallible:
+    """What is to be known of a view with expressions that fail on some data, to judge a batch by."""
+
+    probes: tuple[str, ...] = ()
+    """Queries over parts of the view. SQL does not say on which rows a condition is computed, nor whether a subquery's
+    column that nobody reads is: where only one of these fails, the view may have a result or not."""
+    inputs: tuple[str, ...] = ()
+    """Counts of what its aggregates without GROUP BY are made of: where one is 0, their row is that over no input."""
+
+
+@dataclass(frozen=True)
 class Step:
     """One step. ``kind``: view, rules, batch, feed, close, read, bad."""
 
@@ -62,6 +74,7 @@ class Step:
     text: str = ""
     operations: tuple[tuple[str, str, tuple[Row, ...]], ...] = ()
     option: str = ""
+    fallible: Fallible | None = None
 
 
 @dataclass(frozen=True)
@@ -152,6 +165,46 @@ class Scope:
 
     r: random.Random
     columns: list[tuple[str, str, bool]] = field(default_factory=list)
+    froms: list[str] = field(default_factory=list)
+    conditions: list[str] = field(default_factory=list)
+
+    def fallible(self) -> str | None:
+        """An expression with an integer's value that fails on some rows: a divisor is 0, text is no number."""
+        r = self.r
+        numbers, texts = self.of("n"), self.of("s")
+        forms: list[str] = []
+        if numbers:
+            x, y, literal = r.choice(numbers), r.choice(numbers), r.choice((-2, -1, 1, 2, 3, 4, 5))
+            shifted = f"({x} {'-' if literal > 0 else '+'} {abs(literal)})"
+            forms += [f"10 div {shifted}", f"{y} div {shifted}", f"7 % {shifted}", f"CAST({x} * 50 AS TINYINT)"]
+            others = [n for n in numbers if n.split(".")[0] != x.split(".")[0]]
+            forms += [f"10 div ({x} - {r.choice(others)} + {r.randint(0, 2)})"] * 3 if others else []
+        if texts:
+            s, t = r.choice(texts), r.choice(texts)
+            forms += [f"CAST(CASE WHEN {s} = 'ab' THEN {s} ELSE '7' END AS INT)"]
+            forms += [f"CAST(CASE WHEN {s} > {t} THEN {s} ELSE '1' END AS INT)"]
+        return r.choice(forms) if forms else None
+
+    def probes(self, text: str, conditions: list[str]) -> list[str]:
+        """Queries that fail where the expression fails on any rows of what it reads, whether those join or not.
+
+        Columns that conditions equate are one: the expression may be computed from those of one relation alone.
+        """
+        pairs = [found for c in conditions if (found := re.fullmatch(r"(\w+\.\w+) = (\w+\.\w+)", c))]
+        texts = {text}
+        for entry in self.froms:
+            alias, mine = entry.split()[-1], text
+            for _ in pairs:
+                for pair in pairs:
+                    for old, new in (pair.groups(), pair.groups()[::-1]):
+                        if re.search(rf"\b{old}\b", mine) and not old.startswith(f"{alias}."):
+                            mine = re.sub(rf"\b{old}\b", new, mine)
+                texts.add(mine)
+        found = []
+        for one in sorted(texts):
+            froms = [f for f in self.froms if re.search(rf"\b{f.split()[-1]}\.", one)]
+            found.append(f"SELECT COUNT({one}) FROM {', '.join(froms)}")
+        return found
 
     def of(self, kinds: str) -> list[str]:
         return [c for c, k, _ in self.columns if k in kinds]
@@ -263,6 +316,13 @@ class Queries:
         self.relations = relations
         self.most = 4
         """Relations in one FROM: few where tables are large, else results explode."""
+        self.risk = 0.0
+        """How likely each part of a query is to have an expression that fails on some data."""
+        self.probes: list[str] = []
+        self.inputs: list[str] = []
+
+    def _fallible(self, scope: Scope) -> str | None:
+        return scope.fallible() if self.risk and self.r.random() < self.risk else None
 
     def _froms(self, most: int, prefix: str) -> tuple[list[str], Scope, list[str]]:
         """FROM entries, their scope, and join conditions."""
@@ -294,6 +354,7 @@ class Queries:
         if size >= 3 and r.random() < 0.3:
             cycle = self._cycle(froms, entries)
             conditions = cycle or conditions
+        scope.froms = list(froms)
         return froms, scope, conditions
 
     def _join(self, a: str, b: str, kind: str) -> str:
@@ -321,15 +382,24 @@ class Queries:
             if pairs:
                 conditions.append("{} = {}".format(*r.choice(pairs)))
             scope.columns += mine
+            scope.froms.append(froms[-1])
         for _ in range(r.choices((0, 1, 2), (7, 3, 1))[0]):
             conditions.append(scope.condition())
         if depth < 2 and r.random() < 0.18:
             conditions.append(self._subquery(scope, depth))
         r.shuffle(conditions)
+        if text := self._fallible(scope):
+            if conditions or len(froms) > 1:
+                self.probes += scope.probes(text, conditions)
+            conditions.append(f"{text} {r.choice(['>', '<=', '<>'])} {r.randint(0, 4)}")
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
         body = f"FROM {', '.join(froms)}{where}"
-        if r.random() < 0.4:
-            return self._grouped(scope, body, shape)
+        scope.conditions = conditions
+        if r.random() < (0.6 if self.risk else 0.4):
+            text, kinds = self._grouped(scope, body, shape)
+            if self.risk and (depth or shape):
+                self.probes.append(text)
+            return text, kinds
         outputs = []
         kinds = []
         if shape is None:
@@ -340,13 +410,21 @@ class Queries:
             if r.random() < 0.05:
                 kinds.append(r.choice("nsd"))
                 outputs.append(scope.literal(kinds[-1]))
+            if text := self._fallible(scope):
+                halved = r.random() < 0.3
+                outputs.append(f"12 / ({text})" if halved else text)
+                kinds.append("v" if halved else "n")
         else:
             for kind in shape:
-                outputs.append(r.choice(scope.of(kind) or [scope.literal(kind)]))
+                fails = self._fallible(scope) if kind == "n" else None
+                outputs.append(fails or r.choice(scope.of(kind) or [scope.literal(kind)]))
                 kinds.append(kind)
         listed = ", ".join(f"{o} AS c{i}" for i, o in enumerate(outputs))
         distinct = "DISTINCT " if r.random() < 0.35 else ""
-        return f"SELECT {distinct}{listed} {body}", kinds
+        text = f"SELECT {distinct}{listed} {body}"
+        if self.risk and (depth or shape):
+            self.probes.append(text)
+        return text, kinds
 
     def _subquery(self, scope: Scope, depth: int) -> str:
         r = self.r
@@ -367,6 +445,8 @@ class Queries:
         r = self.r
         for _ in range(20):
             text, k = scope.expression(0.75)
+            if fails := self._fallible_of_rows(scope):
+                text, k = fails, "n"
             options: list[tuple[str, str]] = [
                 ("COUNT(*)", "n"),
                 (f"COUNT({text})", "n"),
@@ -397,8 +477,10 @@ class Queries:
         kinds: list[str] = []
         keys: list[str] = []
         if shape is None:
-            for _ in range(r.choices((0, 1, 2), (2, 5, 3))[0]):
+            for _ in range(r.choices((0, 1, 2), (5, 4, 1) if self.risk else (2, 5, 3))[0]):
                 text, kind = scope.expression(0.8)
+                if fails := self._fallible_of_rows(scope):
+                    text, kind = fails, "n"
                 keys.append(text)
                 if r.random() < 0.9:
                     outputs.append(text)
@@ -409,6 +491,9 @@ class Queries:
                     text += " + 1"
                 outputs.append(text)
                 kinds.append(kind)
+            if text := self._fallible_of_groups(scope):
+                outputs.append(text)
+                kinds.append("v")
         else:
             for kind in shape:
                 text, found = self._aggregate(scope, kind)
@@ -425,15 +510,56 @@ class Queries:
         if r.random() < 0.2 and (keys or any("(" in o for o in outputs)):
             text, kind = self._aggregate(scope, "n")
             having = f" HAVING {text} {r.choice(['>', '<=', '<>', '='])} {r.randint(0, 3)}" if kind == "n" else ""
+        if not having and (text := self._fallible_of_groups(scope)):
+            having = f" HAVING {text} {r.choice(['>', '<='])} {r.randint(0, 4)}"
+        if self.risk and not keys:
+            self.inputs.append(f"SELECT COUNT(*) {body}")
         distinct = "DISTINCT " if r.random() < 0.08 and "v" not in kinds else ""
         listed = ", ".join(f"{o} AS c{i}" for i, o in enumerate(outputs))
         return f"SELECT {distinct}{listed} {body}{group}{having}", kinds
 
+    def _fallible_of_rows(self, scope: Scope) -> str | None:
+        """A key or an argument: computed on a table's rows before they are joined, where it reads one table."""
+        text = self._fallible(scope)
+        if text and len(scope.froms) > 1:
+            self.probes += scope.probes(text, scope.conditions)
+        return text
+
+    def _fallible_of_groups(self, scope: Scope) -> str | None:
+        """An expression over aggregates that fails for some groups."""
+        r = self.r
+        if not self.risk or r.random() >= 2 * self.risk:
+            return None
+        below, above, numbers = self._count(scope), self._count(scope), scope.of("n")
+        forms = [f"10 / {below}", f"{above} / {below}", f"{above} div ({below} - 2)", f"12 / ({above} - {below})"]
+        if numbers:
+            x = r.choice(numbers)
+            forms += [f"10 / SUM({x})", f"SUM({x}) / COUNT({x})", f"{above} div (MAX({x}) - MIN({x}) - 1)"]
+        return r.choice(forms)
+
+    def _count(self, scope: Scope) -> str:
+        return self.r.choice(["COUNT(*)", f"COUNT({scope.pick()[0]})", f"COUNT(DISTINCT {scope.pick()[0]})"])
+
+    def _ratio(self) -> tuple[str, list[str]]:
+        """A ratio of two counts, each of which may be 0."""
+        parts = []
+        for name in "pq":
+            froms, scope, conditions = self._froms(2, name)
+            conditions += [scope.condition()] if self.r.random() < 0.5 else []
+            body = f"FROM {', '.join(froms)}" + (f" WHERE {' AND '.join(conditions)}" if conditions else "")
+            self.inputs.append(f"SELECT COUNT(*) {body}")
+            parts.append(f"(SELECT {self._count(scope)} AS n {body}) {name}")
+        form = self.r.choice(["p.n / q.n", "p.n div q.n", "10 div (p.n - q.n)"])
+        return f"SELECT p.n AS c0, {form} AS c1 FROM {', '.join(parts)}", ["n", "v"]
+
     def query(self) -> tuple[str, list[str]]:
         """A SELECT, a set operation, or a CTE."""
         r = self.r
+        if self.risk and r.random() < 0.12:
+            return self._ratio()
         if r.random() < 0.08:
             inner, kinds = self.select(1, most=3)
+            mine = len(self.probes), len(self.inputs)
             kept, self.relations = (
                 self.relations,
                 [
@@ -443,6 +569,8 @@ class Queries:
             )
             outer, found = self.select(0, most=3)
             self.relations = kept
+            for first, queries in zip(mine, (self.probes, self.inputs), strict=True):
+                queries[first:] = [f"WITH cte AS ({inner}) {q}" for q in queries[first:]]
             return f"WITH cte AS ({inner}) {outer}", found
         if r.random() < 0.78:
             return self.select()
@@ -501,6 +629,9 @@ class Script:
         self.feeds = 0
         self.most = self.r.choice((4, 7, 12))
         self.queries.most = 3 if self.most == 12 else 4
+        self.fails = seed % 3 == 1
+        """Views have expressions that fail on some data, and batches pass through such states."""
+        self.queries.risk = 0.25 if self.fails else 0.0
 
     def row(self, table: TableDef) -> Row:
         known = self.inserted[table.name]
@@ -551,6 +682,26 @@ class Script:
             ("delete", table.name, rows[:1]),
         ]
 
+    def passing(self) -> list[tuple[str, str, tuple[Row, ...]]]:
+        """Several operations over several tables: rows that come and go again, or go and come, and some that stay."""
+        r = self.r
+        lanes: list[list[tuple[str, str, tuple[Row, ...]]]] = []
+        for table in r.sample(self.tables, r.randint(1, min(3, len(self.tables)))):
+            known = self.inserted[table.name]
+            for _ in range(r.randint(1, 2)):
+                row = (self.row(table),)
+                lanes.append([("insert", table.name, row), ("delete", table.name, row)])
+            if known and r.random() < 0.6:
+                out = (r.choice(known),)
+                lanes.append([("delete", table.name, out), ("insert", table.name, out)])
+            lanes.append([self.operation("random")])
+        found = []
+        while lanes:
+            lane = r.choice(lanes)
+            found.append(lane.pop(0))
+            lanes = [rest for rest in lanes if rest]
+        return found
+
     def bad(self) -> Step:
         r = self.r
         saved = {k: list(v) for k, v in self.inserted.items()}
@@ -579,12 +730,14 @@ class Script:
             self.views.append(name)
             self.queries.relations.append(Relation(name, [(h, "n") for h in head]))
             return Step("rules", name, text, option=sql)
+        self.queries.probes, self.queries.inputs = [], []
         text, kinds = self.queries.query()
         self.views.append(name)
         readable = [(f"c{i}", k) for i, k in enumerate(kinds) if k != "v"]
         if readable and self.r.random() < 0.6:
             self.queries.relations.append(Relation(name, readable))
-        return Step("view", name, text)
+        fallible = Fallible(tuple(self.queries.probes), tuple(self.queries.inputs)) if self.fails else None
+        return Step("view", name, text, fallible=fallible)
 
     def steps(self) -> tuple[Step, ...]:
         r = self.r
@@ -610,6 +763,8 @@ class Script:
                 found.append(self.bad())
             if r.random() < 0.12:
                 operations = self.adversarial()
+            elif self.fails and r.random() < 0.5:
+                operations = self.passing()
             else:
                 operations = [self.operation(style) for _ in range(r.choices((1, 2, 4), (4, 2, 1))[0])]
             found.append(Step("batch", operations=tuple(operations), option=r.choice(["plain", "plain", "apply"])))

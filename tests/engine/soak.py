@@ -43,7 +43,7 @@ def main() -> int:
             except Exception:
                 traceback.print_exc()
             return 1
-        for name in ("views", "commits", "failures", "rows"):
+        for name in ("views", "commits", "failures", "judged", "without", "rows"):
             totals[name] += getattr(outcome, name)
         totals["refused"] += len(outcome.refused)
         totals["unchecked"] += len(outcome.unchecked)

@@ -69,6 +69,18 @@ def test_cases_are_made_of_many_things() -> None:
         "v0 x",
     ):
         assert word in texts, word
+    for word in (
+        "10 div (",
+        "7 % (",
+        "12 / (",
+        "AS TINYINT)",
+        "10 / COUNT(*)",
+        "10 / SUM(",
+        "HAVING 10 / ",
+        "p.n / q.n",
+    ):
+        assert word in texts, word
+    assert max(len({name for _, name, _ in s.operations}) for c in cases for s in c.steps) >= 3
     kinds = {(s.kind, s.option) for c in cases for s in c.steps if s.kind != "rules"}
     for option in ("net", "per_update", "subscribe", "subscribe_per_update"):
         assert ("feed", option) in kinds

@@ -40,7 +40,7 @@ def history(case: Case) -> tuple[dict[str, str], list[dict[str, list[Row]]], dic
                 run._step(step)
                 states.append({name: list(rows) for name, rows in run.model.items()})
         views = {s.name: s.text for s in run.made}
-        wanted = {name: w for name in views if (w := run._wanted(name)) is not None}
+        wanted = {name: w for name in views if (w := run._known(name)) is not None}
     finally:
         for step in reversed(case.steps):
             if step.kind == "view":

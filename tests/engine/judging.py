@@ -1,0 +1,117 @@
+"""What DuckDB says of views whose expressions fail on some data, with the meaning that Spark's ANSI mode gives them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from enum import Enum
+from functools import cache
+from typing import Final
+
+import duckdb
+import sqlglot
+from sqlglot import exp
+
+from tests.engine.generator import Step
+from tests.sql.evaluate import SparkFour
+
+_DIVISIONS: Final = {exp.Div: ("quotient", "x / y"), exp.IntDiv: ("whole", "x // y"), exp.Mod: ("remainder", "x % y")}
+_BY_ZERO: Final = "nothing can be divided by zero"
+
+
+def prepare(connection: duckdb.DuckDBPyConnection) -> None:
+    """Define the divisions that fail; DuckDB's own give NULL."""
+    for name, meaning in _DIVISIONS.values():
+        fails = f"CASE WHEN y = 0 AND x IS NOT NULL THEN error('{_BY_ZERO}') ELSE {meaning} END"
+        connection.execute(f"CREATE MACRO {name}(x, y) AS {fails}")
+
+
+@cache
+def strictly(sql: str) -> str:
+    """Spark SQL in DuckDB's dialect, in which divisions and casts fail; in WHERE only where all else holds."""
+
+    def strict(node: exp.Expr) -> exp.Expr:
+        if type(node) in _DIVISIONS:
+            return exp.func(_DIVISIONS[type(node)][0], node.this, node.expression)
+        if isinstance(node, exp.TryCast) and not node.args.get("safe"):
+            return exp.Cast(this=node.this, to=node.args["to"])
+        return node
+
+    tree = sqlglot.parse_one(sql, read=SparkFour)
+    for where in list(tree.find_all(exp.Where)):
+        where.set("this", _guarded(where.this))
+    return tree.transform(strict).sql("duckdb")
+
+
+def _guarded(condition: exp.Expr) -> exp.Expr:
+    conjuncts = list(condition.flatten()) if isinstance(condition, exp.And) else [condition]
+    late = [c for c in conjuncts if c.find(*_DIVISIONS, exp.TryCast) and not c.find(exp.Select)]
+    first = [c for c in conjuncts if c not in late]
+    if not late or not first:
+        return condition
+    held = exp.and_(*first)
+    return exp.and_(held, exp.Case().when(held.copy(), exp.and_(*late)).else_(exp.false()))
+
+
+def is_failure(error: duckdb.Error) -> bool:
+    """True if an expression has failed on the data; else DuckDB cannot compute what Spark can, or the reverse."""
+    return _BY_ZERO in str(error) or isinstance(error, duckdb.ConversionException)
+
+
+class Verdict(Enum):
+    """What is to become of a batch, as far as one view has a say, and of the view."""
+
+    RESULT = "the view has a result"
+    REFUSED = "the batch is to be refused"
+    NO_RESULT = "the view has no result, as there is no input"
+    UNKNOWN = "any of these"
+
+
+class Judge:
+    """Judges the views of a case on the tables as DuckDB has them now."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+        self._connection = connection
+        self.known: dict[str, bool | None] = {}
+        """What probes gave on the tables as they are."""
+
+    def verdicts(self, views: Sequence[Step], fails: Callable[[str], bool | None]) -> dict[str, Verdict]:
+        """One for each view that may fail, in the order of definition; ``fails`` says if DuckDB fails on a view."""
+        found: dict[str, Verdict] = {}
+        of_nothing: dict[str, bool] = {}
+        for view in views:
+            below = [name for name in found if re.search(rf"\b{name}\b", view.text)]
+            inputs = view.fallible.inputs if view.fallible else ()
+            of_nothing[view.name] = any(of_nothing[b] for b in below) or any(map(self._is_empty, inputs))
+            found[view.name] = self._verdict(view, fails(view.name), of_nothing[view.name], [found[b] for b in below])
+        return found
+
+    def _verdict(self, view: Step, fails: bool | None, of_nothing: bool, below: Sequence[Verdict]) -> Verdict:
+        if fails is None or Verdict.UNKNOWN in below:
+            return Verdict.UNKNOWN
+        if Verdict.NO_RESULT in below:
+            return Verdict.NO_RESULT
+        partly = any(self._fails(probe) is not False for probe in view.fallible.probes) if view.fallible else False
+        if not fails:
+            return Verdict.UNKNOWN if partly else Verdict.RESULT
+        if not of_nothing:
+            return Verdict.REFUSED
+        # Another row than that over no input may fail as well, in a view that has both.
+        return Verdict.UNKNOWN if partly or below else Verdict.NO_RESULT
+
+    def _fails(self, query: str) -> bool | None:
+        if query not in self.known:
+            try:
+                self._connection.execute(strictly(query)).fetchall()
+                self.known[query] = False
+            except duckdb.Error as error:
+                self.known[query] = True if is_failure(error) else None
+        return self.known[query]
+
+    def _is_empty(self, query: str) -> bool:
+        """True also where that cannot be computed: then nothing is known."""
+        try:
+            found = self._connection.execute(strictly(query)).fetchall()
+        except duckdb.Error:
+            return True
+        return found == [(0,)]
