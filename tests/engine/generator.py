@@ -521,7 +521,7 @@ class Queries:
     def _fallible_of_rows(self, scope: Scope) -> str | None:
         """A key or an argument: computed on a table's rows before they are joined, where it reads one table."""
         text = self._fallible(scope)
-        if text and len(scope.froms) > 1:
+        if text and (len(scope.froms) > 1 or any("SELECT" in c for c in scope.conditions)):
             self.probes += scope.probes(text, scope.conditions)
         return text
 
