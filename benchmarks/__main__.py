@@ -1,7 +1,7 @@
 """Runs the experiments: ``python -m benchmarks --data ../shared/data --write``; docs/benchmarks.md describes them.
 
 Every run is checked; the exit code is 1 if a result is wrong, or if one of ours is missing or could not be checked.
-``--write`` keeps what was measured in benchmarks/results/ and writes the tables and plots of docs/performance.md from
+``--write`` keeps what was measured in benchmarks/results/ and writes the tables and plots of docs/performance*.md from
 there; what is stopped half-way keeps what it has measured, and the rest as it was.
 """
 
@@ -79,7 +79,7 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument("--scale", type=float, help=f"the part of the data that is used (1; quick: {QUICK_SCALE})")
     found.add_argument("--quick", action="store_true", help="a small set, once each, on the rivals that are installed")
     found.add_argument("--resume", action="store_true", help=results.RESUME)
-    found.add_argument("--write", action="store_true", help="keep the results, and write docs/performance.md")
+    found.add_argument("--write", action="store_true", help="keep the results, and write docs/performance*.md")
     return found
 
 

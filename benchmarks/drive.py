@@ -66,7 +66,7 @@ class KernelRun:
         self.entry = entry.entry
         rows = WordRows((updates.source, updates.target), updates.weight, updates.weight)
         changes = Changes("g", self.core_types(), rows, Dictionary())
-        self.columns = [c for o in entry.occurrences for c in o.columns(changes, Journal())]
+        self.columns = [c for o in entry.occurrences for c in o.columns(changes, Journal())[0]]
         self.columns.append(updates.weight)
         shown = self.core.crown.outputs
         self.places = [shown.index(v) for v in _output_variables(self.db) if v in shown]

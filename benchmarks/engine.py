@@ -3,7 +3,7 @@
 ``make bench-engine`` runs everything over generated graphs; ``ARGS="--data ../shared/data"`` over Epinions and
 Bitcoin-Alpha as well. Every run's rows are counted and, once, summed up, and must be those of the hand-written program.
 Times are processor time, the best of several runs that take turns; kernel steps are counted, so they repeat exactly.
-``--write`` keeps the measurements as JSON lines in benchmarks/results/ and puts the table into docs/performance.md.
+``--write`` keeps the measurements in benchmarks/results/ and puts the table into docs/performance-tables.md.
 It ends with an error if rows are wrong; a missed bar is a result.
 """
 
@@ -299,7 +299,7 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=3, help="of which the best counts")
     parser.add_argument("--small", action="store_true", help="graphs of a hundredth of the size, to see that it works")
     parser.add_argument(
-        "--write", action="store_true", help="keep the results and put the table into docs/performance.md"
+        "--write", action="store_true", help="keep the results and put the table into docs/performance-tables.md"
     )
     parser.add_argument("--resume", action="store_true", help=results.RESUME)
     options = parser.parse_args()

@@ -1,6 +1,6 @@
 """How long planning takes: queries of 2 to 20 atoms in several shapes, best of three runs each.
 
-Run by ``make bench``; ``--write`` keeps the times in benchmarks/results/ and puts the table into docs/performance.md.
+Run by ``make bench``; ``--write`` keeps the times and puts the table into docs/performance-tables.md.
 The bar: 8 atoms in under a second, 20 atoms within 10 seconds (a cut of the search is stated in the table).
 """
 

@@ -1,4 +1,7 @@
-"""Writes docs/performance.md's sections, and its plots, from the results files alone: no number is typed in.
+"""Writes the figures of docs/performance.md, the tables of docs/performance-tables.md, and the plots.
+
+All come from the results files alone: no number is typed in. The first page is for those who decide, with a few figures
+(``benchmarks.summary``) between marks; the second holds every table.
 
 ``python -m benchmarks.report`` writes, ``--check`` only compares.
 """
@@ -6,21 +9,25 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from pathlib import Path
 
 import matplotlib as mpl
 
-from benchmarks import bars, results
+from benchmarks import bars, results, summary
 from benchmarks.experiments import EXPERIMENTS
 from benchmarks.systems import ROOT
 
 PAGE = ROOT / "docs" / "performance.md"
+TABLES = ROOT / "docs" / "performance-tables.md"
 PLOTS = ROOT / "docs" / "performance"
 MARK = "<!-- evidence: written by `make bench ARGS=--write` from benchmarks/results -->"
 ABOUT_BARS = """\
 What was promised before anything was measured, with the figure that was found. Figures are rounded against us."""
 END = "<!-- end evidence -->"
+FIGURES = re.compile(r"(?s)(<!-- figures: ([\w-]+) -->\n).*?(<!-- end figures -->)")
+"""A generated place of the page: its mark names one of ``summary.BLOCKS``."""
 
 
 def sections(folder: Path = results.RESULTS) -> str:
@@ -37,25 +44,31 @@ def sections(folder: Path = results.RESULTS) -> str:
     return "\n\n".join(parts)
 
 
-def page(folder: Path = results.RESULTS) -> str:
-    """The whole page as it should be."""
-    before, mark, rest = PAGE.read_text(encoding="utf-8").partition(MARK)
+def tables_page(folder: Path = results.RESULTS) -> str:
+    """The page of all tables as it should be."""
+    before, mark, rest = TABLES.read_text(encoding="utf-8").partition(MARK)
     if not mark:
-        raise ValueError(f"{PAGE.name} has no place for the report: {MARK}")
+        raise ValueError(f"{TABLES.name} has no place for the report: {MARK}")
     return f"{before}{MARK}\n{sections(folder)}\n{END}{rest.partition(END)[2]}"
 
 
+def page(folder: Path = results.RESULTS) -> str:
+    """The page for readers who decide, as it should be."""
+    text = PAGE.read_text(encoding="utf-8")
+    return FIGURES.sub(lambda m: f"{m[1]}{summary.BLOCKS[m[2]](folder)}\n{m[3]}", text)
+
+
 def fill(mark: str, text: str, end: str) -> None:
-    """Put a benchmark's own table into the page, and the bars at its top, which are among what was measured, too."""
-    before, found, after = PAGE.read_text(encoding="utf-8").partition(mark)
+    """Put a benchmark's own table into its page, and write what else is made of what was measured anew."""
+    before, found, after = TABLES.read_text(encoding="utf-8").partition(mark)
     if not found:
-        raise ValueError(f"{PAGE.name} has no place for the table: {mark}")
-    PAGE.write_text(f"{before}{mark}\n{text}\n{end}{after.partition(end)[2]}", encoding="utf-8")
+        raise ValueError(f"{TABLES.name} has no place for the table: {mark}")
+    TABLES.write_text(f"{before}{mark}\n{text}\n{end}{after.partition(end)[2]}", encoding="utf-8")
     write()
 
 
 def refill() -> None:
-    """Write the page and the plots anew, with the tables of the benchmarks that write their own."""
+    """Write the pages and the plots anew, with the tables of the benchmarks that write their own."""
     from benchmarks import engine, planning, spark
 
     for benchmark in (engine, planning, spark):
@@ -66,7 +79,8 @@ def refill() -> None:
 
 
 def write(folder: Path = results.RESULTS) -> None:
-    """Write the page and the plots."""
+    """Write the pages and the plots."""
+    TABLES.write_text(tables_page(folder), encoding="utf-8")
     PAGE.write_text(page(folder), encoding="utf-8")
     PLOTS.mkdir(exist_ok=True)
     mpl.rcParams.update({"svg.hashsalt": "everview", "svg.fonttype": "none", "font.size": 9})
@@ -78,15 +92,14 @@ def write(folder: Path = results.RESULTS) -> None:
 
 
 def main() -> int:
-    """Write the page, or compare it."""
+    """Write the pages, or compare them."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--check", action="store_true", help="write nothing; exit 1 if the page is not what it should be"
-    )
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a page is not what it should be")
     if not parser.parse_args().check:
         refill()
         return 0
-    return 0 if PAGE.read_text(encoding="utf-8") == page() else 1
+    wanted = {PAGE: page(), TABLES: tables_page()}
+    return 0 if all(path.read_text(encoding="utf-8") == text for path, text in wanted.items()) else 1
 
 
 if __name__ == "__main__":

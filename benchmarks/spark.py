@@ -3,7 +3,7 @@
 ``make bench-spark`` runs everything over generated graphs; with ``ARGS="--data ../shared/data"`` some over Epinions.
 Every run's feed is counted and must have as many rows as the embedded engine's, or the benchmark ends with an error; a
 missed bar is a result. Of runs that are repeated the best counts, and systems take turns: a JVM gets faster as it runs.
-``--write`` keeps the measurements in benchmarks/results/ and puts the table into docs/performance.md.
+``--write`` keeps the measurements in benchmarks/results/ and puts the table into docs/performance-tables.md.
 """
 
 from __future__ import annotations
@@ -479,7 +479,7 @@ def main() -> int:
     parser.add_argument("--small", action="store_true", help="little data, to see that it works")
     parser.add_argument("--only", choices=("warm", "speedup", "throughput", "floor", "join"), help="one of them")
     parser.add_argument(
-        "--write", action="store_true", help="keep the results and put the table into docs/performance.md"
+        "--write", action="store_true", help="keep the results and put the table into docs/performance-tables.md"
     )
     parser.add_argument("--resume", action="store_true", help=results.RESUME)
     options = parser.parse_args()

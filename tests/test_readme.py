@@ -73,11 +73,36 @@ def test_make_targets_exist() -> None:
         assert f"\n{target}:" in makefile
 
 
-@pytest.mark.parametrize("page", [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))], ids=lambda p: p.name)
+PAGES = [
+    *sorted(ROOT.glob("*.md")),
+    *sorted(
+        page for folder in ("docs", "examples", "benchmarks", "tests", "src") for page in (ROOT / folder).rglob("*.md")
+    ),
+]
+
+
+def anchors(page: Path) -> set[str]:
+    """What a link may name of a page: its headings in lower case, without marks, with hyphens for blanks."""
+    text = re.sub(r"(?ms)^```.*?^```$", "", page.read_text(encoding="utf-8"))
+    headings = re.findall(r"(?m)^#+ +(.*?) *$", text)
+    return {re.sub(r"[^\w\- ]", "", heading).strip().lower().replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
-        if "://" not in target:
-            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
+        if "://" in target:
+            continue
+        path, _, anchor = target.partition("#")
+        there = page.parent / path if path else page
+        assert there.exists(), f"{page.name} links to {target}"
+        if anchor:
+            assert anchor in anchors(there), f"{page.name} links to {target}"
+
+
+def test_pages_with_links_are_looked_at() -> None:
+    assert {"README.md", "CHANGELOG.md", "CONTRIBUTING.md"} <= {page.name for page in PAGES}
+    assert "answers" in anchors(ROOT / "docs" / "engine.md")
 
 
 @pytest.mark.parametrize(("sql", "construct"), REFUSED)

@@ -1,4 +1,4 @@
-"""What is run for the tables and plots of docs/performance.md, and how they are made."""
+"""What is run for the tables and plots of docs/performance-tables.md, and how they are made."""
 
 from __future__ import annotations
 

@@ -99,11 +99,11 @@ def _break_even(found: dict[str, Record], curves: dict[str, dict[int, float]], r
 
 
 def _range(begin: float | None, end: float | None, largest: int) -> str:
-    upto = f"to {_rounded(end, floor):,}" if end is not None else f"to {largest:,} and more"
-    return f"from {_rounded(begin, ceil):,} {upto}" if begin is not None else f"up {upto}"
+    upto = f"to {rounded(end, floor):,}" if end is not None else f"to {largest:,} and more"
+    return f"from {rounded(begin, ceil):,} {upto}" if begin is not None else f"up {upto}"
 
 
-def _rounded(size: float, towards: Callable[[float], int]) -> int:
+def rounded(size: float, towards: Callable[[float], int]) -> int:
     """To two figures, so that the range becomes smaller."""
     unit = 10 ** max(0, len(str(int(size))) - 2)
     return towards(size / unit) * unit

@@ -32,7 +32,7 @@ def run(bench: Bench) -> Iterator[Record]:
                 yield bench.measure(replace(case, batch=batch), system, "state", point=f"{batch:,} rows")
 
 
-def _time(record: Record) -> float:
+def loading_time(record: Record) -> float:
     return float(record["load_s"] if record["point"] == "bulk" else record["run_s"])
 
 
@@ -45,14 +45,14 @@ def table(records: list[Record]) -> str:
         found = {r["point"]: r for r in records if r["title"] == title}
         cells = [_shown(found.get(point)) for point in points]
         ends = [found.get("bulk"), found.get("1 rows")]
-        times = [_time(r) for r in ends if r is not None and r["status"] == "ok"]
+        times = [loading_time(r) for r in ends if r is not None and r["status"] == "ok"]
         ratio = at_least(times[1] / times[0]) if len(times) == 2 else ""
         rows.append([title, next(iter(found.values()))["data"], *cells, ratio])
     return markdown(header, rows)
 
 
 def _shown(record: Record | None) -> str:
-    return duration(_time(record)) if record is not None and record["status"] == "ok" else seconds(record)
+    return duration(loading_time(record)) if record is not None and record["status"] == "ok" else seconds(record)
 
 
 def plots(records: list[Record]) -> dict[str, Figure]:
@@ -60,13 +60,13 @@ def plots(records: list[Record]) -> dict[str, Figure]:
     drawn, axes = panels(ordered(records, "title"), "rows a batch", "time to load, s")
     for axis, title in axes:
         mine = [r for r in records if r["title"] == title and r["status"] == "ok"]
-        batches = [(r["batch"], _time(r)) for r in mine if r["point"] != "bulk"]
+        batches = [(r["batch"], loading_time(r)) for r in mine if r["point"] != "bulk"]
         if not batches:
             continue
         line(axis, "everview", [b for b, _ in batches], [t for _, t in batches], label="in batches")
         for r in mine:
             if r["point"] == "bulk":
-                axis.axhline(_time(r), color="#D55E00", linestyle="--", label="in bulk")
+                axis.axhline(loading_time(r), color="#D55E00", linestyle="--", label="in bulk")
     legend(drawn)
     return {"load": drawn}
 

@@ -56,7 +56,7 @@ def table(records: list[Record]) -> str:
             first = next(iter(found.values()))
             updates = f"{first['log_updates']:,}" + ("" if first["per_update"] or mode == "full" else ", net")
             cells = [seconds(found.get(s)) or "not run" for s in systems]
-            rows.append([title, data, updates, *cells, *_ratios(found)])
+            rows.append([title, data, updates, *cells, *ratios(found)])
         parts.append(f"**{mode.capitalize()} mode**: {MODES[mode]}.\n\n{markdown(header, rows)}")
     parts.append(f"**Start-up**, which is not counted above: {_startups(records)}.")
     return "\n\n".join(parts)
@@ -72,7 +72,8 @@ def _startups(records: list[Record]) -> str:
     return ", ".join(f"{title} {middle:.1f} s" for title, middle in middles) or "not measured"
 
 
-def _ratios(found: dict[str, Record]) -> list[str]:
+def ratios(found: dict[str, Record]) -> list[str]:
+    """Our time over the hand-written program's, and the best rival's over ours; empty where there is none."""
     times = {s: r["run_s"] for s, r in found.items() if r["status"] == "ok"}
     ours = times.get("everview")
     if ours is None:

@@ -76,5 +76,5 @@ def test_the_other_bars_give_records_and_a_table() -> None:
 @pytest.mark.parametrize("benchmark", [engine, planning, spark], ids=["engine", "planning", "spark"])
 def test_kept_results_are_what_the_page_shows(benchmark: ModuleType) -> None:
     head, *kept = results.read(benchmark.__name__.rpartition(".")[2])
-    shown = report.PAGE.read_text(encoding="utf-8").partition(benchmark.MARK)[2].partition(benchmark.END)[0]
+    shown = report.TABLES.read_text(encoding="utf-8").partition(benchmark.MARK)[2].partition(benchmark.END)[0]
     assert shown.strip() == benchmark.section(head, kept)

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from benchmarks import bars, report, results
+from benchmarks import bars, report, results, summary
 from benchmarks.experiments import EXPERIMENTS
 from benchmarks.experiments.base import Experiment, at_least, at_most
 from benchmarks.experiments.breakeven import stages, wins
@@ -47,9 +49,51 @@ def record(system: str, status: str = "ok", **told: object) -> results.Record:
     return described | (measured if status == "ok" else {}) | CIRCUMSTANCES | told
 
 
-def test_the_page_is_what_the_results_files_make() -> None:
+def test_the_pages_are_what_the_results_files_make() -> None:
     """No number can be typed in."""
     assert report.PAGE.read_text(encoding="utf-8") == report.page()
+    assert report.TABLES.read_text(encoding="utf-8") == report.tables_page()
+
+
+def test_the_page_for_who_decides_is_short_and_quotes_figures_in_generated_places_only() -> None:
+    page = report.PAGE.read_text(encoding="utf-8")
+    assert {name for _, name, _ in report.FIGURES.findall(page)} == summary.BLOCKS.keys()
+    assert page.count("<!-- figures: ") == len(summary.BLOCKS)
+    written = report.FIGURES.sub("", page)
+    assert not re.search(r"\d\.\d|\d,\d{3}|\d ?(s|ms|µs|MiB|GiB|MB|GB|×|%|times)\b", written)
+    assert len(page.splitlines()) <= 140
+
+
+@pytest.mark.parametrize("block", summary.BLOCKS.values(), ids=list(summary.BLOCKS))
+def test_figures_that_were_not_measured_are_not_told(block: Callable[[Path], str], tmp_path: Path) -> None:
+    assert "ot measured" in block(tmp_path)
+
+
+def test_the_summary_counts_who_wins(tmp_path: Path) -> None:
+    def case(title: str, rival: str, status: str = "ok", **told: object) -> list[results.Record]:
+        return [record("everview", title=title, run_s=10.0), record(rival, status, title=title, **told)]
+
+    runs = [
+        *case("won", "flink", run_s=11.0),
+        *case("lost", "pathway", run_s=9.0),
+        *case("won in time", "duckdb", "timeout", limit_s=30),
+        *case("open", "duckdb", "timeout", limit_s=5),
+        *case("no rival", "pathway", "memory"),
+    ]
+    results.write("runtime", [r | {"case": r["title"]} for r in runs], whole=True, folder=tmp_path)
+    assert summary.outcome(tmp_path) == (
+        "Over all 4 pairs of query and data where a rival was run, Everview is faster than the best of them in 2. "
+        "It is beaten 1 time by Pathway; in 1 it is not known, as the rival was ended before our own time had passed."
+    )
+
+
+def test_the_summary_says_where_recomputing_begins_to_win(tmp_path: Path) -> None:
+    slow = {"1": 100.0, "10": 100.0, "100": 100.0}
+    crossing = record("everview", title="a", case="a", batch_ms={"1": 1.0, "10": 10.0, "100": 1000.0})
+    always = record("everview", title="b", case="b", batch_ms={"1": 2.0, "10": 3.0, "100": 4.0})
+    rivals = [record("duckdb", title=t, case=t, batch_ms=slow) for t in "ab"]
+    results.write("breakeven", [crossing, always, *rivals], whole=True, folder=tmp_path)
+    assert summary.break_even(tmp_path).splitlines()[-1] == "| DuckDB, recomputing | 2 | 50 to 100 | 1 | 31 |"
 
 
 def test_every_plot_that_the_page_shows_is_there() -> None:
