@@ -75,6 +75,7 @@ BOMBS: dict[str, str] = {
     "calls": f"SELECT {nest(12, 'lpad(', 's', ', 5)')} AS x FROM t",
     "calls of pure names": f"SELECT {nest(120, 'abs(', 'a', ')')} AS x FROM t",
     "replaced": "SELECT " + nest(8, "replace(", "s", ", 'a', 'b')") + " AS x FROM t",
+    "divisions": f"SELECT {nest(40, '(1 / ', 'a', ')')} AS x FROM t",
     "guards": f"SELECT a FROM t WHERE {ALTERNATING}a > 1{')' * 20}",
     "subqueries": f"SELECT a FROM {nest(20, '(SELECT a + 1 AS a FROM ', 't', ') x')}",
     "unions": " UNION ".join(["SELECT a FROM t"] * 100),

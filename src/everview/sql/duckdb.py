@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, ClassVar, TypeVar
 
 import sqlglot
@@ -11,7 +12,7 @@ from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ErrorLevel
 
-from everview.errors import UnsupportedError
+from everview.errors import SizeError, UnsupportedError
 from everview.query.schema import Schema
 from everview.query.terms import Expression, Var
 from everview.query.types import DataType
@@ -47,6 +48,19 @@ class SparkWithFunctions(Spark):
         STRING_ESCAPES: ClassVar[list[str]] = ["\\", "'", '"']
 
 
+@contextmanager
+def _bounded() -> Iterator[None]:
+    """What is spelled out is deeper than what was read, and may be too deep where that was not."""
+    try:
+        yield
+    except RecursionError:
+        raise SizeError(
+            "an expression is nested too deeply once it is written out for DuckDB",
+            hint="make the inner parts columns of a view of their own, and read that",
+        ) from None
+
+
+@_bounded()
 def read_expression(expression: Expression, names: dict[Var, str]) -> exp.Expr:
     """An expression as a tree, its variables called by ``names`` (plain identifiers)."""
     return _read("".join(names[p] if isinstance(p, Var) else str(p) for p in expression.parts))
@@ -68,11 +82,13 @@ def _strict(tree: exp.Expr) -> exp.Expr:
     return tree
 
 
+@_bounded()
 def duckdb_expression(expression: Expression, names: Mapping[Var, str], types: Mapping[Var, DataType]) -> str:
     """An expression for a DuckDB that ``open_duckdb`` has opened, its variables called by ``names``."""
     return _translated(spelled_tree(expression, names, types), str(expression))
 
 
+@_bounded()
 def spelled_tree(expression: Expression, names: Mapping[Var, str], types: Mapping[Var, DataType]) -> exp.Expr:
     """The same as a tree, which only needs to be written in DuckDB's dialect."""
     try:
@@ -141,6 +157,7 @@ def spell_out_query(source: Source, query: exp.Expr, lower: Callable[[exp.Expr],
     return found, [(nodes[n.meta[_NUMBER]], name) for n, name in source.read]
 
 
+@_bounded()
 def translated_query(query: exp.Expr) -> str:
     """A query that was spelled out, in DuckDB's dialect."""
     return _translated(_read(query.sql(EverviewSpark, comments=False)), "the query")
