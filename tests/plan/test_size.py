@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from time import process_time
 
+import pytest
+
 import everview as ev
+from everview.errors import SizeError
 from everview.plan.view_plan import plan_view
 from everview.query.conjunctive import ConjunctiveQuery
 from everview.query.hierarchy import Violation, q_violation, t_violation
@@ -51,3 +54,26 @@ def test_witnesses_are_the_first_of_their_kind() -> None:
     assert {v.name for v in query.telling} == {"a", "b", "p", "q", "w", "x", "y"}
     assert q_violation(query) == Violation("ii", Var("a"), Var("y"), (0, 1))
     assert t_violation(query) == Violation("ii", Var("a"), Var("y"), (0, 1))
+
+
+@pytest.mark.parametrize(
+    ("condition", "said"),
+    [
+        (" AND ".join(f"a <> {i}" for i in range(10_000)), "words and signs"),
+        (f"a IN ({', '.join(map(str, range(100_000)))})", "words and signs"),
+        (f"{'string(double(' * 12}a{'))' * 12} = 'x'", "named as types"),
+    ],
+    ids=["10,000 ANDs", "IN of 100,000", "conversions"],
+)
+def test_what_the_parser_would_take_long_for_is_refused_before_it_begins(condition: str, said: str) -> None:
+    with pytest.raises(SizeError, match=said) as refused:
+        ev.explain(f"SELECT a FROM t WHERE {condition}", schema="CREATE TABLE t (a INT)")
+    assert refused.value.line == 1
+    assert refused.value.hint
+
+
+def test_ten_thousand_values_and_a_thousand_conditions_are_read() -> None:
+    listed = f"SELECT a FROM t WHERE a IN ({', '.join(map(str, range(10_000)))})"
+    chained = f"SELECT a FROM t WHERE {' AND '.join(f'a <> {i}' for i in range(1_000))}"
+    for sql in (listed, chained):
+        assert ev.explain(sql, schema="CREATE TABLE t (a INT)").to_dict()["strategy"] == "crown"

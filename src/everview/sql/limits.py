@@ -8,6 +8,10 @@ from __future__ import annotations
 
 from typing import Final
 
+MOST_WORDS: Final = 30_000
+"""So many words and signs may one statement have: a list of some ten thousand values."""
+MOST_TYPES: Final = 8
+"""So many calls that are named as types (``string(x)``) may stand in each other."""
 MOST_ATOMS: Final = 100
 """So many relations may be joined in one SELECT, those of the subqueries that are folded into it included."""
 MOST_RELATIONS: Final = 1_000

@@ -14,11 +14,13 @@ from typing import TypeVar
 
 from sqlglot import exp
 from sqlglot.errors import SqlglotError, TokenError
+from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import TokenType
 
-from everview.errors import EverviewError, Position, SqlSyntaxError
+from everview.errors import EverviewError, Position, SizeError, SqlSyntaxError
 from everview.sql.chains import balanced
 from everview.sql.dialect import EverviewSpark, TokenSyntaxError
+from everview.sql.limits import MOST_TYPES, MOST_WORDS
 from everview.sql.refuse import TIME_WINDOWS
 from everview.sql.source import Source, is_word, position_at
 
@@ -50,6 +52,7 @@ def parse_statements(text: str) -> tuple[Source, list[exp.Expr]]:
         source = Source(text, _DIALECT.tokenize(text))
     except TokenError as error:
         raise _token_error(text) from error
+    _check_size(source)
     _check_nesting(source)
     _check_beginnings(source)
     _check_tokens(source)
@@ -149,6 +152,36 @@ def _token_error(text: str) -> SqlSyntaxError:
         return source.syntax("the text cannot be split into words", Position(1, 1), hint="check its quotes")
     what = {"*/": "comment", "`": "quoted name"}.get(closing, "string")
     return source.syntax(f"the {what} is never closed", position_at(text, start), hint=f"close it with {closing}")
+
+
+def _check_size(source: Source) -> None:
+    """Refuse what the parser alone would take too long for: very long statements, and calls named as types in calls.
+
+    It reads ``string(…)`` as a type first and then again as a call, so each level of such a nest doubles its time.
+    """
+    words, named_as_types, before = 0, list[bool](), TokenType.SEMICOLON
+    for token in source.tokens:
+        kind = token.token_type
+        words = 0 if kind is TokenType.SEMICOLON else words + 1
+        if kind is TokenType.L_PAREN:
+            named_as_types.append(before in SparkParser.TYPE_TOKENS)
+        elif kind is TokenType.R_PAREN and named_as_types:
+            named_as_types.pop()
+        before = kind
+        if words > MOST_WORDS:
+            raise SizeError(
+                f"the statement has more than {MOST_WORDS:,} words and signs",
+                position=source.token(token),
+                source=source.text,
+                hint="put long lists of values into a table, and join with it",
+            )
+        if kind is TokenType.L_PAREN and sum(named_as_types) > MOST_TYPES:
+            raise SizeError(
+                f"more than {MOST_TYPES} calls that are named as types stand in each other",
+                position=source.token(token),
+                source=source.text,
+                hint="write CAST(x AS type), or split it with WITH clauses",
+            )
 
 
 def _check_nesting(source: Source) -> None:
