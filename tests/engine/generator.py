@@ -27,6 +27,7 @@ TYPES = {
 }
 STRINGS = ["a", "b", "A", "ab", "it's", "", "ü", "b"]
 HUGE = 2**62
+ALWAYS_FAILS = "SELECT 10 div 0 AS c0"
 
 
 @dataclass(frozen=True)
@@ -414,6 +415,8 @@ class Queries:
                 halved = r.random() < 0.3
                 outputs.append(f"12 / ({text})" if halved else text)
                 kinds.append("v" if halved else "n")
+                if depth:  # It becomes part of whatever reads it, to be computed on the rows of any table there.
+                    self.probes.append(ALWAYS_FAILS)
         else:
             for kind in shape:
                 fails = self._fallible(scope) if kind == "n" else None

@@ -97,7 +97,8 @@ class Judge:
         if not of_nothing:
             return Verdict.REFUSED
         # Another row than that over no input may fail as well, in a view that has both.
-        return Verdict.UNKNOWN if partly or below else Verdict.NO_RESULT
+        both = view.text.count("SELECT") > 1 and not view.text.startswith("SELECT p.n")
+        return Verdict.UNKNOWN if partly or below or both else Verdict.NO_RESULT
 
     def _fails(self, query: str) -> bool | None:
         if query not in self.known:

@@ -72,7 +72,7 @@ def batches(states: list[dict[str, list[Row]]], r: random.Random) -> list[dict[s
 
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_shards_together_are_the_view(seed: int) -> None:
-    case = make_case(3 * seed + 50_000)  # those whose views do not fail: shards compute on other rows
+    case = make_case(seed + 50_000)
     views, states, wanted = history(case)
     if not views:
         return
