@@ -51,7 +51,7 @@ def test_an_install_writes_nothing_into_the_checkout(tmp_path: Path) -> None:
     assert listing(checkout) == before
     code = "import everview.kernel._kernel as k; print(k.__file__)"
     found = subprocess.run(
-        [sys.executable, "-I", "-c", f"import sys; sys.path.insert(0, {str(target)!r}); {code}"],
+        [sys.executable, "-I", "-S", "-c", f"import sys; sys.path.insert(0, {str(target)!r}); {code}"],
         check=True,
         capture_output=True,
         text=True,

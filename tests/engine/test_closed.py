@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -33,8 +34,9 @@ def test_a_crafted_expression_reads_no_file(secret: Path, reader: str, monkeypat
     subquery = f"(SELECT CAST(COUNT(*) AS VARCHAR) FROM {reader.format(secret)})"
     monkeypatch.setattr("everview.sql.duckdb.duckdb_expression", lambda *_: subquery)
     query = _Query([Expression((X,), STRING)], {X: pa.int64()})
-    with pytest.raises(DataError, match=r"Permission Error|does not exist"):
+    with pytest.raises(DataError) as refused:
         query({X: pa.array([1])}, 1)
+    assert re.search(r"Permission Error|does not exist", str(refused.value.__cause__))
 
 
 @pytest.mark.parametrize(
@@ -69,8 +71,9 @@ def test_what_is_registered_is_still_read_in_utc() -> None:
 
 def test_a_recomputation_reads_no_file(secret: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("everview.sql.duckdb.duckdb_query", lambda *_: f"SELECT * FROM read_csv('{secret}')")
-    with pytest.raises(EverviewError, match="disabled by configuration"):
+    with pytest.raises(EverviewError) as refused:
         Recomputation("SELECT a FROM r", random_log(), 10)
+    assert "disabled by configuration" in str(refused.value.__cause__)
 
 
 def test_duckdb_is_opened_in_one_place_only() -> None:
@@ -79,5 +82,5 @@ def test_duckdb_is_opened_in_one_place_only() -> None:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "duckdb":
                 found.append((str(path.relative_to(SOURCE)), node.attr))
-    reaching = [place for place in found if place[1] not in {"Error", "__version__"}]
+    reaching = [place for place in found if place[1] != "__version__" and not place[1].endswith(("Error", "Exception"))]
     assert reaching == [("sql/duckdb.py", "connect")]
