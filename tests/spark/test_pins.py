@@ -66,9 +66,9 @@ class History:
                 if there and self.r.random() < 0.4:
                     row, weight = self.r.choice(there), -1
                 else:
-                    number = lambda: self.r.choice([1, 2, 3, 4, 5, None])  # noqa: E731
                     text = self.r.choice(["x", "y", "z", None])
-                    row = (number(), number(), number(), text) if name == "orders" else (number(), text, "n")
+                    numbers = (self.r.choice([1, 2, 3, 4, 5, None]) for _ in range(3 if name == "orders" else 1))
+                    row = (*numbers, text) if name == "orders" else (*numbers, text, "n")
                     weight = 1
                 held[row] += weight
                 found.setdefault(name, []).append((row, weight))
