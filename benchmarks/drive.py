@@ -68,7 +68,7 @@ class KernelRun:
         changes = Changes("g", self.core_types(), rows, Dictionary())
         self.columns = [c for o in entry.occurrences for c in o.columns(changes, Journal())[0]]
         self.columns.append(updates.weight)
-        shown = self.core.crown.outputs
+        shown = self.core.maintained.outputs
         self.places = [shown.index(v) for v in _output_variables(self.db) if v in shown]
 
     def core_types(self) -> tuple[object, ...]:
@@ -79,7 +79,7 @@ class KernelRun:
         """Empty state, telling its deltas or not."""
         self.machine.clear()
         if loud:
-            self.machine.apply(self.core.crown.wake, [pa.array([0])])
+            self.machine.apply(self.core.maintained.wake, [pa.array([0])])
 
     def deltas(self, take: Callable[[Sequence[pa.Array]], None] | None = None) -> tuple[Measured, int]:
         """Apply everything, each slice of deltas taken as Arrow; also gives the most bytes that the state has had."""
@@ -92,7 +92,7 @@ class KernelRun:
             taken = [pa.array(c) for c in self.machine.take("delta")]
             rows += len(taken[0])
             if take is not None:
-                width = len(self.core.crown.outputs)
+                width = len(self.core.maintained.outputs)
                 take([*(taken[i] for i in self.places), *taken[width:]])
             peak = max(peak, self.machine.nbytes())
             del taken

@@ -22,8 +22,8 @@ import everview as ev
 from everview.cli.embedded import example
 from everview.cli.main import main as everview_command
 from everview.engine.explain import explain_all
-from everview.plan.bounds import Bound
 from everview.plan.explain import Explanation
+from everview.strategies.bounds import Bound
 
 ROOT = Path(__file__).resolve().parent.parent
 WORKLOADS = ROOT / "benchmarks" / "workloads"
@@ -210,7 +210,7 @@ def workload_rows(name: str, text: str, schema: str) -> list[list[str]]:
 def _planned(name: str, verdict: Explanation) -> list[str]:
     plan = verdict.plan
     held = [k.replace("_", "-") for k, holds in verdict.classes.items() if holds]
-    trees = "; ".join(c.tree.show(c.labels) for c in plan.cores)
+    trees = "; ".join(c.maintenance.summary for c in plan.cores)
     kinds = plan.constant_update_for
     constant = SEQUENCES["any"] if "any" in kinds else ", ".join(SEQUENCES[k] for k in kinds) or "–"
     height = str(max(c.height for c in plan.cores))

@@ -1,8 +1,7 @@
 """The modules' order: sql → query → plan → strategies → kernel, engine, spark and cli on top, and no import against it.
 
-The arrow is the way of the data. A layer may import the model that it reads or writes (``query``), the layers before it
-in the pipeline whose product it takes, and, for strategies, the kernel whose programs they write. Nothing imports the
-front end or the layers on top but those on top.
+A layer may import the model that it reads or writes (``query``) and the layers after it in this order: the planner asks
+the strategies, which write programs for the kernel. Nothing imports the front end or the layers on top but those.
 """
 
 from __future__ import annotations
@@ -18,16 +17,29 @@ ALLOWED = {
     "errors": {"redaction"},
     "query": {"errors"},
     "sql": {"errors", "query"},
-    "plan": {"errors", "query"},
     "kernel": {"errors"},
-    "strategies": {"errors", "query", "plan", "kernel"},
+    "strategies": {"errors", "query", "kernel"},
+    "plan": {"errors", "query", "strategies"},
     "engine": {"errors", "query", "sql", "plan", "kernel", "strategies"},
+    "tools": {"errors", "query", "sql", "plan", "strategies", "engine"},
     "spark": {"errors", "redaction", "query", "sql", "plan", "kernel", "strategies", "engine"},
-    "cli": {"errors", "redaction", "query", "sql", "plan", "kernel", "strategies", "engine", "spark", "__init__"},
-    "__init__": {"errors", "engine", "plan"},
+    "cli": {
+        "errors",
+        "redaction",
+        "query",
+        "sql",
+        "plan",
+        "kernel",
+        "strategies",
+        "engine",
+        "tools",
+        "spark",
+        "__init__",
+    },
+    "__init__": {"errors", "engine", "plan", "tools"},
     "__main__": {"cli"},
 }
-LIBRARIES = {"sqlglot": {"sql"}, "pyspark": {"spark"}, "pyarrow": {"engine", "spark", "sql", "strategies"}}
+LIBRARIES = {"sqlglot": {"sql"}, "pyspark": {"spark"}, "pyarrow": {"engine", "spark", "sql", "strategies", "tools"}}
 MODULES = sorted(SOURCE.rglob("*.py"))
 
 

@@ -17,9 +17,9 @@ from everview import errors
 if TYPE_CHECKING:
     from everview.engine.answer import Result
     from everview.engine.database import Database
-    from everview.engine.enclosureness import enclosureness
     from everview.engine.explain import explain, explain_all
     from everview.plan.explain import Explanation
+    from everview.tools.enclosureness import enclosureness
 
 __version__ = "0.1.0"
 __all__ = ["Database", "Explanation", "Result", "__version__", "enclosureness", "errors", "explain", "explain_all"]
@@ -28,7 +28,7 @@ _HOMES = {
     "Database": "everview.engine.database",
     "Result": "everview.engine.answer",
     "Explanation": "everview.plan.explain",
-    "enclosureness": "everview.engine.enclosureness",
+    "enclosureness": "everview.tools.enclosureness",
     "explain": "everview.engine.explain",
     "explain_all": "everview.engine.explain",
 }

@@ -78,7 +78,7 @@ def test_break_even_in_words(
     sizes: tuple[str, str],
     said: str,
 ) -> None:
-    monkeypatch.setattr("everview.engine.bench.break_even", lambda *_: size)
+    monkeypatch.setattr("everview.tools.bench.break_even", lambda *_: size)
     batches = [a for s in sizes for a in ("--batch", s)]
     arguments = ("--sql", HOPS, "--schema", SCHEMA, "--data", f"follows={follows}", "--seconds", "0.1")
     _, out, _ = run(capsys, "bench", *arguments, *batches)
@@ -94,7 +94,7 @@ def test_batches_that_the_data_cannot_fill_are_told(capsys: pytest.CaptureFixtur
 def test_a_wrong_result_is_an_error(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, follows: Path
 ) -> None:
-    monkeypatch.setattr("everview.engine.recompute.Recomputation.difference", lambda *_: "1 of 2 rows differ")
+    monkeypatch.setattr("everview.tools.oracle.Recomputation.difference", lambda *_: "1 of 2 rows differ")
     code, out, _ = run(
         capsys, "bench", "--sql", HOPS, "--schema", SCHEMA, "--data", f"follows={follows}", "--seconds", "0.1"
     )

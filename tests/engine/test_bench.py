@@ -13,11 +13,11 @@ from itertools import count
 import pyarrow as pa
 import pytest
 
-from everview.engine.bench import Measurement, _quantile, break_even, measure
-from everview.engine.log import Log
-from everview.engine.recompute import Recomputation
-from everview.engine.replay import log_for, one_view
 from everview.errors import DataError, EverviewError, KeyViolationError, OverDeleteError
+from everview.tools.bench import Measurement, _quantile, break_even, measure
+from everview.tools.change_log import Log
+from everview.tools.oracle import Recomputation
+from everview.tools.replay import log_for, one_view
 
 SCHEMA = "CREATE TABLE r (a BIGINT, b BIGINT, x DOUBLE, p DECIMAL(8,2)); CREATE TABLE s (b BIGINT, c STRING)"
 JOIN = "SELECT r.a, s.c FROM r JOIN s ON r.b = s.b"
@@ -208,7 +208,7 @@ def test_keys_that_come_twice_are_named_as_in_the_data() -> None:
 
 def test_figures_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a clock that goes on by a second whenever it is read, a batch takes one."""
-    monkeypatch.setattr("everview.engine.bench.perf_counter", count().__next__)
+    monkeypatch.setattr("everview.tools.bench.perf_counter", count().__next__)
     db = one_view("SELECT id FROM t", "CREATE TABLE t (id BIGINT)")
     log = log_for(db, {"t": pa.table({"id": range(80)})}, window=1)
     found = measure(db, "SELECT id FROM t", log, sizes=(10, 1), seconds=1e9)
@@ -228,7 +228,7 @@ def test_quantiles() -> None:
 
 def test_recomputing_takes_what_one_run_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     fresh = Recomputation(JOIN, random_log(), 100)
-    monkeypatch.setattr("everview.engine.recompute.perf_counter", count(0, 0.125).__next__)
+    monkeypatch.setattr("everview.tools.oracle.perf_counter", count(0, 0.125).__next__)
     assert fresh.seconds(1) == 0.125
 
 

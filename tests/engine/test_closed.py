@@ -11,10 +11,10 @@ import pytest
 
 import everview
 from everview.engine.expressions import Evaluator, _Query
-from everview.engine.recompute import Recomputation
 from everview.errors import DataError, EverviewError
 from everview.query.terms import Expression, Var
 from everview.query.types import BIGINT, STRING
+from everview.tools.oracle import Recomputation
 from tests.engine.test_bench import random_log
 
 SOURCE = Path(everview.__file__).parent

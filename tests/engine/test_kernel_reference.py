@@ -32,7 +32,7 @@ def core_run(seed: int) -> None:
     for _ in range(r.randint(2, 6)):
         if r.random() < 0.2:
             driver.switch(not driver.loud)
-        entry = r.choice(driver.crown.entries)
+        entry = r.choice(driver.maintained.entries)
         arity = relations_of(driver.plan.query)[entry.relation]
         there = driver.database.setdefault(entry.relation, [])
         rows = []

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from everview.engine.log import Log, read_log
 from everview.errors import DataError, EverviewError
 from everview.sql import parse_schema
+from everview.tools.change_log import Log, read_log
 
 SCHEMA = parse_schema(
     "CREATE TABLE a (id BIGINT, name STRING, day DATE, price DECIMAL(8,2), seen TIMESTAMP); CREATE TABLE b (id BIGINT)"

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import chain, combinations
 
-from everview.plan.tree import TreeNode
 from everview.query.terms import Var
+from everview.strategies.crown.tree import TreeNode
 
 Edge = frozenset[Var]
 

@@ -7,7 +7,8 @@ from random import Random
 
 import pytest
 
-from everview.plan.enclosureness import (
+from everview.query.terms import Var
+from everview.strategies.crown.enclosureness import (
     BEFORE,
     FOREVER,
     Lifespan,
@@ -16,8 +17,7 @@ from everview.plan.enclosureness import (
     enclosureness,
     most_disjoint,
 )
-from everview.plan.tree import JoinTree, TreeNode
-from everview.query.terms import Var
+from everview.strategies.crown.tree import JoinTree, TreeNode
 
 Spans = list[list[Lifespan]]
 

@@ -15,9 +15,9 @@ import pytest
 
 import everview as ev
 from everview.errors import QueryError, StatisticsError
-from everview.plan.core_plan import COUNTED_TREES
 from everview.query.schema import Column, Schema, Table
 from everview.query.types import INT
+from everview.strategies.crown.plan import COUNTED_TREES
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 TABLES = """

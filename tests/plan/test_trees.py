@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from everview.plan.choose import choose_tree
-from everview.plan.connex import fewest_added_outputs
-from everview.plan.search import join_trees
 from everview.query.conjunctive import ConjunctiveQuery
 from everview.query.hierarchy import is_q_hierarchical
 from everview.query.hypergraph import is_acyclic, is_free_connex
+from everview.strategies.crown.choose import choose_tree
+from everview.strategies.crown.connex import fewest_added_outputs
+from everview.strategies.crown.search import join_trees
 from tests.plan.independent import depth_cost, faults, height
 from tests.support import cq, queries
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from everview.plan.core_plan import CorePlan, plan_core
-from everview.plan.cores import Core
 from everview.query.conjunctive import Atom, ConjunctiveQuery
 from everview.query.terms import Const, Var
-from everview.strategies.crown import CrownProgram, Entry, compile_crown
+from everview.strategies.core import Core
+from everview.strategies.strategy import Entry, Maintained, Sum
 from tests.support import Row, evaluate
 
 Update = tuple[str, Row, int]
@@ -28,7 +28,7 @@ class Driver:
     sums: tuple[tuple[int, Var], ...] = ()
     """Atoms and the variables of theirs to sum up."""
     plan: CorePlan = field(init=False)
-    crown: CrownProgram = field(init=False)
+    maintained: Maintained = field(init=False)
     machine: Any = field(init=False)
     database: dict[str, list[Row]] = field(default_factory=dict)
     total: Result = field(default_factory=dict)
@@ -36,14 +36,14 @@ class Driver:
 
     def __post_init__(self) -> None:
         self.plan = plan_core(Core("result", self.query))
-        self.crown = compile_crown(self.plan, [atom for atom, _ in self.sums])
-        self.machine = self.machine_of(self.crown.program)
+        self.maintained = self.plan.compile([Sum(atom) for atom, _ in self.sums])
+        self.machine = self.machine_of(self.maintained.program)
         self.switch(self.loud)
 
     def switch(self, loud: bool) -> None:
         """Open or close the feed."""
         self.loud = loud
-        self.machine.apply(self.crown.wake if loud else self.crown.sleep, [[0]])
+        self.machine.apply(self.maintained.wake if loud else self.maintained.sleep, [[0]])
         if loud:
             self.total = self.listed()
 
@@ -53,7 +53,7 @@ class Driver:
             rows.append(row)
         else:
             rows.remove(row)
-        entry = self.crown.entry(relation)
+        entry = self.maintained.entry(relation)
         if entry is not None:
             procedure = entry.loud if self.loud else entry.quiet
             self.machine.apply(procedure, [[w] for w in self.arguments(entry, row, change)])
@@ -78,7 +78,7 @@ class Driver:
         return [*found, change]
 
     def measured(self, rows: Sequence[tuple[int, ...]]) -> Iterator[tuple[Row, tuple[int, ...]]]:
-        width = len(self.crown.outputs)
+        width = len(self.maintained.outputs)
         for row in rows:
             yield row[:width], row[width:]
 
@@ -94,9 +94,9 @@ class Driver:
     def expected(self) -> Result:
         """The maintained output by DuckDB, sums included."""
         summed = [v for _, v in self.sums]
-        rows = evaluate(self.plan.query.with_head((*self.crown.outputs, *summed)), self.database)
+        rows = evaluate(self.plan.query.with_head((*self.maintained.outputs, *summed)), self.database)
         found: dict[Row, list[int]] = {}
-        width = len(self.crown.outputs)
+        width = len(self.maintained.outputs)
         for row, copies in rows.items():
             totals = found.setdefault(row[:width], [0] * (1 + len(summed)))
             totals[0] += copies
@@ -114,9 +114,9 @@ class Driver:
 
     def _check_liveness(self) -> None:
         """A row that is marked live is part of a result: else deltas would visit rows in vain (crown.md 5.2)."""
-        outputs = [str(v) for v in self.crown.outputs]
+        outputs = [str(v) for v in self.maintained.outputs]
         listed = self.machine.rows("result")
-        for table in self.crown.program.tables:
+        for table in self.maintained.program.tables:
             live = {key for key, _, level in self.machine.dump(table.name) if level == 2}
             if live:
                 places = [outputs.index(name) for name in table.key]

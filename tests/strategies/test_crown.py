@@ -47,7 +47,7 @@ def play(driver: Driver, updates: list[tuple[str, tuple[int, ...], bool]]) -> No
         for row in list(rows):
             driver.update(relation, row, -1)
     driver.check()
-    for table in driver.crown.program.tables:
+    for table in driver.maintained.program.tables:
         assert driver.machine.dump(table.name) == [], table.name
 
 
@@ -92,7 +92,7 @@ def hard_run(seed: int, machine: Callable[[Program], Any]) -> None:
     for relation, row in rest:
         driver.update(relation, row, -1)
     driver.check()
-    for table in driver.crown.program.tables:
+    for table in driver.maintained.program.tables:
         assert driver.machine.dump(table.name) == [], table.name
 
 
@@ -121,6 +121,6 @@ def test_two_atoms_of_one_label() -> None:
 
 def test_program_prints() -> None:
     driver = Driver(cq("q(a, b, c) :- r(a, b), s(b, c)."), Reference)
-    text = show_program(driver.crown.program)
+    text = show_program(driver.maintained.program)
     assert "procedure input0(@a, @b, change)" in text
     assert "cursor result()" in text

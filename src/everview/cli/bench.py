@@ -11,7 +11,7 @@ from everview.cli.inputs import add_log_arguments, duration, positive, query_and
 from everview.errors import EverviewError
 
 if TYPE_CHECKING:
-    from everview.engine.bench import Measurement
+    from everview.tools.bench import Measurement
 
 OPTION = "--data"
 WRONG = 1
@@ -34,9 +34,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, out: TextIO) -> int:
     """Run the command."""
-    from everview.engine.bench import measure
     from everview.engine.explain import is_rules
-    from everview.engine.replay import log_for, one_view
+    from everview.tools.bench import measure
+    from everview.tools.replay import log_for, one_view
 
     query, schema = query_and_schema(options)
     if is_rules(query):

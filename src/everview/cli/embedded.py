@@ -67,7 +67,7 @@ def _lines(verdict: Explanation) -> Iterator[str]:
     yield from _first(text, "verdict")
     for part in verdict.plan.parts:
         for core in part.cores:
-            yield f"tree        {core.tree.show(core.labels)}"
+            yield f"tree        {core.maintenance.summary}"
     for note in verdict.notes[:1]:
         yield from (f"{'note' if i == 0 else '':<12}{row}" for i, row in enumerate(wrap(note, WIDTH - 16)))
 

@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, out: TextIO) -> int:
     """Run the command."""
-    from everview.engine.enclosureness import enclosureness
+    from everview.tools.enclosureness import enclosureness
 
     query, schema = query_and_schema(options)
     files = table_files(options.data, OPTION)

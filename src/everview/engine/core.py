@@ -1,4 +1,4 @@
-"""A core at work: the machine that runs a CROWN program, and how a relation's rows become its words."""
+"""A core at work: the machine that runs its strategy's program, and how a relation's rows become its words."""
 
 from __future__ import annotations
 
@@ -17,14 +17,12 @@ from everview.engine.steps import CHUNK, count_uses, explained, take_back
 from everview.engine.sums import Slot
 from everview.engine.words import arrow_type, from_words, is_wide, to_words
 from everview.kernel.machine import Machine, UpdateFault
-from everview.kernel.program import Step
 from everview.plan.core_plan import CorePlan
 from everview.query.conjunctive import Atom
 from everview.query.terms import Const, Expression, Var
 from everview.query.types import DataType
-from everview.strategies.crown import Entry, Occurrence, compile_crown
+from everview.strategies.strategy import DELTA, RESULT, Entry, Occurrence, Sum
 
-DELTA = "delta"
 _NULL = pa.scalar(NULL, pa.int64())
 
 
@@ -35,7 +33,7 @@ Delta = tuple[tuple[pa.Array, ...], tuple[pa.Array, ...], pa.Array]
 class Measure:
     """A sum to keep inside the core: one limb of what a slot makes of an expression over one atom's row.
 
-    With a ``limit`` the core tells of sums beyond it, while it tells nothing else (``CrownProgram.alarm``).
+    With a ``limit`` the core tells of sums beyond it, while it tells nothing else (``Maintained.alarm``).
     """
 
     slot: Slot
@@ -69,18 +67,17 @@ class CoreRuntime:
         self.types = {v: types[0] for v, types in columns.items()}
         self.ranges = {v: found for v, types in columns.items() if (found := _common_range(types)) is not None}
         """The integers that a variable may be, where its columns do not hold the same: others never join."""
-        limits = {j: m.limit for j, m in enumerate(measures, 1) if m.limit is not None}
-        self.crown = compile_crown(plan, [m.atom for m in measures], limits)
-        self.machine = Machine(self.crown.program)
+        self.maintained = plan.compile([Sum(m.atom, m.limit) for m in measures])
+        self.machine = Machine(self.maintained.program)
         self.awake = False
         self._entries = {
-            e.relation: _EntryRuntime(self, e, relations[e.relation], measures) for e in self.crown.entries
+            e.relation: _EntryRuntime(self, e, relations[e.relation], measures) for e in self.maintained.entries
         }
 
     @property
     def width(self) -> int:
         """How many variables a row of its result has."""
-        return len(self.crown.outputs)
+        return len(self.maintained.outputs)
 
     def reads(self, relation: str) -> bool:
         """True if updates of this relation concern the core."""
@@ -107,13 +104,13 @@ class CoreRuntime:
     def wake(self) -> None:
         """From now on tell what changes."""
         if not self.awake:
-            self.machine.apply(self.crown.wake, [zeros(1)])
+            self.machine.apply(self.maintained.wake, [zeros(1)])
             self.awake = True
 
     def sleep(self) -> None:
         """Tell no more."""
         if self.awake:
-            self.machine.apply(self.crown.sleep, [zeros(1)])
+            self.machine.apply(self.maintained.sleep, [zeros(1)])
             self.awake = False
 
     def apply(self, changes: Changes, journal: Journal) -> None:
@@ -142,31 +139,25 @@ class CoreRuntime:
         update = columns[-1] if changes.start is not None else changes.rows.update.take(columns[-1])
         return tuple(columns[: self.width]), tuple(columns[self.width : -1]), update
 
-    def holds(self, words: Mapping[Var, int]) -> bool:
-        """Whether the result has a row with these words, one for each output variable: a lookup in each table.
-
-        A row of the result is a row of each table that listing it walks through, and these are found by their words.
-        """
-        program = self.crown.program
-        (cursor,) = program.cursors
-        keys = {t.name: t.key for t in program.tables}
-        by_name = {v.name: word for v, word in words.items()}
-        for step in cursor.steps:
-            assert isinstance(step, Step)  # CROWN lists by groups, not in an order.
-            found = self.machine.find(step.table, [by_name[name] for name in keys[step.table]])
-            if found is None or found[1] < step.level:
+    def holds(self, words: Mapping[Var, int]) -> bool | None:
+        """Whether the result has a row with these words, one for each output variable; None: list it to know."""
+        if self.maintained.test is None:
+            return None
+        for lookup in self.maintained.test:
+            found = self.machine.find(lookup.table, [words[v] for v in lookup.key])
+            if found is None or found[1] < lookup.level:
                 return False
         return True
 
     def alarm(self) -> int | None:
         """The last of the updates just applied, not telling what changes, that brought a sum near its limit."""
-        if self.crown.alarm is None or not self.machine.pending(self.crown.alarm):
+        if self.maintained.alarm is None or not self.machine.pending(self.maintained.alarm):
             return None
-        return int(words_array(self.machine.take(self.crown.alarm)[0])[-1].as_py())
+        return int(words_array(self.machine.take(self.maintained.alarm)[0])[-1].as_py())
 
     def scan(self) -> Iterator[tuple[tuple[pa.Array, ...], tuple[pa.Array, ...]]]:
         """The whole result, chunk by chunk: output words and measures."""
-        cursor = self.machine.open("result")
+        cursor = self.machine.open(RESULT)
         while True:
             columns = [words_array(c) for c in cursor.fetch(CHUNK)]
             if not columns or not len(columns[0]):

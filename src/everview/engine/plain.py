@@ -158,7 +158,7 @@ class Projection:
         self._named = [*(o for o in outputs if o.expression.term is None), *(Output(str(e), e) for e in further)]
         self.evaluator = Evaluator([*computed, *further]) if computed or further else None
         self._makers = [self._maker(e, computed) for e in self.outputs]
-        types = [core.types[v] for v in core.crown.outputs]
+        types = [core.types[v] for v in core.maintained.outputs]
         self.parked = Parked(types, dictionary, self._explain)
 
     @property
@@ -245,23 +245,24 @@ class Projection:
                 return None
             if found.setdefault(term, word) != word:
                 return False
-        if found.keys() != set(self.core.crown.outputs):
+        if found.keys() != set(self.core.maintained.outputs):
             return None
-        if not self.core.holds(found):
-            return False
-        columns = tuple(repeated(found[v], 1) for v in self.core.crown.outputs)
+        held = self.core.holds(found)
+        if not held:
+            return held
+        columns = tuple(repeated(found[v], 1) for v in self.core.maintained.outputs)
         return len(self.passed(WordRows(columns, ones(1), zeros(1)))) > 0
 
     def values(self, rows: WordRows, variables: Sequence[Var]) -> dict[Var, pa.Array]:
         """Some of the core's variables as values."""
-        places = self.core.crown.outputs
+        places = self.core.maintained.outputs
         return {v: from_words(rows.columns[places.index(v)], self.core.types[v], self.dictionary) for v in variables}
 
     def _maker(self, expression: Expression, computed: Sequence[Expression]) -> Maker:
         """How an output column is made from the core's words and the computed columns."""
         term, want, dictionary = expression.term, expression.type, self.dictionary
         if isinstance(term, Var):
-            place, have = self.core.crown.outputs.index(term), self.core.types[term]
+            place, have = self.core.maintained.outputs.index(term), self.core.types[term]
             if _same_words(have, want):
                 return lambda rows, _: rows.columns[place]
             return lambda rows, _: _in_type(rows.columns[place], have, want, dictionary)

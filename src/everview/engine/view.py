@@ -119,7 +119,7 @@ class View(Relation):
         if program:
             from everview.kernel.printer import show_program
 
-            listed = [show_program(c.crown.program) for c in self._runtime.cores]
+            listed = [show_program(c.maintained.program) for c in self._runtime.cores]
             explanation = explanation.with_section("programs", "\n\n".join(listed))
         return explanation
 

@@ -7,33 +7,12 @@ a core of its own that lists the distinct (group, value) pairs, and a small oper
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from everview.query.conjunctive import ConjunctiveQuery, Semantics
 from everview.query.terms import Expression, Term, Var
 from everview.query.types import Kind
 from everview.query.view import Aggregate, AggregateFunction, Block
-
-
-@dataclass(frozen=True)
-class Core:
-    """A conjunctive query to maintain, what it is for, and what happens to its changes on the way out.
-
-    Its head holds the variables that the block outputs or groups by, and those that an operator after the core needs.
-    """
-
-    role: str
-    query: ConjunctiveQuery
-    operators: tuple[str, ...] = ()
-    aggregates: tuple[Aggregate, ...] = ()
-    keeps_values: bool = False
-    """True if an operator keeps every (group, value) pair: MIN and MAX."""
-    grouped: bool = False
-    """True if its rows are groups."""
-    folded: bool = False
-    """True if an operator after the core needs all its changes and keeps what it makes of them."""
-    filtered: bool = False
-    """True if groups are dropped when they are listed: HAVING."""
+from everview.strategies.core import Core
 
 
 def cores_of(block: Block, name: str) -> tuple[Core, ...]:

@@ -7,12 +7,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from everview.plan.candidates import Candidate, candidates
 from everview.plan.core_plan import CorePlan
 from everview.plan.hardness import Task, lower_bound, tasks
 from everview.plan.repair import repairs
 from everview.plan.shards import Distribution, distribute
-from everview.plan.tree import TreeNode
 from everview.plan.view_plan import PartPlan, ViewPlan
 from everview.query.orders import canonical_order, free_top_order
 from everview.query.schema import Schema
@@ -65,7 +63,7 @@ class Explanation:
     @property
     def strategy(self) -> str:
         """The strategy that maintains the view."""
-        return next(c.strategy for c in self.candidates(self.plan.main) if c.chosen)
+        return self.plan.main.strategy.name
 
     @cached_property
     def lower_bound(self) -> str | None:
@@ -87,10 +85,6 @@ class Explanation:
             found += repairs(self.plan.main.classification, self.plan.constraints)
         return tuple(dict.fromkeys(found))
 
-    def candidates(self, core: CorePlan) -> tuple[Candidate, ...]:
-        """Every strategy's verdict on a core."""
-        return candidates(core)
-
     def tasks(self, core: CorePlan) -> dict[str, Task]:
         """What each kind of read can cost."""
         return tasks(core.classification, self.plan.constraints)
@@ -104,13 +98,13 @@ class Explanation:
             "query": str(self.plan.view),
             "strategy": self.strategy,
             "classes": self.classes,
-            "tree": tree_dict(main, main.tree.root),
+            "tree": main.maintenance.to_dict()["tree"],
             "height": max(c.height for c in self.plan.cores),
             "bounds": self.plan.bounds.to_dict(),
             "constant_update_for": list(self.plan.constant_update_for),
             "lower_bound": self.lower_bound,
             "notes": list(self.notes),
-            "strategies": [c.to_dict() for c in self.candidates(main)],
+            "strategies": [c.to_dict() for c in main.candidates],
             "parts": [self._part_dict(p) for p in self.plan.parts],
             **dict(self.sections),
             **({"shards": self.distribution.to_dict()} if self.distribution else {}),
@@ -137,29 +131,15 @@ class Explanation:
             "witnesses": verdict.witnesses(),
             "widths": {"w": widths.w, "delta": widths.delta, "delta_tight": widths.delta_tight} if widths else None,
             "variable_orders": self._orders(core),
-            "reduction": core.reduction,
-            "bags": [
-                {"label": r.label, "variables": sorted(v.name for v in r.variables), "atoms": list(r.atoms)}
-                for r in core.relations
-            ]
-            if core.decomposition
-            else None,
-            "width": core.decomposition.width if core.decomposition else None,
-            "fractional_width": str(core.decomposition.fractional_width) if core.decomposition else None,
-            "added_outputs": sorted(v.name for v in core.added),
             "filters": [str(p) for p in core.filters],
             "residual_predicates": [str(p) for p in core.residual],
             "operators": list(core.core.operators),
-            "tree": tree_dict(core, core.tree.root),
-            "tree_text": core.tree.show(core.labels),
-            "height": core.height,
-            "trees": core.tree_count,
-            "search_cut": core.cut,
+            **core.maintenance.to_dict(),
             "bounds": core.bounds.to_dict(),
             "constant_update_for": list(core.constant_update_for),
             "lower_bound": lower_bound(core, self.plan.constraints, self.plan.derived),
             "tasks": {name: t.to_dict() for name, t in self.tasks(core).items()},
-            "strategies": [c.to_dict() for c in self.candidates(core)],
+            "strategies": [c.to_dict() for c in core.candidates],
         }
 
     def _orders(self, core: CorePlan) -> dict[str, str] | None:
@@ -184,16 +164,3 @@ class Explanation:
 
     def __repr__(self) -> str:
         return f"<Explanation of {self.plan.view.name}: {self.strategy}, {self.plan.bounds.update} per update>"
-
-
-def tree_dict(core: CorePlan, node: TreeNode) -> dict[str, Any]:
-    """A join tree as nested data; ``key`` is what a node shares with its parent."""
-    parent = core.tree.parents[node]
-    return {
-        "node": core.labels[node.relation] if node.relation is not None else None,
-        "generalized": node.is_generalized,
-        "attributes": sorted(v.name for v in node.attributes),
-        "key": sorted(v.name for v in node.attributes & parent.attributes) if parent else [],
-        "output": node in core.tree.connex,
-        "children": [tree_dict(core, c) for c in node.children],
-    }

@@ -1,4 +1,4 @@
-"""An explanation as a picture: the join tree, the verdict above it, the bounds below."""
+"""An explanation as a picture: the strategies' trees, the verdict above it, the bounds below."""
 
 from __future__ import annotations
 
@@ -6,10 +6,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
 
-from everview.plan.core_plan import CorePlan
-from everview.plan.text import node_label
-from everview.plan.tree import TreeNode
-from everview.query.terms import names
+from everview.strategies.diagram import Box, Diagram, DiagramNode
 
 if TYPE_CHECKING:
     from everview.plan.explain import Explanation
@@ -30,10 +27,12 @@ STYLE = (
     ".bag{fill:#fde8e8;stroke:#c53030}.hidden{opacity:.62}.link{stroke:#7b8794;fill:none}"
 )
 
+CLASSES = {Box.INPUT: "input", Box.GROUP: "general", Box.JOIN: "bag"}
+
 
 @dataclass
-class _Box:
-    node: TreeNode
+class _Placed:
+    node: DiagramNode
     label: str
     x: float
     y: float
@@ -56,8 +55,9 @@ def render_svg(explanation: Explanation) -> str:
     bottom = top
     for block in (b for p in explanation.plan.parts for b in p.blocks):
         for core in block.cores:
-            title = f"{block.label}: {core.core.role}, height {core.height}"
-            drawn, width, height = _draw(core, title, right, top)
+            diagram = core.maintenance.diagram
+            title = f"{block.label}: {core.core.role}, {diagram.caption}"
+            drawn, width, height = _draw(diagram, title, right, top)
             pictures.append(drawn)
             right += width + 2 * GAP
             bottom = max(bottom, top + height)
@@ -83,38 +83,33 @@ def _subtitle(explanation: Explanation) -> str:
 
 def _legend(explanation: Explanation) -> list[str]:
     """What the kinds of boxes mean, for those that are there."""
-    nodes = [(core, node) for core in explanation.plan.cores for node in core.tree.root.walk()]
-    kinds = {_kind(core, node) for core, node in nodes}
-    said = []
-    if "general" in kinds:
-        said.append("dashed: generalized node")
-    if "bag" in kinds:
-        said.append("red: a join kept materialised")
-    if any(node not in core.tree.connex for core, node in nodes):
+    nodes = [node for core in explanation.plan.cores for node in core.maintenance.diagram.root.walk()]
+    kinds = {node.box for node in nodes}
+    said = [box.value for box in Box if box in kinds and box.value]
+    if any(not node.is_listed for node in nodes):
         said.append("faint: only has to match")
     return ["; ".join(said)] if said else []
 
 
-def _draw(core: CorePlan, title: str, left: float, top: float) -> tuple[str, float, float]:
-    boxes, links, width = _placed(core, core.tree.root, left, top + 26)
+def _draw(diagram: Diagram, title: str, left: float, top: float) -> tuple[str, float, float]:
+    boxes, links, width = _placed(diagram.root, left, top + 26)
     parts = [_text(left, top + 8, title, "small")]
     parts += [_link(above, below) for above, below in links]
-    parts += [_box(core, box) for box in boxes]
+    parts += [_box(box) for box in boxes]
     depth = max(box.y for box in boxes)
     return "\n".join(parts), max(width, len(title) * SMALL), depth + BOX_HEIGHT + GAP - top
 
 
-def _placed(core: CorePlan, node: TreeNode, x: float, y: float) -> tuple[list[_Box], list[tuple[_Box, _Box]], float]:
+def _placed(node: DiagramNode, x: float, y: float) -> tuple[list[_Placed], list[tuple[_Placed, _Placed]], float]:
     """The boxes of a subtree from ``x`` on, its root first, the links between them, and how wide all of it is."""
-    label = node_label(core, node)
-    label = label if len(label) <= LONGEST else label[: LONGEST - 1] + "…"
+    label = node.label if len(node.label) <= LONGEST else node.label[: LONGEST - 1] + "…"
     own = len(label) * CHARACTER + 22
-    boxes: list[_Box] = []
-    links: list[tuple[_Box, _Box]] = []
-    children: list[_Box] = []
+    boxes: list[_Placed] = []
+    links: list[tuple[_Placed, _Placed]] = []
+    children: list[_Placed] = []
     cursor = x
     for child in node.children:
-        below, inner, width = _placed(core, child, cursor, y + LEVEL)
+        below, inner, width = _placed(child, cursor, y + LEVEL)
         children.append(below[0])
         boxes += below
         links += inner
@@ -125,12 +120,12 @@ def _placed(core: CorePlan, node: TreeNode, x: float, y: float) -> tuple[list[_B
         box.x += shift
     middle = (children[0].middle + children[-1].middle) / 2 if children else x + own / 2
     start = min(max(middle - own / 2, x), x + whole - own)
-    root = _Box(node, label, start, y, own)
+    root = _Placed(node, label, start, y, own)
     return [root, *boxes], [(root, c) for c in children] + links, whole
 
 
-def _link(above: _Box, below: _Box) -> str:
-    key = names(above.node.attributes & below.node.attributes) or "∅"
+def _link(above: _Placed, below: _Placed) -> str:
+    key = below.node.key
     y1, y2 = above.y + BOX_HEIGHT, below.y
     bend = (y1 + y2) / 2
     path = f'<path class="link" d="M{above.middle:.1f} {y1:.1f}C{above.middle:.1f} {bend:.1f} '
@@ -140,17 +135,13 @@ def _link(above: _Box, below: _Box) -> str:
     return path + under + _text(middle, bend + 4, key, "small label")
 
 
-def _kind(core: CorePlan, node: TreeNode) -> str:
-    return "general" if node.relation is None else "bag" if core.relations[node.relation].is_bag else "input"
-
-
-def _box(core: CorePlan, box: _Box) -> str:
-    node = box.node
-    hidden = "" if node in core.tree.connex else " hidden"
-    radius = 17 if node.relation is None else 6
-    place = f'x="{box.x:.1f}" y="{box.y:.1f}" width="{box.width:.1f}" height="{BOX_HEIGHT}"'
-    rect = f'<rect class="{_kind(core, node)}" {place} rx="{radius}"/>'
-    return f'<g class="node{hidden}">{rect}{_text(box.middle, box.y + 22, box.label, "label")}</g>'
+def _box(placed: _Placed) -> str:
+    node = placed.node
+    hidden = "" if node.is_listed else " hidden"
+    radius = 17 if node.box is Box.GROUP else 6
+    place = f'x="{placed.x:.1f}" y="{placed.y:.1f}" width="{placed.width:.1f}" height="{BOX_HEIGHT}"'
+    rect = f'<rect class="{CLASSES[node.box]}" {place} rx="{radius}"/>'
+    return f'<g class="node{hidden}">{rect}{_text(placed.middle, placed.y + 22, placed.label, "label")}</g>'
 
 
 def _text(x: float, y: float, content: str, style: str = "") -> str:

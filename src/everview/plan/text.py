@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from everview.plan.core_plan import CorePlan
-from everview.plan.tree import TreeNode
-from everview.query.conjunctive import Atom, ConjunctiveQuery
-from everview.query.terms import Term, Var, names
+from everview.query.show import show_query
 
 if TYPE_CHECKING:
     from everview.plan.explain import Explanation
@@ -41,7 +39,7 @@ def render_text(explanation: Explanation) -> str:
     lines += _table("bounds", bounds.items())
     lines += _entry("constant", f"for {_sequences(plan.constant_update_for)}")
     lines += _entry("hardness", explanation.lower_bound or "none: constant time is reached, nothing can beat it")
-    rejected = [(c.strategy, c.reason) for c in explanation.candidates(plan.main) if not c.chosen]
+    rejected = [(c.strategy, c.reason) for c in plan.main.candidates if not c.chosen]
     lines += _table("not taken", rejected)
     for note in explanation.notes:
         lines += _entry("note", note)
@@ -118,93 +116,19 @@ def _core(explanation: Explanation, core: CorePlan, title: str) -> list[str]:
         w = verdict.widths
         tight = f" (tight {w.delta_tight})" if w.delta_tight != w.delta else ""
         lines += _entry("widths", f"w = {w.w}, δ = {w.delta}{tight}")
-    for candidate in explanation.candidates(core):
-        if candidate.chosen:
-            lines += _entry("strategy", f"{candidate.strategy} — {candidate.reason}")
-    for variables, why in (
-        (core.checked, "for conditions across relations"),
-        (core.added - core.checked, "to become free-connex"),
-    ):
-        if variables:
-            lines += _entry("output", f"{names(variables)} added {why}, projected away when read")
+    lines += _entry("strategy", f"{core.strategy.name} — {core.maintenance.reason}")
+    for name, text in core.maintenance.notes():
+        lines += _entry(name, text)
     for condition in core.filters:
         lines += _entry("filter", f"{condition} — checked before an update enters")
     for condition in core.residual:
         lines += _entry("check", f"{condition} — across relations, on each result as it is listed")
     for operator in core.core.operators:
         lines += _entry("then", operator)
-    lines += _entry("tree", _tree_title(core))
-    lines += [" " * MARGIN + line for line in draw_tree(core)]
+    diagram = core.maintenance.diagram
+    lines += _entry(diagram.kind, diagram.title)
+    lines += [" " * MARGIN + line for line in diagram.root.lines()]
     return lines
-
-
-def _tree_title(core: CorePlan) -> str:
-    count = core.tree_count
-    many = f"{count} or more" if core.has_more_trees else str(count)
-    choice = "the only one" if many == "1" else f"the best of {many}"
-    cut = ", search cut" if core.cut else ""
-    return f"height {core.height}, {choice}{cut}"
-
-
-def draw_tree(core: CorePlan) -> list[str]:
-    """The join tree with box characters; ● is listed when the result is read, ○ only has to be there."""
-
-    def label(node: TreeNode) -> str:
-        mark = "●" if node in core.tree.connex else "○"
-        parent = core.tree.parents[node]
-        key = names(node.attributes & parent.attributes) or "∅" if parent else ""
-        on = f"  on {key}" if parent else ""
-        return f"{mark} {node_label(core, node)}{on}"
-
-    def below(node: TreeNode, indent: str) -> Iterator[str]:
-        for child in node.children:
-            last = child is node.children[-1]
-            yield f"{indent}{'└─' if last else '├─'} {label(child)}"
-            yield from below(child, indent + ("   " if last else "│  "))
-
-    return [label(core.tree.root), *below(core.tree.root, "")]
-
-
-def node_label(core: CorePlan, node: TreeNode) -> str:
-    """How a node is shown: [x] for a generalized one, the relation or bag with the variables that matter otherwise."""
-    if node.relation is None:
-        return f"[{names(node.attributes) or '∅'}]"
-    relation = core.relations[node.relation]
-    if relation.is_bag:
-        return f"{relation.label} ({names(relation.variables & used_variables(core.query))})"
-    atom = core.query.atoms[relation.atoms[0]]
-    return f"{relation.label}({', '.join(_shown_terms(atom, used_variables(core.query)))})"
-
-
-def show_query(query: ConjunctiveQuery) -> str:
-    """The query as a rule; columns that nothing else mentions are left out."""
-    used = used_variables(query)
-    atoms = [f"{a.relation}({', '.join(_shown_terms(a, used))})" for a in query.atoms]
-    once = [v for v in sorted(query.not_null) if query.places[v] == 1]
-    body = [*atoms, *map(str, query.predicates), *(f"{v} is not null" for v in once)]
-    return f"{query.name}({', '.join(map(str, query.head))}) :- {', '.join(body)}."
-
-
-def used_variables(query: ConjunctiveQuery) -> frozenset[Var]:
-    """The variables that are output, joined or mentioned in a condition."""
-    joined = {v for v, places in query.places.items() if places > 1}
-    mentioned = {v for p in query.predicates for v in p.variables}
-    computed = {v for a in query.atoms for c in a.computed for v in c.expression.variables}
-    return query.free | joined | mentioned | computed
-
-
-def _shown_terms(atom: Atom, used: frozenset[Var]) -> list[str]:
-    """The terms of an atom, with a run of columns that nobody uses shown as one …"""
-    shown: list[str] = []
-    few = sum(isinstance(t, Var) and t not in used for t in atom.terms) <= 1
-
-    def text(term: Term) -> str:
-        return str(term) if not isinstance(term, Var) or term in used else "_" if few else "…"
-
-    for term in atom.terms:
-        if text(term) != "…" or not shown or shown[-1] != "…":
-            shown.append(text(term))
-    return shown + [str(c) for c in atom.computed]
 
 
 def _entry(name: str, text: str) -> list[str]:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 
-from everview.plan.bounds import Bound, Bounds, total_of
 from everview.plan.core_plan import CorePlan, plan_core
 from everview.plan.cores import cores_of
 from everview.query.conjunctive import ConjunctiveQuery, UnionQuery
@@ -22,6 +21,7 @@ from everview.query.unions import (
     uncountable_term,
 )
 from everview.query.view import Block, Body, SetOperation, SetOperator, View, blocks
+from everview.strategies.bounds import Bound, Bounds, total_of
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,9 @@
-"""CROWN: change propagation without joins, as programs (crown.md)."""
+"""CROWN: change propagation without joins, over the best free-connex join tree (crown.md).
 
-from everview.strategies.crown.compile import CrownProgram, Entry, Occurrence, compile_crown
+``plan`` finds the tree (``search``, ``choose``, ``connex``), ``show`` says what it is, ``layout`` gives its nodes their
+tables, ``totals``, ``full_join`` and ``bags`` write the procedures, and ``compile`` puts them together.
+"""
 
-__all__ = ["CrownProgram", "Entry", "Occurrence", "compile_crown"]
+from everview.strategies.crown.strategy import Crown
+
+__all__ = ["Crown"]

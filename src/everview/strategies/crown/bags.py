@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from everview.kernel.program import Call, Compute, Instruction, Lit, Math, Operand, Reg, Scan
-from everview.plan.core_plan import Relation
 from everview.query.terms import Var
 from everview.strategies.crown.layout import Layout, Node, Words, changes_of, reg, regs
+from everview.strategies.crown.plan import Relation
 from everview.strategies.crown.totals import Changes, Totals, entry_words
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from everview.kernel.program import (
     Call,
@@ -19,64 +18,19 @@ from everview.kernel.program import (
     Test,
 )
 from everview.kernel.verifier import verify
-from everview.plan.core_plan import CorePlan
 from everview.query.terms import Var
 from everview.strategies.crown.bags import Bags
 from everview.strategies.crown.full_join import FullJoin, result_weight
-from everview.strategies.crown.layout import ALARM, CHANGE, DELTA, RESULT, Layout, Node, Words, changes_of, regs
+from everview.strategies.crown.layout import ALARM, CHANGE, Layout, Node, Words, changes_of, regs
+from everview.strategies.crown.plan import CrownPlan
 from everview.strategies.crown.totals import Totals, entry_words
+from everview.strategies.strategy import DELTA, RESULT, Entry, Lookup, Maintained, Occurrence
 
 ONCE = Reg("once")
 
 
-@dataclass(frozen=True)
-class Occurrence:
-    """How one atom's rows come in: the variables whose words are given, in order, and the sums whose change is."""
-
-    atom: int
-    variables: Words
-    sums: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Entry:
-    """How a relation's updates come in, to all its occurrences one after the other.
-
-    The parameters are, for each occurrence: its words, a flag (1: the row belongs to it), the change of its sums; and
-    at the end the change of copies. ``quiet`` keeps the state, ``loud`` also emits each update's delta.
-    """
-
-    relation: str
-    occurrences: tuple[Occurrence, ...]
-    quiet: str
-    loud: str
-
-
-@dataclass(frozen=True)
-class CrownProgram:
-    """A program, how its updates come in, and which variables its rows hold.
-
-    Rows of channel ``delta`` and of cursor ``result`` are the output variables, then the measures: the weight, and the
-    sums asked for (deltas: their change, and at the end the position of the update that made it). ``wake`` marks what
-    is live before the first loud update, ``sleep`` forgets it; both take one word that they do not use, so that one row
-    of input runs them once.
-    """
-
-    program: Program
-    entries: tuple[Entry, ...]
-    outputs: Words
-    wake: str = "wake"
-    sleep: str = "sleep"
-    alarm: str | None = None
-    """The channel on which quiet updates tell, by their position, that a watched sum may have come beyond its limit."""
-
-    def entry(self, relation: str) -> Entry | None:
-        """How a relation's updates come in, None if the query does not read it."""
-        return next((e for e in self.entries if e.relation == relation), None)
-
-
-def compile_crown(plan: CorePlan, sums: Sequence[int] = (), limits: Mapping[int, int] | None = None) -> CrownProgram:
-    """The program that maintains a planned core, with a sum over each of the atoms named by ``sums``.
+def compile_crown(plan: CrownPlan, sums: Sequence[int] = (), limits: Mapping[int, int] | None = None) -> Maintained:
+    """The program that maintains a core along its tree, with a sum over each of the atoms named by ``sums``.
 
     ``limits`` has the sums that are watched, by their number from 1 on, and the size that they may have unseen.
     """
@@ -95,7 +49,7 @@ def compile_crown(plan: CorePlan, sums: Sequence[int] = (), limits: Mapping[int,
     channels = ((DELTA, width), *(((alarm, 1),) if alarm else ()))
     program = Program(layout.tables(), channels, tuple(layout.procedures), (cursor,))
     verify(program)
-    return CrownProgram(program, entries, layout.outputs, alarm=alarm)
+    return Maintained(program, entries, layout.outputs, alarm=alarm, test=_lookups(layout))
 
 
 def _write_inputs(layout: Layout, totals: Totals) -> list[Occurrence]:
@@ -165,6 +119,11 @@ def _write_switch(layout: Layout) -> None:
         sleep.append(Each(row, root.out_table, whole, (), 2, (Call(f"{root.label}.dead", (row,)),)))
     layout.procedure("wake", (ONCE,), wake)
     layout.procedure("sleep", (ONCE,), sleep)
+
+
+def _lookups(layout: Layout) -> tuple[Lookup, ...]:
+    """A row of the result is a row of each table that listing it walks through, and these are found by their words."""
+    return tuple(Lookup(n.out_table, n.handed, n.matching) for n in layout.shown)
 
 
 def _cursor(layout: Layout) -> Cursor:

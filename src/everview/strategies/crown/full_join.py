@@ -35,7 +35,6 @@ from everview.query.terms import Var
 from everview.strategies.crown.layout import (
     ALARM,
     CHANGE,
-    DELTA,
     ROW,
     Layout,
     Node,
@@ -44,6 +43,7 @@ from everview.strategies.crown.layout import (
     changes_of,
     regs,
 )
+from everview.strategies.strategy import DELTA
 
 Loop = tuple[Reg, Node, Words, int]
 """A loop of a nest: its row, the node, the key by which its rows are found, and their level."""

@@ -13,14 +13,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from everview.kernel.program import Instruction, KeyOf, Operand, Procedure, Reg, Table, ValueOf
-from everview.plan.core_plan import CorePlan
-from everview.plan.tree import TreeNode
 from everview.query.terms import Var, names
+from everview.strategies.crown.plan import CrownPlan
+from everview.strategies.crown.tree import TreeNode
 
 Words = tuple[Var, ...]
-DELTA = "delta"
 ALARM = "alarm"
-RESULT = "result"
 WEIGHT = 0
 SPARE_BITS = 15
 """Of a watched sum's limit, so much is left to the counts that it is multiplied by when a result is listed."""
@@ -115,7 +113,7 @@ class Layout:
     ``sources`` names for each sum the atom that it is summed over, ``limits`` what sums may be unseen.
     """
 
-    def __init__(self, plan: CorePlan, sources: Sequence[int], limits: Mapping[int, int]) -> None:
+    def __init__(self, plan: CrownPlan, sources: Sequence[int], limits: Mapping[int, int]) -> None:
         self.plan = plan
         self.is_set = plan.is_distinct
         self.nodes: list[Node] = []

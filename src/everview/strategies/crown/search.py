@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations, islice
 
-from everview.plan.tree import Edge, JoinTree, TreeNode
 from everview.query.conjunctive import connected_components
+from everview.strategies.crown.tree import Edge, JoinTree, TreeNode
 
 TREE_LIMIT = 2_000
 

@@ -1,4 +1,4 @@
-"""``everview.enclosureness``: what a view's updates cost, told from a recorded log (crown.md 7)."""
+"""``everview.enclosureness``: what a view's updates cost along its join tree, told from a recorded log (crown.md 7)."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ import pyarrow.compute as pc
 from everview.engine.batch import encoded
 from everview.engine.core import CoreRuntime
 from everview.engine.database import Database
-from everview.engine.log import WINDOW, Log, TableUpdates
-from everview.engine.replay import log_for, one_view
 from everview.errors import OverDeleteError, UnsupportedError
-from everview.plan.bounds import ENCLOSURE, Bound
 from everview.plan.core_plan import CorePlan
-from everview.plan.enclosureness import Enclosureness, Lifespan, LifespanRecorder, RelationEnclosureness
-from everview.plan.enclosureness import enclosureness as of_tree
-from everview.plan.search import join_trees
-from everview.plan.tree import JoinTree
+from everview.strategies.bounds import ENCLOSURE, Bound
+from everview.strategies.crown.enclosureness import Enclosureness, Lifespan, LifespanRecorder, RelationEnclosureness
+from everview.strategies.crown.enclosureness import enclosureness as of_tree
+from everview.strategies.crown.plan import CrownPlan
+from everview.strategies.crown.search import join_trees
+from everview.strategies.crown.tree import JoinTree
+from everview.tools.change_log import WINDOW, Log, TableUpdates
+from everview.tools.replay import log_for, one_view
 
 (LAMBDA,) = ENCLOSURE.terms
 
@@ -32,6 +33,7 @@ class CoreEnclosureness:
     """λ for the tree of one of a view's cores."""
 
     plan: CorePlan
+    tree: CrownPlan
     found: Enclosureness
     compared: tuple[tuple[JoinTree, float], ...] = ()
     """Other trees with their λ, the least first, if they were asked for."""
@@ -40,19 +42,19 @@ class CoreEnclosureness:
         """As plain data."""
         return {
             "core": self.plan.core.role,
-            "tree": self.plan.tree.show(self.plan.labels),
-            "height": self.plan.height,
+            "tree": self.tree.summary,
+            "height": self.tree.height,
             "lambda": self.found.value,
             "sequence": self.found.sequence,
             "relations": [self._relation(r) for r in self.found.relations],
             "other_trees": [
-                {"tree": tree.show(self.plan.labels), "height": tree.height, "lambda": value}
+                {"tree": tree.show(self.tree.labels), "height": tree.height, "lambda": value}
                 for tree, value in self.compared
             ],
         }
 
     def _relation(self, found: RelationEnclosureness) -> dict[str, Any]:
-        label = self.plan.labels[found.relation]
+        label = self.tree.labels[found.relation]
         return {"relation": label, "depth": found.depth, "rows": found.rows, "mean": found.mean, "most": found.most}
 
     def lines(self) -> list[str]:
@@ -132,7 +134,7 @@ def enclosureness(
 
     Args:
         query: one view, as ``everview.explain`` takes it.
-        log: for each table a file or Arrow data, or a folder of such files; see ``everview.engine.log``.
+        log: for each table a file or Arrow data, or a folder of such files; see ``everview.tools.change_log``.
         schema: CREATE TABLE statements, if they do not stand before the query.
         initial: tables whose rows are there before the first update.
         window: the share of a table's rows that a sliding window holds, where the data does not say which rows go.
@@ -155,13 +157,13 @@ def view_enclosureness(db: Database, log: Log, trees: int = 0) -> ViewEnclosuren
     found: list[CoreEnclosureness] = []
     left_out: list[str] = []
     for core in runtime.cores:
-        reason = _obstacle(core, db)
-        if reason is None:
-            lifespans = _lifespans(core, db, log)
-            chosen = of_tree(core.plan.tree, lifespans)
-            found.append(CoreEnclosureness(core.plan, chosen, _compared(core.plan, lifespans, trees)))
+        plan = _tree_for(core, db)
+        if isinstance(plan, str):
+            left_out.append(plan)
         else:
-            left_out.append(reason)
+            lifespans = _lifespans(core, len(plan.relations), db, log)
+            chosen = of_tree(plan.tree, lifespans)
+            found.append(CoreEnclosureness(core.plan, plan, chosen, _compared(plan, lifespans, trees)))
     if not found:
         raise UnsupportedError(
             f"λ cannot be told from the log: {left_out[0]}",
@@ -172,16 +174,19 @@ def view_enclosureness(db: Database, log: Log, trees: int = 0) -> ViewEnclosuren
     return ViewEnclosureness(runtime.view.name, bound, len(log), tuple(found), tuple(left_out))
 
 
-def _obstacle(core: CoreRuntime, db: Database) -> str | None:
-    """Why the log does not have the updates of a core's tree."""
-    if core.plan.decomposition is not None:
-        return f"{core.plan.tree.show(core.plan.labels)} has joins as nodes (the query is cyclic)"
+def _tree_for(core: CoreRuntime, db: Database) -> CrownPlan | str:
+    """The join tree whose updates the log has, or why it does not have them."""
+    plan = core.plan.maintenance
+    if not isinstance(plan, CrownPlan):
+        return f"{core.plan.strategy.name} maintains no join tree"
+    if plan.decomposition is not None:
+        return f"{plan.summary} has joins as nodes (the query is cyclic)"
     stages = sorted({a.relation for a in core.plan.query.atoms} - set(db.tables))
-    return f"{', '.join(stages)} is computed by the view itself" if stages else None
+    return f"{', '.join(stages)} is computed by the view itself" if stages else plan
 
 
 def _compared(
-    plan: CorePlan, lifespans: Sequence[Sequence[Lifespan]], limit: int
+    plan: CrownPlan, lifespans: Sequence[Sequence[Lifespan]], limit: int
 ) -> tuple[tuple[JoinTree, float], ...]:
     """Other trees for the core, with their λ, the least first."""
     trees = (t for t in join_trees(plan.tree.edges, plan.tree.free) if t.root != plan.tree.root)
@@ -189,9 +194,9 @@ def _compared(
     return tuple(sorted(found, key=lambda one: (one[1], one[0].height)))
 
 
-def _lifespans(core: CoreRuntime, db: Database, log: Log) -> list[list[Lifespan]]:
+def _lifespans(core: CoreRuntime, relations: int, db: Database, log: Log) -> list[list[Lifespan]]:
     """When the rows of each relation of the core's tree were there, as its atoms see them."""
-    recorders = [LifespanRecorder() for _ in core.plan.relations]
+    recorders = [LifespanRecorder() for _ in range(relations)]
     for name, updates in log.tables.items():
         if not len(updates) or not core.reads(name):
             continue

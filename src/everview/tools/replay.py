@@ -8,10 +8,10 @@ from typing import Any
 
 from everview.engine.database import Database
 from everview.engine.explain import is_rules
-from everview.engine.log import WINDOW, Log, read_log
 from everview.errors import DataError, QueryError
 from everview.query.catalogue import Queries
 from everview.query.schema import Schema
+from everview.tools.change_log import WINDOW, Log, read_log
 
 
 def one_view(query: str, schema: str | None) -> Database:

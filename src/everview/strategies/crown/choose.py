@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from everview.plan.search import generalized_candidates, split
-from everview.plan.tree import Edge, JoinTree, TreeNode
 from everview.query.terms import Var
+from everview.strategies.crown.search import generalized_candidates, split
+from everview.strategies.crown.tree import Edge, JoinTree, TreeNode
 
 MOST_WORK = 300_000
 """So many edges are looked at while components are split and subtrees joined; then any tree that fits is taken."""

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from everview.engine.log import Log
 from everview.errors import EverviewError
 from everview.query.schema import Schema
+from everview.tools.change_log import Log
 
 MOST_FETCHED: Final = 5_000_000
 """Results of more rows are counted, not fetched and compared."""

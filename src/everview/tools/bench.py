@@ -18,13 +18,13 @@ from typing import Any, Final
 import pyarrow as pa
 
 from everview.engine.database import Database
-from everview.engine.enclosureness import ViewEnclosureness, view_enclosureness
-from everview.engine.log import BEFORE, Log
 from everview.engine.progress import Progress
-from everview.engine.recompute import MOST_FETCHED, Recomputation
 from everview.errors import DataError, EverviewError, KeyViolationError, UnsupportedError
 from everview.plan.explain import Explanation
 from everview.plan.text import verdict_line
+from everview.tools.change_log import BEFORE, Log
+from everview.tools.enclosureness import ViewEnclosureness, view_enclosureness
+from everview.tools.oracle import MOST_FETCHED, Recomputation
 
 SIZES: Final = (10_000, 100, 1)
 """Updates a batch, where nothing else is asked for."""

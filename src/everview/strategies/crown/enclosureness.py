@@ -24,7 +24,7 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from everview.plan.tree import JoinTree, TreeNode
+from everview.strategies.crown.tree import JoinTree, TreeNode
 
 BEFORE = -1
 """The start of rows that were there before the log."""

@@ -1,0 +1,59 @@
+"""What a strategy is given: one conjunctive query to maintain, and what the planner knows of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from everview.query.classify import Classification
+from everview.query.conjunctive import ConjunctiveQuery
+from everview.query.terms import Expression
+from everview.query.view import Aggregate
+
+
+@dataclass(frozen=True)
+class Core:
+    """A conjunctive query to maintain, what it is for, and what happens to its changes on the way out.
+
+    Its head holds the variables that the block outputs or groups by, and those that an operator after the core needs.
+    """
+
+    role: str
+    query: ConjunctiveQuery
+    operators: tuple[str, ...] = ()
+    aggregates: tuple[Aggregate, ...] = ()
+    keeps_values: bool = False
+    """True if an operator keeps every (group, value) pair: MIN and MAX."""
+    grouped: bool = False
+    """True if its rows are groups."""
+    folded: bool = False
+    """True if an operator after the core needs all its changes and keeps what it makes of them."""
+    filtered: bool = False
+    """True if groups are dropped when they are listed: HAVING."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known of a core before there is data: its class, and the updates expected at each table.
+
+    The query to maintain is ``query``, the minimal form of the core's own.
+    """
+
+    classification: Classification
+    rates: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def query(self) -> ConjunctiveQuery:
+        """The query that is maintained."""
+        return self.classification.core
+
+    @cached_property
+    def filters(self) -> tuple[Expression, ...]:
+        """Conditions on one relation: checked before an update enters."""
+        return tuple(p for p in self.query.predicates if any(p.variables <= e for e in self.query.edges))
+
+    @cached_property
+    def residual(self) -> tuple[Expression, ...]:
+        """Conditions across relations: checked on results as they are listed."""
+        return tuple(p for p in self.query.predicates if p not in self.filters)

@@ -1,0 +1,317 @@
+"""How CROWN maintains one conjunctive core: bags where it is cyclic, added outputs where it is not free-connex, a tree.
+
+Steps (crown.md 2, 8): conditions on one relation filter it at the door; a cyclic query is decomposed into bags;
+conditions across relations, and queries that are not free-connex, make further variables part of the maintained output;
+then the best tree is chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+from everview.errors import StatisticsError
+from everview.query.classify import Classification
+from everview.query.conjunctive import ConjunctiveQuery, Semantics
+from everview.query.covers import fractional_cover_number
+from everview.query.decomposition import Decomposition, decompose
+from everview.query.hypergraph import is_free_connex
+from everview.query.show import atom_labels
+from everview.query.terms import Expression, names
+from everview.strategies.bounds import CONSTANT, ENCLOSURE, LINEAR, Bound, Bounds, power, power_of_n
+from everview.strategies.core import Facts
+from everview.strategies.crown.choose import choose_tree
+from everview.strategies.crown.connex import fewest_added_outputs
+from everview.strategies.crown.search import SearchCutError, join_trees
+from everview.strategies.crown.tree import Edge, JoinTree, TreeNode
+from everview.strategies.diagram import Diagram
+from everview.strategies.strategy import Cost, Task
+
+COUNTED_TREES = 1_000
+"""Trees are listed up to here to say how many there were to choose from; the choice itself does not list them."""
+COUNTING_STEPS = 500_000
+"""So many links between relations are looked at for that."""
+
+
+@dataclass(frozen=True)
+class Relation:
+    """A node of the tree's input: an atom, or a bag of several that is kept materialised."""
+
+    label: str
+    variables: Edge
+    atoms: tuple[int, ...]
+    guards: tuple[int, ...] = ()
+
+    @property
+    def is_bag(self) -> bool:
+        """True if it is a join that must be maintained itself."""
+        return len(self.atoms) + len(self.guards) > 1
+
+
+@dataclass(frozen=True)
+class CrownPlan:
+    """The tree that maintains a core, and what was done to get one."""
+
+    classification: Classification
+    relations: tuple[Relation, ...]
+    tree: JoinTree
+    residual: tuple[Expression, ...]
+    """Conditions across relations: checked on results as they are listed."""
+    checked: Edge
+    """The added outputs that conditions across relations need; the others make the query free-connex."""
+    decomposition: Decomposition | None
+    cut: bool
+    remarks: tuple[str, ...]
+
+    @property
+    def query(self) -> ConjunctiveQuery:
+        """The query that is maintained."""
+        return self.classification.core
+
+    @property
+    def outputs(self) -> Edge:
+        """The variables of the rows that are maintained."""
+        return self.tree.free
+
+    @property
+    def added(self) -> Edge:
+        """Variables maintained in the output beyond what is asked for, and projected away when read."""
+        return self.tree.free - self.query.free
+
+    @property
+    def height(self) -> int:
+        """The height of the tree."""
+        return self.tree.height
+
+    @property
+    def is_distinct(self) -> bool:
+        """True if copies do not count."""
+        return self.query.semantics is Semantics.SET
+
+    @cached_property
+    def changes_one_row(self) -> bool:
+        """True if an update changes at most one row of what is maintained: every node shown has all of the output."""
+        free = self.tree.free
+        return not self.weights_travel and all(n.attributes & free == free for n in self.tree.connex)
+
+    @property
+    def reduction(self) -> str:
+        """What had to be done to get a free-connex query: none, added outputs, bags, or both."""
+        steps = (["bags"] if self.decomposition else []) + (["added outputs"] if self.added else [])
+        return " and ".join(steps) or "none"
+
+    @property
+    def reason(self) -> str:
+        """Why CROWN fits, and what it runs over."""
+        if self.decomposition:
+            total = len(self.relations)
+            joined = sum(r.is_bag for r in self.relations)
+            width = power_of_n(self.decomposition.fractional_width)
+            bags = "one bag" if total == 1 else f"{total} bags, {joined} of them joins"
+            return f"cyclic: runs over {bags} of size {width} at most, kept by delta joins"
+        if self.added and not self.classification.free_connex:
+            return f"acyclic but not free-connex: runs with {names(self.added)} in the output as well"
+        if self.residual:
+            return "conditions across relations are checked on its results as they are listed"
+        if self.height == 1:
+            return "q-hierarchical: a tree of height 1 exists, so every update takes constant time"
+        return f"free-connex: a tree of height {self.height} exists, with no join state beside the input"
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """How the tree's relations are called."""
+        return tuple(r.label for r in self.relations)
+
+    @cached_property
+    def tree_count(self) -> int:
+        """How many trees there are to choose from, as far as they were counted."""
+        return self._counted_trees[0]
+
+    @property
+    def has_more_trees(self) -> bool:
+        """True if there may be more trees than were counted."""
+        return self._counted_trees[1]
+
+    @cached_property
+    def _counted_trees(self) -> tuple[int, bool]:
+        count = 0
+        try:
+            for _ in join_trees(self.tree.edges, self.tree.free, COUNTED_TREES, COUNTING_STEPS):
+                count += 1
+        except SearchCutError:
+            return max(count, 1), True
+        return count, count >= COUNTED_TREES
+
+    @cached_property
+    def weights_travel(self) -> bool:
+        """True if a changed multiplicity must be carried from row to row, though no row comes or goes.
+
+        Sets only care whether a row is there, and that is what CROWN's amortised bounds count. Copies and sums below
+        the output are summed over the rows of the relation above them whenever they change; under a generalized node,
+        which has one row a key, that is no loop.
+        """
+        return not self.is_distinct and any(
+            node.relation is not None and any(c not in self.tree.connex for c in node.children)
+            for node in self.tree.root.walk()
+        )
+
+    @property
+    def constant_update_for(self) -> tuple[str, ...]:
+        """The kinds of update sequences on which an update takes constant (amortised) time (crown.md 1)."""
+        if self.decomposition or self.weights_travel:
+            return ()
+        if self.height <= 1:
+            return ("any", "fifo", "insert_only")
+        return ("fifo", "insert_only") if self.height == 2 else ("insert_only",)
+
+    @cached_property
+    def bounds(self) -> Bounds:
+        """What it costs to keep the tree, and to list its rows."""
+        size = max(_size(self.query, r) for r in self.relations)
+        build = LINEAR if size == 1 else power(size)
+        update = self._update()
+        if self.weights_travel:
+            update = update.plus(Bound(("|Δw|",), Fraction(1), ("Δw the stored rows whose weight changes",)))
+        return Bounds(build, update, CONSTANT, build)
+
+    @property
+    def tasks(self) -> Mapping[Task, Cost]:
+        """Rows are listed from the root down, and tested by a lookup in each table that listing visits."""
+        bounds = self.bounds
+        return {Task.LIST: Cost(bounds.update, bounds.delay), Task.TEST: Cost(bounds.update, CONSTANT)}
+
+    @property
+    def diagram(self) -> Diagram:
+        """The tree."""
+        from everview.strategies.crown.show import diagram
+
+        return diagram(self)
+
+    @property
+    def summary(self) -> str:
+        """The tree on one line."""
+        return self.tree.show(self.labels)
+
+    def notes(self) -> tuple[tuple[str, str], ...]:
+        """The outputs that had to be added, and what for."""
+        added = (
+            (self.checked, "for conditions across relations"),
+            (self.added - self.checked, "to become free-connex"),
+        )
+        return tuple(("output", f"{names(vs)} added {why}, projected away when read") for vs, why in added if vs)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The tree, the bags and what the search for them did, as plain data."""
+        from everview.strategies.crown.show import plan_dict
+
+        return plan_dict(self)
+
+    def _update(self) -> Bound:
+        """Bags change by their delta join, and every relation above one is touched once a change at most."""
+        exponents = [self._delta_exponent(node) for node in self.tree.root.walk()]
+        worst_case = max(exponents)
+        if self.decomposition and worst_case > 0:
+            return power(worst_case)
+        return CONSTANT if self.height <= 1 else ENCLOSURE
+
+    def _delta_exponent(self, node: TreeNode) -> Fraction:
+        if node.relation is None:
+            return Fraction(0)
+        relation = self.relations[node.relation]
+        own = Fraction(0)
+        if relation.is_bag:
+            edges = [self.query.edges[i] for i in (*relation.atoms, *relation.guards)]
+            own = max(fractional_cover_number(edges, relation.variables - e) for e in edges)
+        above = self.tree.parents[node]
+        while above is not None:
+            if above.relation is not None:
+                own = max(own, _size(self.query, self.relations[above.relation]))
+            above = self.tree.parents[above]
+        return own
+
+
+def _size(query: ConjunctiveQuery, relation: Relation) -> Fraction:
+    """The exponent of a relation's size: 1 for a stored one, the AGM bound for a bag."""
+    if not relation.is_bag:
+        return Fraction(1)
+    return max(Fraction(1), fractional_cover_number(query.edges, relation.variables))
+
+
+def plan_crown(facts: Facts) -> CrownPlan:
+    """Find the best tree for a core, over bags and with added outputs where there is none without."""
+    query = facts.query
+    remarks: list[str] = []
+    decomposition = None if facts.classification.acyclic else _decomposition(query)
+    relations = _relations(query, decomposition)
+    edges = tuple(r.variables for r in relations)
+    wanted = query.free | frozenset(v for p in facts.residual for v in p.variables)
+    extra = fewest_added_outputs(edges, wanted)
+    free = wanted | extra.variables
+    choice = choose_tree(edges, free, _updates(query, relations, facts.rates))
+    if choice is None:
+        raise AssertionError(f"no free-connex tree for {query} with output {names(free)}")
+    if decomposition and not decomposition.exact:
+        remarks.append("too many variables to prove the bags' width least: found greedily")
+    if extra.cut:
+        remarks.append("the search for the fewest added outputs was cut: found greedily")
+    if choice.cut:
+        remarks.append("the search for the best tree was cut: the best found so far is used")
+    cut = extra.cut or choice.cut or bool(decomposition and not decomposition.exact)
+    return CrownPlan(
+        facts.classification,
+        relations,
+        choice.tree,
+        facts.residual,
+        checked=wanted - query.free,
+        decomposition=decomposition,
+        cut=cut,
+        remarks=tuple(remarks),
+    )
+
+
+def _decomposition(query: ConjunctiveQuery) -> Decomposition:
+    """Bags that keep the output together where that costs no width, else bags of least width.
+
+    Columns that nothing else mentions play no part: with them, an atom inside a bag would look like one beside it.
+    """
+    joined = frozenset(v for v, atoms in query.atoms_of.items() if len(atoms) > 1)
+    relevant = joined | query.free | frozenset(v for p in query.predicates for v in p.variables)
+    edges = [e & relevant for e in query.edges]
+    least = decompose(edges)
+    if is_free_connex([b.variables for b in least.bags], query.free):
+        return least
+    together = decompose(edges, query.free)
+    same = (together.width, together.fractional_width) <= (least.width, least.fractional_width)
+    return together if same else least
+
+
+def _relations(query: ConjunctiveQuery, decomposition: Decomposition | None) -> tuple[Relation, ...]:
+    labels = atom_labels(query)
+    if decomposition is None:
+        return tuple(Relation(labels[i], e, (i,)) for i, e in enumerate(query.edges))
+    found = []
+    for bag in decomposition.bags:
+        parts = [labels[i] for i in bag.edges] + [f"π {labels[i]}" for i in bag.guards]
+        label = parts[0] if len(parts) == 1 else " ⋈ ".join(parts)
+        found.append(Relation(label, bag.variables, bag.edges, bag.guards))
+    return tuple(found)
+
+
+def _updates(
+    query: ConjunctiveQuery, relations: Sequence[Relation], statistics: Mapping[str, float]
+) -> tuple[Fraction, ...]:
+    """The updates expected at each relation of the tree, 1 where nothing is known."""
+    known: dict[str, Fraction] = {}
+    given: Mapping[str, object] = statistics
+    for name, value in given.items():
+        if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < float("inf"):
+            raise StatisticsError(
+                f"the expected updates of {name} are {value!r}", hint="give a number that is not negative"
+            )
+        known[name.lower()] = Fraction(value)
+    return tuple(
+        sum((known.get(query.atoms[i].relation.lower(), Fraction(1)) for i in r.atoms), Fraction(0)) for r in relations
+    )

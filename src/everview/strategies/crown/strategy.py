@@ -1,0 +1,41 @@
+"""CROWN as one of the strategies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from everview.strategies.bounds import CONSTANT, ENCLOSURE
+from everview.strategies.core import Core, Facts
+from everview.strategies.crown.compile import compile_crown
+from everview.strategies.crown.plan import CrownPlan, plan_crown
+from everview.strategies.strategy import Cost, Judgement, Maintained, StrategyPlan, Sum, Task
+
+
+@dataclass(frozen=True)
+class Crown:
+    """Maintains every conjunctive query, most of them in constant time for the updates that are common."""
+
+    name: str = "crown"
+
+    def judge(self, core: Core, facts: Facts) -> Judgement:
+        """It always fits; how well is a matter of the class."""
+        verdict = facts.classification
+        if not verdict.acyclic:
+            return Judgement(True, "cyclic: runs over bags, kept by delta joins")
+        if verdict.q_hierarchical:
+            cost = Cost(CONSTANT, CONSTANT)
+            return Judgement(True, "q-hierarchical: a tree of height 1 exists", {Task.LIST: cost, Task.TEST: cost})
+        cost = Cost(ENCLOSURE, CONSTANT)
+        kind = "free-connex" if verdict.free_connex else "acyclic: runs with more variables in the output"
+        return Judgement(True, kind, {Task.LIST: cost, Task.TEST: cost})
+
+    def plan(self, core: Core, facts: Facts) -> CrownPlan:
+        """The best tree."""
+        return plan_crown(facts)
+
+    def compile(self, plan: StrategyPlan, sums: Sequence[Sum]) -> Maintained:
+        """The program that propagates changes along the tree."""
+        assert isinstance(plan, CrownPlan)
+        limits = {j: s.limit for j, s in enumerate(sums, 1) if s.limit is not None}
+        return compile_crown(plan, [s.atom for s in sums], limits)

@@ -1,0 +1,100 @@
+"""Methods that this version judges, so that ``explain`` can say what they would give, but does not run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+
+from everview.query.conjunctive import ConjunctiveQuery
+from everview.query.widths import Widths
+from everview.strategies.bounds import power_of_n
+from everview.strategies.core import Facts
+from everview.strategies.strategy import Judgement
+
+MISSING = "not in this version"
+
+
+@dataclass(frozen=True)
+class JudgedOnly:
+    """A method by name, and its verdict on a core."""
+
+    name: str
+    judge: Callable[[Facts], Judgement]
+
+
+def _fits(reason: str) -> Judgement:
+    return Judgement(True, f"{reason}; {MISSING}")
+
+
+def _q_hierarchical(facts: Facts) -> Judgement:
+    if not facts.classification.q_hierarchical:
+        return Judgement(False, "the query is not q-hierarchical")
+    return _fits("same O(1) bounds as CROWN's tree of height 1, and adds counting and direct access")
+
+
+def _hierarchical(facts: Facts) -> Judgement:
+    verdict = facts.classification
+    if not verdict.hierarchical:
+        return Judgement(False, "the query is not hierarchical")
+    if verdict.q_hierarchical:
+        return Judgement(False, "q-hierarchical: there is nothing to trade")
+    if facts.residual:
+        return Judgement(False, "conditions across relations")
+    widths = verdict.widths
+    assert widths is not None
+    return _fits(tradeoff(widths))
+
+
+def tradeoff(widths: Widths) -> str:
+    """The dial of hierarchical-tradeoff.md 11.1 in words, and where its two costs balance."""
+    delta = widths.delta_tight
+    balance = Fraction(1, 1 + delta)
+    balanced = Fraction(delta, 1 + delta)
+    update = "N^ε" if delta == 1 else f"N^({delta}ε)"
+    return (
+        f"w = {widths.w}, δ = {delta}: update {update} and delay N^(1−ε) for any ε in [0, 1], "
+        f"both {power_of_n(balanced)} at ε = {balance}"
+    )
+
+
+def _triangle(facts: Facts) -> Judgement:
+    shape = loomis_whitney_degree(facts.query)
+    if shape is None:
+        return Judgement(False, "the query is no triangle and no Loomis-Whitney query")
+    what = "a triangle" if shape == 3 else f"a Loomis-Whitney query of degree {shape}"
+    half = power_of_n(Fraction(1, 2))
+    shown = len(facts.query.free & frozenset(v for v, atoms in facts.query.atoms_of.items() if len(atoms) > 1))
+    if shown in (0, shape):
+        return _fits(f"{what}: update {half} and delay O(1) at ε = 1/2, which is optimal under OMv")
+    delay = power_of_n(min(Fraction(1), Fraction(shape - shown, 2)))
+    return _fits(f"{what}: update {half} and delay {delay} at ε = 1/2, which cannot both be less under OMv")
+
+
+def loomis_whitney_degree(query: ConjunctiveQuery) -> int | None:
+    """n if the query joins n relations over n variables, each missing a different one; 3 is the triangle.
+
+    Variables of one atom only and variables that occur in the same atoms are taken together (triangle.md 18.3).
+    """
+    shared = {frozenset(atoms) for atoms in query.atoms_of.values() if len(atoms) > 1}
+    n = len(query.atoms)
+    everywhere = frozenset(range(n))
+    missing = [everywhere - atoms for atoms in shared if atoms != everywhere]
+    return n if n >= 3 and len(missing) == n and all(len(m) == 1 for m in missing) else None
+
+
+def _fo_mod(_: Facts) -> Judgement:
+    return Judgement(False, "needs a declared bound on the number of neighbours of every value")
+
+
+def _recompute(_: Facts) -> Judgement:
+    return Judgement(True, "always possible, and never taken unless it is asked for")
+
+
+JUDGED_ONLY = (
+    JudgedOnly("q-hierarchical", _q_hierarchical),
+    JudgedOnly("ivm-eps-hierarchical", _hierarchical),
+    JudgedOnly("ivm-eps-triangle", _triangle),
+    JudgedOnly("fo-mod", _fo_mod),
+    JudgedOnly("recompute", _recompute),
+)

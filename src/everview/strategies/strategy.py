@@ -1,0 +1,217 @@
+"""The seam between planner, engine and the maintenance methods: what each side may know of the other.
+
+The planner asks every strategy for its *judgement* of a core, takes the first that fits, and has it *plan* and then
+*compile*. What comes back is plain data, so nothing outside a strategy's own folder knows any strategy by its name:
+
+    judge(core, facts)  →  Judgement      does it fit, and why (not); what it promises for each task
+    plan(core, facts)   →  StrategyPlan   its own shape, with bounds, a diagram and words for ``explain``
+    compile(plan, sums) →  Maintained     a program for the kernel, and how the engine uses it
+
+A strategy is added by a folder here and a line in ``STRATEGIES``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Protocol
+
+from everview.kernel.program import Program
+from everview.query.terms import Var
+from everview.strategies.bounds import Bound, Bounds
+from everview.strategies.core import Core, Facts
+from everview.strategies.diagram import Diagram
+
+DELTA = "delta"
+"""The channel on which a program tells what changes."""
+RESULT = "result"
+"""The cursor that lists the result."""
+
+
+class Task(Enum):
+    """What may be asked of a maintained result."""
+
+    LIST = "list"
+    TEST = "test"
+    COUNT = "count"
+    ACCESS = "access"
+    RANK = "rank"
+    DIFFERENCE = "difference"
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a task costs: each update to be ready for it, and the task itself (listing: each row)."""
+
+    update: Bound
+    read: Bound
+
+    def __str__(self) -> str:
+        return f"update {self.update.short}, {self.read.short} each"
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """Whether a strategy can maintain a core, why or why not, and what it promises for each task, before any data."""
+
+    fits: bool
+    reason: str
+    tasks: Mapping[Task, Cost] = field(default_factory=dict)
+
+
+class StrategyPlan(Protocol):
+    """How a strategy is going to maintain a core: its own shape inside, and what others ask of any plan."""
+
+    @property
+    def reason(self) -> str:
+        """Why the strategy fits, in words, and what it does here."""
+
+    @property
+    def outputs(self) -> frozenset[Var]:
+        """The variables of the rows that it maintains: the query's own output, and what it has to add to that."""
+
+    @property
+    def bounds(self) -> Bounds:
+        """What it costs to keep and list these rows; what follows them is not its concern."""
+
+    @property
+    def constant_update_for(self) -> tuple[str, ...]:
+        """The kinds of update sequences on which an update takes constant (amortised) time.
+
+        They are ``any``, ``fifo`` and ``insert_only``.
+        """
+
+    @property
+    def changes_one_row(self) -> bool:
+        """True if an update changes at most one of the rows."""
+
+    @property
+    def tasks(self) -> Mapping[Task, Cost]:
+        """What can be asked beside listing, and what that costs."""
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What was cut or is worth knowing."""
+
+    @property
+    def height(self) -> int:
+        """The most relations on a path of its tree; 1 where there is no tree to speak of."""
+
+    @property
+    def diagram(self) -> Diagram:
+        """Its shape, for the text and the picture of ``explain``."""
+
+    @property
+    def summary(self) -> str:
+        """Its shape on one line."""
+
+    def notes(self) -> tuple[tuple[str, str], ...]:
+        """Further lines of ``explain``: the word in the margin, and the text."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Its shape as plain data; ``tree`` and ``height`` are among it."""
+
+
+@dataclass(frozen=True)
+class Sum:
+    """A sum to keep with each row: over a word that comes with each row of an atom, times the row's copies.
+
+    With a ``limit``, updates that are not told must say when it may have come beyond it (``Maintained.alarm``).
+    """
+
+    atom: int
+    limit: int | None = None
+
+
+@dataclass(frozen=True)
+class Occurrence:
+    """How one atom's rows come in: the variables whose words are given, in order, and the sums whose change is."""
+
+    atom: int
+    variables: tuple[Var, ...]
+    sums: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """How a relation's updates come in, to all its occurrences one after the other.
+
+    The parameters are, for each occurrence: its words, a flag (1: the row belongs to it), the change of its sums; and
+    at the end the change of copies. ``quiet`` keeps the state, ``loud`` also emits each update's delta.
+    """
+
+    relation: str
+    occurrences: tuple[Occurrence, ...]
+    quiet: str
+    loud: str
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """A row to find by its key, given as variables of the result, at this level or a higher one."""
+
+    table: str
+    key: tuple[Var, ...]
+    level: int
+
+
+@dataclass(frozen=True)
+class Gauge:
+    """A number for ``stats()``: a value of a table's row."""
+
+    table: str
+    key: tuple[int, ...]
+    value: int
+
+
+class Deltas(Enum):
+    """What a strategy tells of its changes: every update's own, a batch's net change, or nothing."""
+
+    EXACT = "exact"
+    PER_BATCH = "per batch"
+    NONE = "none"
+
+
+@dataclass(frozen=True)
+class Maintained:
+    """What the engine runs: a program, how its updates come in, and how its rows are read.
+
+    Rows of channel ``delta`` and of cursor ``result`` are the output variables, then the measures: the weight, and the
+    sums asked for (deltas: their change, and at the end the position of the update that made it). ``wake`` is run
+    before the first loud update, ``sleep`` before the next quiet one; both take one word that they do not use, so that
+    one row of input runs them once.
+    """
+
+    program: Program
+    entries: tuple[Entry, ...]
+    outputs: tuple[Var, ...]
+    wake: str = "wake"
+    sleep: str = "sleep"
+    alarm: str | None = None
+    """The channel on which quiet updates tell, by their position, that a watched sum may have come beyond its limit."""
+    test: tuple[Lookup, ...] | None = None
+    """A row is in the result exactly if all of these are found; None: it must be listed to know."""
+    deltas: Deltas = Deltas.EXACT
+    gauges: Mapping[str, Gauge] = field(default_factory=dict)
+
+    def entry(self, relation: str) -> Entry | None:
+        """How a relation's updates come in, None if the query does not read it."""
+        return next((e for e in self.entries if e.relation == relation), None)
+
+
+class Strategy(Protocol):
+    """A maintenance method."""
+
+    @property
+    def name(self) -> str:
+        """What ``explain`` calls it."""
+
+    def judge(self, core: Core, facts: Facts) -> Judgement:
+        """Whether it can maintain a core; cheap, and without data."""
+
+    def plan(self, core: Core, facts: Facts) -> StrategyPlan:
+        """How it would maintain a core that it fits."""
+
+    def compile(self, plan: StrategyPlan, sums: Sequence[Sum]) -> Maintained:
+        """The program for one of its own plans, with these sums kept beside each row's weight."""
