@@ -167,7 +167,7 @@ def _results(case: Case, wanted: list[list[int | str]]) -> bool:
     if case.rules.small_domains:
         assert set(evaluate(case.expansion, case.data)) == rows
     if case.rules.inclusions:
-        assert all(set(evaluate(q, case.data)) == rows for q in drop_implied_atoms(case.query, case.rules))
+        assert all(set(evaluate(q, case.data)) == rows for q in drop_implied_atoms(case.query, case.rules).queries)
     return True
 
 
@@ -257,9 +257,9 @@ CHECKS: dict[str, Callable[[Case, Any], bool]] = {
     "raw_expansion_t": lambda c, v: (
         (found := expand(c.query, c.rules)) is not None and _all(is_t_hierarchical, found) is v
     ),
-    "irreducible": lambda c, v: same_members(drop_implied_atoms(c.query, c.rules), [cq(one) for one in v]),
-    "best": lambda c, v: isomorphic(drop_implied_atoms(c.query, c.rules)[0], cq(v)),
-    "best_q": lambda c, v: is_q_hierarchical(drop_implied_atoms(c.query, c.rules)[0]) is v,
+    "irreducible": lambda c, v: same_members(drop_implied_atoms(c.query, c.rules).queries, [cq(one) for one in v]),
+    "best": lambda c, v: isomorphic(drop_implied_atoms(c.query, c.rules).queries[0], cq(v)),
+    "best_q": lambda c, v: is_q_hierarchical(drop_implied_atoms(c.query, c.rules).queries[0]) is v,
     "unified": lambda c, v: _query_or_empty(unify_by_keys(c.query, c.rules), v),
     # results on the data given
     "result": _results,

@@ -114,7 +114,7 @@ def test_constraints_know_what_they_are_about() -> None:
 
 
 def test_relations_are_named_in_any_case() -> None:
-    (dropped,) = drop_implied_atoms(cq("q() :- e(x, y), t(y)."), constraints("E[2] <= T[1]"))
+    (dropped,) = drop_implied_atoms(cq("q() :- e(x, y), t(y)."), constraints("E[2] <= T[1]")).queries
     assert [a.relation for a in dropped.atoms] == ["e"]
 
 

@@ -249,13 +249,13 @@ def test_expansion_says_when_it_is_too_large() -> None:
 def test_dropping_implied_atoms(semantics: Semantics, unique: bool, data: st.DataObject) -> None:
     rules = data.draw(st.sampled_from(UNIQUE_INCLUSIONS if unique else INCLUSIONS))
     query = data.draw(constrained(semantics))
-    smallest = drop_implied_atoms(query, constraints(rules))
+    smallest = drop_implied_atoms(query, constraints(rules)).queries
     assert smallest
     for one in smallest:
         assert not is_q_hierarchical(query) or is_q_hierarchical(one)
         assert not is_t_hierarchical(query) or is_t_hierarchical(one)
-        assert drop_implied_atoms(one, constraints(rules)) == [one]
-    assert smallest == sorted(
+        assert drop_implied_atoms(one, constraints(rules)).queries == (one,)
+    assert list(smallest) == sorted(
         smallest, key=lambda q: (not is_q_hierarchical(q), not is_t_hierarchical(q), len(q.atoms))
     )
     for one in smallest:
@@ -264,8 +264,8 @@ def test_dropping_implied_atoms(semantics: Semantics, unique: bool, data: st.Dat
 
 def test_a_bag_only_loses_atoms_that_match_once() -> None:
     query = cq("q(x) :- E(x, y), T(y, z).", Semantics.BAG)
-    assert drop_implied_atoms(query, constraints("E[2] <= T[1]")) == [query]
-    (smaller,) = drop_implied_atoms(query, constraints("E[2] <= T[1] unique"))
+    assert drop_implied_atoms(query, constraints("E[2] <= T[1]")).queries == (query,)
+    (smaller,) = drop_implied_atoms(query, constraints("E[2] <= T[1] unique")).queries
     assert [a.relation for a in smaller.atoms] == ["E"]
     assert Var("y") in smaller.not_null
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import combinations
 from math import comb
+from typing import NamedTuple
 
 from everview.query.classify import Classification
 from everview.query.conjunctive import ConjunctiveQuery, Semantics
@@ -14,8 +15,16 @@ from everview.query.terms import Const, Var, names
 
 MOST_VARIABLES = 3
 """A repair that touches more variables than this is no advice."""
-MOST_TRIES = 500
-"""Advice is not worth a search of more combinations than this."""
+MOST_PAIRS = 500_000
+"""Advice is not worth a search that looks at more pairs of variables, over all combinations that it tries."""
+CUT = "the search for changes that would make every update constant time was cut: there may be more than shown"
+
+
+class _Change(NamedTuple):
+    """The variables that a change touches, none if no such change was found, and whether the search was cut."""
+
+    variables: tuple[Var, ...] = ()
+    cut: bool = False
 
 
 def repairs(verdict: Classification, constraints: Constraints) -> tuple[str, ...]:
@@ -25,27 +34,31 @@ def repairs(verdict: Classification, constraints: Constraints) -> tuple[str, ...
     query = verdict.core
     found = list(_by_constraints(query, constraints.about(query)))
     joined = frozenset(v for v, atoms in query.atoms_of.items() if len(atoms) > 1)  # only these can be in the way
-    outputs = _smallest(query.bound & joined, lambda vs: query.with_head((*query.head, *vs)))
-    if outputs:
-        found.append(f"output {names(outputs)} as well, and every update takes constant time")
-    fixed = _smallest(query.free | joined, lambda vs: query.substitute({v: Const(0) for v in vs}))
-    if fixed:
-        columns = " and ".join(_column(query, v) for v in sorted(fixed))
+    outputs = _smallest(query, query.bound & joined, lambda vs: query.with_head((*query.head, *vs)))
+    if outputs.variables:
+        found.append(f"output {names(outputs.variables)} as well, and every update takes constant time")
+    fixed = _smallest(query, query.free | joined, lambda vs: query.substitute({v: Const(0) for v in vs}))
+    if fixed.variables:
+        columns = " and ".join(_column(query, v) for v in sorted(fixed.variables))
         found.append(f"a small domain (CHECK … IN) for {columns} would make it a union of constant-time queries")
-    return tuple(found)
+    if outputs.cut or fixed.cut:
+        found.append(CUT)
+    return tuple(dict.fromkeys(found))
 
 
 def _smallest(
-    variables: frozenset[Var], changed: Callable[[tuple[Var, ...]], ConjunctiveQuery]
-) -> tuple[Var, ...] | None:
+    query: ConjunctiveQuery, variables: frozenset[Var], changed: Callable[[tuple[Var, ...]], ConjunctiveQuery]
+) -> _Change:
     """The fewest variables with which the changed query is q-hierarchical, if a few will do."""
+    left = MOST_PAIRS
     for size in range(1, MOST_VARIABLES + 1):
-        if comb(len(variables), size) > MOST_TRIES:
-            return None
+        left -= comb(len(variables), size) * comb(len(query.telling) + 1, 2)
+        if left < 0:
+            return _Change(cut=True)
         for chosen in combinations(sorted(variables), size):
             if is_q_hierarchical(changed(chosen)):
-                return chosen
-    return None
+                return _Change(chosen)
+    return _Change()
 
 
 def _column(query: ConjunctiveQuery, v: Var) -> str:
@@ -62,7 +75,10 @@ def _by_constraints(query: ConjunctiveQuery, constraints: Constraints) -> Iterat
     if unified is None:
         yield "the declared keys make the result always empty"
         return
-    smallest = drop_implied_atoms(unified, constraints)[0]
+    reduced = drop_implied_atoms(unified, constraints)
+    if reduced.cut:
+        yield CUT
+    smallest = reduced.queries[0]
     gone = len(query.atoms) - len(smallest.atoms)
     if gone:
         better = "q-hierarchical then" if is_q_hierarchical(smallest) else "the class stays"

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import count
 from math import prod
 
+from everview.plan.shares import ways_to_share
 from everview.plan.split import is_partial, split_up
 from everview.plan.spread import Occurrence, Places, spread
 from everview.query.schema import Column, Schema, Table
@@ -23,6 +25,8 @@ from everview.query.view import Block, Body, SetOperation, Stage, View, blocks, 
 MASK = "_everview_occurrences"
 """The column that says as which occurrences of its table a row has come to a shard."""
 MOST_OCCURRENCES = 62
+MOST_WORK = 100_000
+"""So many ways to share are weighed, counting occurrences; if there are more, those along few dimensions."""
 _MERGING = 1.5  # A second step pays off if it takes at least so much off the fullest shard of the first.
 _MERGING_GROUPS = 1.2  # The same of a step that gets groups, and not the rows of joins.
 _SMALL = 0.1  # The rate of a table whose key others point at, beside theirs, where nobody has measured it.
@@ -123,6 +127,8 @@ class Distribution:
     first: Level
     merge: Level | None = None
     merged: frozenset[str] = field(default=frozenset())
+    cut: frozenset[str] = field(default=frozenset(), compare=False)
+    """The views, and parts of views, for which there were too many ways to share to weigh them all."""
 
     def only(self, view: str) -> Distribution:
         """The part that concerns one of the views."""
@@ -133,13 +139,14 @@ class Distribution:
         views = tuple(v for v in self.first.views if v.name in pieces)
         first = Level(self.shards, tables, views, grids)
         merged = self.merged & {view}
-        return Distribution(self.shards, first, self.merge if merged else None, merged)
+        return Distribution(self.shards, first, self.merge if merged else None, merged, self.cut & pieces)
 
     def to_dict(self) -> dict[str, object]:
         """As plain data."""
         return {
             "shards": self.shards,
             "merged": sorted(self.merged),
+            "cut": sorted(self.cut),
             "views": {
                 g.view: {
                     "shares": {d.name: d.share for d in g.dimensions},
@@ -166,6 +173,8 @@ class Distribution:
             lines.append(f"{table.name}: a row goes to {self.first.replication(table.name):.2f} shards, expected")
         if self.merge is not None:
             lines.append(f"merged in a second step, spread by their groups: {', '.join(sorted(self.merged))}")
+        if self.cut:
+            lines.append("the search for the best shares was cut: only those along few dimensions were weighed")
         return "\n".join(lines)
 
 
@@ -212,11 +221,12 @@ def distribute(
         merged.append(split[1])
         parts += map(_as_table, split[0])
     first = _checking_keys(Level(shards, tuple(schema), tuple(kept), tuple(grids)))
+    cut = frozenset(weigh.cut & {v.name for v in kept})
     if not merged:
-        return Distribution(shards, first)
+        return Distribution(shards, first, cut=cut)
     second = tuple(_merge_grid(view, shards) for view in merged)
     names = frozenset(v.name for v in merged)
-    return Distribution(shards, first, Level(shards, tuple(parts), tuple(merged), second), names)
+    return Distribution(shards, first, Level(shards, tuple(parts), tuple(merged), second), names, cut)
 
 
 def _checking_keys(level: Level) -> Level:
@@ -350,6 +360,8 @@ class _Weigher:
     shards: int
     rates: Mapping[str, float]
     skew: Mapping[tuple[str, str], float]
+    cut: set[str] = field(default_factory=set)
+    """The views for which not all shares were weighed."""
 
     def piece(self, view: View, like: Grid | None = None) -> tuple[View, Grid, float]:
         """A part of a view that is merged: however its rows are spread, its groups come together later."""
@@ -372,13 +384,18 @@ class _Weigher:
             routes = tuple(Route(view.name, o.table, o.alias, hashed) for o in occurrences)
             return Grid(view.name, one_cell, routes), sum(weights)
 
+        @cache
+        def cut(candidate: int, share: int) -> list[float]:
+            """The part of each occurrence's rows that the fullest slice gets."""
+            return [o.part(share, self.skew) for o in candidates[candidate].occurrences]
+
         def load(shares: tuple[int, ...]) -> float:
-            cuts = list(zip(candidates, shares, strict=True))
-            parts = [prod(c.occurrences[i].part(s, self.skew) for c, s in cuts) for i in range(len(weights))]
+            used = [(k, s) for k, s in enumerate(shares) if s > 1]
+            parts = [float(prod(of_one)) for of_one in zip(*(cut(k, s) for k, s in used), strict=True)]
             checks = [
                 self.rates[o.table] * (1 - part) / self.shards
                 for i, (o, part) in enumerate(zip(occurrences, parts, strict=True))
-                if self._is_checked([c.occurrences[i] for c, s in cuts if s > 1])
+                if self._is_checked([candidates[k].occurrences[i] for k, _ in used])
             ]
             return round(sum(w * p for w, p in zip(weights, parts, strict=True)) + sum(checks), 9)
 
@@ -390,10 +407,11 @@ class _Weigher:
             )
             return Grid(view.name, tuple(Dimension(c.name, s) for c, s in used), routes)
 
-        ways = list(_shares(self.shards, len(candidates)))
-        if like is not None:
-            ways = [shares for shares in ways if made(shares).sends_like(like)] or ways
-        shares = min(ways, key=lambda shares: (load(shares), sum(n > 1 for n in shares)))
+        held = [] if like is None else [s for s in _held(like, candidates) if made(s).sends_like(like)]
+        found = ways_to_share(self.shards, len(candidates), MOST_WORK // len(occurrences))
+        if found.cut and not held:
+            self.cut.add(view.name)
+        shares = min(held or found.ways, key=lambda shares: (load(shares), sum(n > 1 for n in shares)))
         return made(shares), load(shares)
 
     def _is_checked(self, cuts: Sequence[Occurrence]) -> bool:
@@ -404,15 +422,16 @@ class _Weigher:
         return bool(key) and not hashed <= key
 
 
-def _shares(shards: int, dimensions: int) -> Iterator[tuple[int, ...]]:
-    """All ways to write the number of shards as a product of so many shares."""
-    if dimensions <= 1:
-        if dimensions == 1 or shards == 1:
-            yield (shards,) * dimensions
-        return
-    for first in (d for d in range(shards, 0, -1) if shards % d == 0):
-        for rest in _shares(shards // first, dimensions - 1):
-            yield (first, *rest)
+def _held(like: Grid, candidates: Sequence[Places]) -> list[tuple[int, ...]]:
+    """The shares of another grid for these candidates; none if one of its dimensions is not among them."""
+    ways = [tuple(o.hashed for o in c.occurrences) for c in candidates]
+    shares = [1] * len(candidates)
+    for k, dimension in enumerate(like.dimensions):
+        way = tuple(r.coordinates[k] for r in like.routes)
+        if way not in ways:
+            return []
+        shares[ways.index(way)] *= dimension.share
+    return [tuple(shares)]
 
 
 def _expected_cells(routes: Iterable[tuple[Grid, Route]], shards: int) -> float:

@@ -11,12 +11,14 @@ from itertools import product
 
 from everview.query.conjunctive import Atom, ConjunctiveQuery, Semantics, UnionQuery
 from everview.query.hierarchy import is_q_hierarchical, is_t_hierarchical
-from everview.query.homomorphism import union_core
+from everview.query.homomorphism import Budget, union_core
 from everview.query.schema import Schema
 from everview.query.terms import Const, Term, Var
 
 MAX_INSTANCES = 256
 """How many members a small-domain expansion may have before it is called over budget."""
+MOST_PAIRS = 5_000
+"""So many pairs of atoms are looked at to find those that foreign keys imply; then only one order of drops is tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,43 +154,57 @@ def expand_union(union: UnionQuery, constraints: Constraints) -> UnionQuery | No
     return union_core(UnionQuery(tuple(members), union.name))
 
 
-def drop_implied_atoms(query: ConjunctiveQuery, constraints: Constraints) -> list[ConjunctiveQuery]:
-    """All irreducible queries that inclusion dependencies lead to, best class and fewest atoms first (Claim 5.4).
+@dataclass(frozen=True, slots=True)
+class Reduced:
+    """What dropping implied atoms leads to, best first; ``cut`` if there may be better ones that were not looked at."""
 
-    The order of the drops matters, so every order is tried.
+    queries: tuple[ConjunctiveQuery, ...]
+    cut: bool
+
+
+def drop_implied_atoms(query: ConjunctiveQuery, constraints: Constraints) -> Reduced:
+    """The irreducible queries that inclusion dependencies lead to, best class and fewest atoms first (Claim 5.4).
+
+    The order of the drops matters, so every order is tried, until ``MOST_PAIRS`` are looked at. The search goes deep
+    first, so one irreducible query is found soon, and one always is.
     """
-    seen: dict[tuple[Atom, ...], ConjunctiveQuery] = {}
-    irreducible = []
-    stack = [query]
-    while stack:
-        current = stack.pop()
-        if current.atoms in seen:
+    everything = tuple(range(len(query.atoms)))
+    seen: set[tuple[int, ...]] = set()
+    irreducible: list[ConjunctiveQuery] = []
+    stack = [everything]
+    budget = Budget(MOST_PAIRS)
+    while stack and not (irreducible and budget.exhausted):
+        kept = stack.pop()
+        if kept in seen:
             continue
-        seen[current.atoms] = current
-        steps = _drops(current, constraints)
-        stack += steps
-        if not steps:
+        seen.add(kept)
+        current = query if kept == everything else query.with_atoms(query.atoms[i] for i in kept)
+        implied = _implied_atoms(current, constraints, budget)
+        stack += [kept[:j] + kept[j + 1 :] for j in implied]
+        if not implied:
             irreducible.append(current)
-    return sorted(irreducible, key=lambda q: (not is_q_hierarchical(q), not is_t_hierarchical(q), len(q.atoms)))
+    best = sorted(irreducible, key=lambda q: (not is_q_hierarchical(q), not is_t_hierarchical(q), len(q.atoms)))
+    return Reduced(tuple(best), bool(stack))
 
 
-def _drops(query: ConjunctiveQuery, constraints: Constraints) -> list[ConjunctiveQuery]:
+def _implied_atoms(query: ConjunctiveQuery, constraints: Constraints, budget: Budget) -> list[int]:
+    """The atoms that another one implies each."""
+    usable = [d for d in constraints.inclusions if d.unique or query.semantics is Semantics.SET]
     found = []
     for j, dropped in enumerate(query.atoms):
-        for i, witness in enumerate(query.atoms):
-            usable = (d for d in constraints.inclusions if d.unique or query.semantics is Semantics.SET)
-            if i != j and any(_implies(query, constraints, d, witness, dropped) for d in usable):
-                atoms = query.atoms[:j] + query.atoms[j + 1 :]
-                found.append(query.with_atoms(atoms))
-                break
+        about = [d for d in usable if _same(dropped.relation, d.target)]
+        for d, (i, witness) in product(about, enumerate(query.atoms)):
+            if i != j and _same(witness.relation, d.relation):
+                budget.steps -= 1
+                if _implies(query, constraints, d, witness, dropped):
+                    found.append(j)
+                    break
     return found
 
 
 def _implies(
     query: ConjunctiveQuery, constraints: Constraints, dependency: InclusionDependency, witness: Atom, dropped: Atom
 ) -> bool:
-    if not (_same(witness.relation, dependency.relation) and _same(dropped.relation, dependency.target)):
-        return False
     if dropped.computed:
         return False
     pairs = zip(dependency.positions, dependency.target_positions, strict=True)

@@ -19,8 +19,8 @@ from everview.plan.core_plan import CorePlan
 from everview.strategies.bounds import ENCLOSURE, Bound
 from everview.strategies.crown.enclosureness import Enclosureness, Lifespan, LifespanRecorder, RelationEnclosureness
 from everview.strategies.crown.enclosureness import enclosureness as of_tree
-from everview.strategies.crown.plan import CrownPlan
-from everview.strategies.crown.search import join_trees
+from everview.strategies.crown.plan import COUNTING_STEPS, CrownPlan
+from everview.strategies.crown.search import SearchCutError, join_trees
 from everview.strategies.crown.tree import JoinTree
 from everview.tools.change_log import WINDOW, Log, TableUpdates
 from everview.tools.replay import log_for, one_view
@@ -37,6 +37,8 @@ class CoreEnclosureness:
     found: Enclosureness
     compared: tuple[tuple[JoinTree, float], ...] = ()
     """Other trees with their λ, the least first, if they were asked for."""
+    cut: bool = False
+    """True if there may be further trees, which took too long to find."""
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data."""
@@ -51,6 +53,7 @@ class CoreEnclosureness:
                 {"tree": tree.show(self.tree.labels), "height": tree.height, "lambda": value}
                 for tree, value in self.compared
             ],
+            "cut": self.cut,
         }
 
     def _relation(self, found: RelationEnclosureness) -> dict[str, Any]:
@@ -68,6 +71,8 @@ class CoreEnclosureness:
         lines.append(f"λ           {data['lambda']:.2f} for the tree, {data['sequence']:.2f} for the updates alone")
         for other in data["other_trees"]:
             lines.append(f"            {other['lambda']:.2f} for {other['tree']}, height {other['height']}")
+        if self.cut:
+            lines.append("            the search for other trees was cut: there may be more of them")
         return lines
 
 
@@ -163,7 +168,7 @@ def view_enclosureness(db: Database, log: Log, trees: int = 0) -> ViewEnclosuren
         else:
             lifespans = _lifespans(core, len(plan.relations), db, log)
             chosen = of_tree(plan.tree, lifespans)
-            found.append(CoreEnclosureness(core.plan, plan, chosen, _compared(plan, lifespans, trees)))
+            found.append(CoreEnclosureness(core.plan, plan, chosen, *_compared(plan, lifespans, trees)))
     if not found:
         raise UnsupportedError(
             f"λ cannot be told from the log: {left_out[0]}",
@@ -187,11 +192,17 @@ def _tree_for(core: CoreRuntime, db: Database) -> CrownPlan | str:
 
 def _compared(
     plan: CrownPlan, lifespans: Sequence[Sequence[Lifespan]], limit: int
-) -> tuple[tuple[JoinTree, float], ...]:
-    """Other trees for the core, with their λ, the least first."""
-    trees = (t for t in join_trees(plan.tree.edges, plan.tree.free) if t.root != plan.tree.root)
-    found = [(tree, of_tree(tree, lifespans).value) for tree in islice(trees, limit)]
-    return tuple(sorted(found, key=lambda one: (one[1], one[0].height)))
+) -> tuple[tuple[tuple[JoinTree, float], ...], bool]:
+    """Other trees for the core, with their λ, the least first; and whether the search for them was cut."""
+    trees = join_trees(plan.tree.edges, plan.tree.free, None, COUNTING_STEPS)
+    found: list[tuple[JoinTree, float]] = []
+    cut = False
+    try:
+        for tree in islice((t for t in trees if t.root != plan.tree.root), limit):
+            found.append((tree, of_tree(tree, lifespans).value))
+    except SearchCutError:
+        cut = True
+    return tuple(sorted(found, key=lambda one: (one[1], one[0].height))), cut
 
 
 def _lifespans(core: CoreRuntime, relations: int, db: Database, log: Log) -> list[list[Lifespan]]:
