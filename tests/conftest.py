@@ -1,18 +1,53 @@
-"""Test settings: random tests are derandomised in CI, so that a red build is a red build again when it is re-run."""
+"""Settings of all tests: random ones are the same each time, and the fast ones are marked ``unit`` (`make unit`).
+
+A test is a unit test unless it is marked ``slow`` or ``soak``, or a fixture of it starts a server (Spark, PostgreSQL).
+Random tests are unit tests, too: `make unit` runs a part of their cases (``tests/scale.py``).
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from typing import Final
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from everview import redaction
+from tests.scale import SCALE
 
 settings.register_profile("default", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("explore", deadline=None, max_examples=2_000, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+SERVERS: Final = frozenset({"spark", "postgres"})
+"""Fixtures that start a server."""
+MOST_SECONDS: Final = 15.0
+"""Of processor time, for a unit test where random tests are cut down: ten times what one is to take."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the unit tests."""
+    for item in items:
+        fixtures = getattr(item, "fixturenames", ())
+        if not any(item.iter_markers("slow")) and not any(item.iter_markers("soak")) and SERVERS.isdisjoint(fixtures):
+            item.add_marker("unit")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
+    """Fail a unit test that has become a slow one: whoever waits for `make unit` is to wait for little."""
+    before = _processor_time()
+    yield
+    used = _processor_time() - before
+    if SCALE < 1 and any(item.iter_markers("unit")) and used > MOST_SECONDS:
+        pytest.fail(f"a unit test takes 1.5 s, this took {used:.0f}: mark it slow, or scale it (tests/scale.py)")
+
+
+def _processor_time() -> float:
+    """Of this process and of those that it has waited for: how busy the machine is changes it little."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
 
 
 @pytest.fixture(autouse=True)

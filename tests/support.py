@@ -7,7 +7,6 @@ None of it uses Everview's own SQL or evaluation: ``cq``, ``ucq`` and ``constrai
 from __future__ import annotations
 
 import atexit
-import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +15,6 @@ from itertools import permutations
 from typing import TypeAlias
 
 import duckdb
-from hypothesis import settings
 from hypothesis import strategies as st
 
 from everview.query.conjunctive import Atom, ConjunctiveQuery, Semantics, UnionQuery
@@ -244,12 +242,6 @@ def _decoded(cell: str | None) -> Cell:
 
 
 # --- random queries and databases ------------------------------------------------------------------------------------
-
-
-def thoroughness(examples: int) -> settings:
-    """How a property test draws: always the same examples, or EVERVIEW_TEST_SCALE times as many at random."""
-    scale = int(os.environ.get("EVERVIEW_TEST_SCALE", "1"))
-    return settings(derandomize=scale == 1, deadline=None, max_examples=examples * scale)
 
 
 @st.composite

@@ -12,12 +12,13 @@ from typing import Any
 
 import duckdb
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import everview as ev
 from everview.errors import DependantsError, UnsupportedError
 from tests.engine.test_definitions import uses
+from tests.scale import thoroughness
 
 TABLES = {"r": "a INT, s STRING", "q": "a INT, s STRING"}
 BODIES = (
@@ -135,7 +136,7 @@ def follow(db: ev.Database, model: Model, step: tuple[Any, ...]) -> ev.Database:
     return db
 
 
-@settings(max_examples=25, deadline=None)
+@thoroughness(25)
 @given(st.lists(STEPS, max_size=14))
 def test_definitions_and_changes_in_any_order(steps: list[tuple[Any, ...]]) -> None:
     db, model = ev.Database(), Model()

@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 import everview as ev
 from everview.engine.dictionary import NULL, UNKNOWN, Dictionary
 from everview.errors import DataError
-from tests.support import thoroughness
+from tests.scale import thoroughness
 
 TYPES = {
     "string": [pa.string(), pa.large_string()],

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from everview.engine import core, feed
 from tests.engine import differential
 from tests.engine.differential import fail_with, run_case
 from tests.engine.generator import make_case
+from tests.scale import scaled
 
-SCALE = int(os.environ.get("EVERVIEW_TEST_SCALE", "1"))
 PARTS = 8
 
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_random_cases(part: int) -> None:
-    _run(range(part * 100_000, part * 100_000 + 12 * SCALE))
+    _run(range(part * 100_000, part * 100_000 + scaled(12)))
 
 
 @pytest.mark.parametrize("slice_", [1, 4, 13])
@@ -26,7 +24,7 @@ def test_random_cases_whose_deltas_come_in_tiny_pieces(slice_: int, monkeypatch:
     for module in (core, feed):
         monkeypatch.setattr(module, "SLICE", slice_)
     monkeypatch.setattr(differential, "MOST_BATCHES", 1 << 30)
-    _run(range(900_000 + slice_ * 1_000, 900_000 + slice_ * 1_000 + 12 * SCALE))
+    _run(range(900_000 + slice_ * 1_000, 900_000 + slice_ * 1_000 + scaled(12)))
 
 
 def _run(seeds: range) -> None:

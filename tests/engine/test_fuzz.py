@@ -20,8 +20,7 @@ from everview.engine import container, snapshot
 from everview.errors import DataError, EverviewError, OverDeleteError, SnapshotError
 from tests.engine import garbage
 from tests.engine.samples import Changes, contents, database, run, uses
-
-SCALE = int(os.environ.get("EVERVIEW_TEST_SCALE", "1"))
+from tests.scale import SCALE, scaled
 
 DEFINITIONS = f"""
     CREATE TABLE bag {garbage.TABLE.format(key="")};
@@ -43,8 +42,8 @@ def seeds(count: int) -> Iterator[int]:
     if "EVERVIEW_FUZZ_SEED" in os.environ:
         yield int(os.environ["EVERVIEW_FUZZ_SEED"])
         return
-    first = 0 if SCALE == 1 else random.SystemRandom().randrange(10**12)
-    yield from range(first, first + count * SCALE)
+    first = 0 if SCALE <= 1 else random.SystemRandom().randrange(10**12)
+    yield from range(first, first + scaled(count))
 
 
 def everything(db: ev.Database) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from pathlib import Path
 
@@ -10,8 +9,9 @@ import pytest
 
 from everview.errors import EverviewError
 from tests.engine.independent import FAULTS, Session
+from tests.scale import scaled
 
-SESSIONS = 40 * int(os.environ.get("EVERVIEW_TEST_SCALE", "1"))
+SESSIONS = scaled(40)
 FAULTY = 32
 
 

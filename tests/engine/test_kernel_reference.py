@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 
 import pytest
@@ -11,12 +10,11 @@ from everview.query.conjunctive import Semantics
 from everview.query.terms import Var
 from everview.strategies.base import compile_base
 from everview.strategies.fold import compile_fold
+from tests.scale import scaled
 from tests.strategies import shapes
 from tests.strategies.harness import Driver
 from tests.strategies.machines import Both
 from tests.support import relations_of
-
-SCALE = int(os.environ.get("EVERVIEW_TEST_SCALE", "1"))
 
 
 def core_run(seed: int) -> None:
@@ -50,7 +48,7 @@ def core_run(seed: int) -> None:
 
 @pytest.mark.parametrize("part", range(2))
 def test_cores(part: int) -> None:
-    for seed in range(part * 1_000_000, part * 1_000_000 + 40 * SCALE):
+    for seed in range(part * 1_000_000, part * 1_000_000 + scaled(40)):
         try:
             core_run(seed)
         except Exception as error:
@@ -58,7 +56,7 @@ def test_cores(part: int) -> None:
 
 
 def test_folds() -> None:
-    for seed in range(40 * SCALE):
+    for seed in range(scaled(40)):
         r = random.Random(seed)
         width, measures = r.randint(0, 3), r.randint(1, 3)
         machine = Both(compile_fold(width, measures))
@@ -76,7 +74,7 @@ def test_folds() -> None:
 
 
 def test_base_tables() -> None:
-    for seed in range(40 * SCALE):
+    for seed in range(scaled(40)):
         r = random.Random(seed)
         width = r.randint(1, 3)
         key = tuple(sorted(r.sample(range(width), r.randint(0, width))))

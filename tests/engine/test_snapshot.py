@@ -25,7 +25,7 @@ import everview as ev
 from everview.engine import container, snapshot, sound
 from everview.errors import EverviewError, SnapshotError
 from tests.engine.samples import VIEWS, Changes, contents, database, listings, run, uses
-from tests.support import thoroughness
+from tests.scale import thoroughness
 
 
 def saved(db: ev.Database, folder: Path) -> Path:

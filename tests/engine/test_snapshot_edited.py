@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import struct
 from collections.abc import Callable
@@ -17,6 +16,7 @@ import everview as ev
 from everview.errors import EverviewError, ExpressionError, SnapshotError
 from tests.engine.samples import Changes, database, run
 from tests.engine.test_snapshot import put_table, resign, table_of
+from tests.scale import scaled
 
 NAMES = ("hops", "over", "labels", "staged")
 WORDS = (0, 1, -1, 2, 100, 2**31, 2**40, 2**62, 2**63 - 1, -(2**63), -(2**63) + 1, -2, 4607182418800017408)
@@ -197,7 +197,7 @@ def test_edited_at_random(tmp_path: Path) -> None:
     """SnapshotError on load; or whatever is done with the database raises nothing but our errors."""
     original, changes, refused = database(*NAMES), Changes(3), 0
     run(original, [changes.batch() for _ in range(6)])
-    cases = 20 * int(os.environ.get("EVERVIEW_TEST_SCALE", "1"))
+    cases = scaled(20)
     for seed in range(cases):
         try:
             db = loaded(original, tmp_path, random_edit(random.Random(seed)))

@@ -4,7 +4,6 @@ result does not fit into its type when the batch ends."""
 from __future__ import annotations
 
 import math
-import os
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -21,8 +20,8 @@ import everview as ev
 from everview.errors import DataError
 from everview.query.types import Kind
 from tests.engine.test_regressions import changes, made
+from tests.scale import scaled
 
-SCALE = int(os.environ.get("EVERVIEW_TEST_SCALE", "1"))
 BIG = 2**63 - 1
 TABLES = {
     "t": {
@@ -262,7 +261,7 @@ def random_run(seed: int) -> tuple[int, int]:
 @pytest.mark.parametrize("part", range(4))
 def test_random_batches(part: int) -> None:
     accepted = refused = 0
-    for seed in range(part * 100_000, part * 100_000 + 15 * SCALE):
+    for seed in range(part * 100_000, part * 100_000 + scaled(15)):
         try:
             more = random_run(seed)
         except Exception as error:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from random import Random
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from everview.kernel import Machine
 from everview.kernel.verifier import verify
 from tests.kernel.programs import Pair, ProgramMaker
+from tests.scale import thoroughness
 
 
 def run(seed: int) -> Counter[str]:
@@ -43,7 +44,7 @@ def run(seed: int) -> Counter[str]:
     return seen
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@thoroughness(150)
 @given(st.integers(0, 2**40))
 def test_machine_and_reference_agree(seed: int) -> None:
     run(seed)

@@ -28,6 +28,7 @@ MOST_SECONDS = 20.0
 """Each of five ways to plan takes a few seconds at most on an idle machine."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BOMBS)
 def test_short_statements_are_planned_or_refused_quickly(name: str) -> None:
     assert len(BOMBS[name]) <= 4_000

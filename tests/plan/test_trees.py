@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from everview.query.conjunctive import ConjunctiveQuery
@@ -19,6 +19,7 @@ from everview.strategies.crown.choose import choose_tree
 from everview.strategies.crown.connex import fewest_added_outputs
 from everview.strategies.crown.search import join_trees
 from tests.plan.independent import depth_cost, faults, height
+from tests.scale import thoroughness
 from tests.support import cq, queries
 
 CASES = tomllib.loads((Path(__file__).parent / "examples" / "trees.toml").read_text(encoding="utf-8"))["case"]
@@ -57,7 +58,7 @@ def test_example(case: dict[str, Any]) -> None:
 small = queries(max_atoms=5, max_vars=5, max_arity=3)
 
 
-@settings(max_examples=250)
+@thoroughness(250)
 @given(small)
 def test_chosen_tree_has_every_property(query: ConjunctiveQuery) -> None:
     choice = choose_tree(query.edges, query.free)
@@ -66,7 +67,7 @@ def test_chosen_tree_has_every_property(query: ConjunctiveQuery) -> None:
         assert faults(choice.tree.root, query.edges, query.free) == []
 
 
-@settings(max_examples=120)
+@thoroughness(120)
 @given(queries(max_atoms=4, max_vars=4, max_arity=3))
 def test_listed_trees_have_every_property_and_the_best_is_chosen(query: ConjunctiveQuery) -> None:
     every = list(join_trees(query.edges, query.free, None))
@@ -80,14 +81,14 @@ def test_listed_trees_have_every_property_and_the_best_is_chosen(query: Conjunct
         assert (height(choice.tree.root), depth_cost(choice.tree.root)) == best
 
 
-@settings(max_examples=250)
+@thoroughness(250)
 @given(small)
 def test_height_one_is_q_hierarchical(query: ConjunctiveQuery) -> None:
     choice = choose_tree(query.edges, query.free)
     assert is_q_hierarchical(query) == (choice is not None and choice.tree.height <= 1)
 
 
-@settings(max_examples=120)
+@thoroughness(120)
 @given(queries(max_atoms=4, max_vars=4, max_arity=3), st.data())
 def test_statistics_move_busy_relations_up(query: ConjunctiveQuery, data: st.DataObject) -> None:
     updates = data.draw(st.lists(st.integers(0, 9).map(Fraction), min_size=len(query.atoms), max_size=len(query.atoms)))
@@ -103,7 +104,7 @@ def test_busy_relation_becomes_the_root() -> None:
     assert [c.tree.show(labels(query)) for c in busy if c] == ["[b]→{R, S→T}", "[c]→{S→R, T}"]
 
 
-@settings(max_examples=150)
+@thoroughness(150)
 @given(small)
 def test_added_outputs_are_enough_and_fewest(query: ConjunctiveQuery) -> None:
     if not is_acyclic(query.edges):

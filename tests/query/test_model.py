@@ -18,7 +18,8 @@ from everview.query.hypergraph import is_acyclic, is_free_connex
 from everview.query.schema import Column, ForeignKey, Schema, SmallDomain, Table
 from everview.query.terms import Const, Expression, Value, Var
 from everview.query.types import ANY
-from tests.support import Database, constraints, cq, databases, evaluate, legal, queries, thoroughness, ucq
+from tests.scale import thoroughness
+from tests.support import Database, constraints, cq, databases, evaluate, legal, queries, ucq
 
 X, Y = Var("x"), Var("y")
 

@@ -41,6 +41,7 @@ from everview.query.unions import (
 )
 from everview.query.widths import widths
 from tests.query import brute
+from tests.scale import thoroughness
 from tests.support import (
     constraints,
     cq,
@@ -49,7 +50,6 @@ from tests.support import (
     hierarchical_queries,
     legal,
     queries,
-    thoroughness,
     ucq,
     unions,
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 from collections import Counter
 from collections.abc import Iterable
@@ -15,7 +14,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from everview.engine.bulk import scan
@@ -25,9 +24,10 @@ from everview.spark.shard import Shard
 from everview.sql import parse_schema
 from tests.engine.differential import Bag, Run, differences
 from tests.engine.generator import Case, make_case
+from tests.scale import scaled, thoroughness
 from tests.spark.cluster import Cluster, Row
 
-SEEDS = 48 * int(os.environ.get("EVERVIEW_TEST_SCALE", "1"))
+SEEDS = scaled(48)
 
 
 def history(case: Case) -> tuple[dict[str, str], list[dict[str, list[Row]]], dict[str, Bag]]:
@@ -193,7 +193,7 @@ def test_of_new_rows_with_one_key_the_least_by_value_stays_whatever_the_order() 
     ),
     st.integers(1, 4),
 )
-@settings(max_examples=60, deadline=None)
+@thoroughness(60)
 def test_shards_agree_on_what_a_keyed_table_holds(batches: list[list[tuple[Row, int]]], shards: int) -> None:
     cluster = Cluster({"v": BY_CITY, "w": BY_KEY, "t": TWINS}, parse_schema(PEOPLE), shards, quarantine=True)
     held: set[Row] = set()

@@ -11,11 +11,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 
 from everview.errors import TargetError
 from everview.spark.targets import Batch, DeltaTarget, ParquetTarget, PostgresTarget, Target, named
 from everview.spark.targets import base as base_module
+from tests.scale import thoroughness
 from tests.spark.feeds import COLUMNS, INTS, SCHEMA, Change, bag, batch, histories, ints, result
 
 KINDS = ["parquet", "delta", "postgres"]
@@ -37,7 +38,7 @@ def make(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 # The fixture makes a new target for every history.
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@thoroughness(25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(history=histories())
 def test_any_feed_leads_to_its_bag(make: Make, history: list[list[Change]]) -> None:
     target = make(bucket_rows=2)

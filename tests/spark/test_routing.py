@@ -10,7 +10,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from everview.errors import BadRowError
@@ -20,6 +20,7 @@ from everview.spark.pins import plan_over
 from everview.spark.routing import Routing, Slice
 from everview.sql import parse_schema
 from tests.engine.differential import plain
+from tests.scale import thoroughness
 from tests.spark.cluster import Cluster, Row
 
 TABLES = "CREATE TABLE r (a BIGINT, b BIGINT); CREATE TABLE s (b BIGINT, c BIGINT); CREATE TABLE t (c BIGINT, d STRING)"
@@ -139,7 +140,7 @@ CONDITIONS = ["t.d = 'x'", "t.d <> 'x'", "t.c >= 2", "s.c % 2 = 0", "r.a IS NULL
 BATCH = st.tuples(*(st.lists(rows, min_size=4, max_size=12) for rows in ROWS.values()), st.integers(0, 60))
 
 
-@settings(max_examples=60)
+@thoroughness(60)
 @given(st.lists(st.sampled_from(CONDITIONS), max_size=3, unique=True), st.sampled_from([2, 3, 4, 5]), st.data())
 def test_any_conditions_and_changes_give_what_duckdb_gives(wanted: list[str], shards: int, data: st.DataObject) -> None:
     sql = PATH + (f" WHERE {' AND '.join(wanted)}" if wanted else "")

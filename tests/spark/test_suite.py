@@ -6,7 +6,6 @@ to what Spark SQL says of the final tables. EVERVIEW_TEST_SCALE is how many such
 
 from __future__ import annotations
 
-import os
 import random
 from collections import Counter
 from pathlib import Path
@@ -21,10 +20,11 @@ from everview.spark.pins import plan_over
 from everview.sql import parse_schema
 from tests.engine.differential import Bag, bag, differences
 from tests.engine.generator import Case, Script, Step, TableDef
+from tests.scale import scaled
 from tests.spark.harness import Stream
 from tests.spark.test_cluster import batches, history
 
-SEEDS = int(os.environ.get("EVERVIEW_TEST_SCALE", "1"))
+SEEDS = scaled(1)
 VIEWS = 28
 SHARDS = (1, 2, 5)
 KINDS = {1: "insert", -1: "delete"}

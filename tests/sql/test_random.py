@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from everview.errors import EverviewError
 from everview.sql import parse_rules, parse_schema, parse_script, parse_view
+from tests.scale import thoroughness
 from tests.sql.cases import FOLDER, load, schema
 from tests.sql.evaluate import Evaluator, agree
 
@@ -130,7 +131,7 @@ NUMBERS["sub"] = ["c0", "c1"]
 
 
 @given(queries())
-@settings(max_examples=250)
+@thoroughness(250)
 def test_random_queries(sql: str) -> None:
     view = parse_view(sql, SCHEMA)
     for evaluator in EVALUATORS:
@@ -187,26 +188,26 @@ def only_our_errors(read: object, text: str) -> None:
 
 
 @given(damaged(VALID))
-@settings(max_examples=1500)
+@thoroughness(1500)
 def test_damaged_queries(text: str) -> None:
     only_our_errors(lambda t: parse_view(t, CASE_SCHEMA), text)
 
 
 @given(damaged([DDL, f"{DDL}\nSELECT a FROM r; CREATE VIEW v AS SELECT b FROM r;"]))
-@settings(max_examples=250)
+@thoroughness(250)
 def test_damaged_scripts(text: str) -> None:
     only_our_errors(parse_script, text)
 
 
 @given(damaged(RULES))
-@settings(max_examples=500)
+@thoroughness(500)
 def test_damaged_rules(text: str) -> None:
     only_our_errors(lambda t: parse_rules(t, CASE_SCHEMA), text)
     only_our_errors(parse_rules, text)
 
 
 @given(st.text(max_size=60))
-@settings(max_examples=300)
+@thoroughness(300)
 def test_noise(text: str) -> None:
     only_our_errors(lambda t: parse_view(t, CASE_SCHEMA), text)
     only_our_errors(parse_schema, text)

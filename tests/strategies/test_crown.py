@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from everview.kernel.printer import show_program
@@ -16,6 +15,7 @@ from everview.kernel.program import Program
 from everview.kernel.reference import Reference
 from everview.query.conjunctive import Atom, ConjunctiveQuery, Semantics
 from everview.query.terms import Var
+from tests.scale import scaled, thoroughness
 from tests.strategies import shapes
 from tests.strategies.harness import Driver
 from tests.strategies.machines import Both, Kernel
@@ -55,7 +55,7 @@ def play(driver: Driver, updates: list[tuple[str, tuple[int, ...], bool]]) -> No
 @pytest.mark.parametrize("loud", [True, False], ids=["loud", "quiet"])
 @pytest.mark.parametrize("machine", [Reference, Kernel], ids=["reference", "kernel"])
 def test_random_runs(semantics: Semantics, loud: bool, machine: Callable[[Program], Any]) -> None:
-    @settings(max_examples=40)
+    @thoroughness(40)
     @given(runs(semantics))
     def check(run: tuple[ConjunctiveQuery, list[tuple[str, tuple[int, ...], bool]]]) -> None:
         query, updates = run
@@ -99,8 +99,7 @@ def hard_run(seed: int, machine: Callable[[Program], Any]) -> None:
 @pytest.mark.parametrize("part", range(4))
 def test_hard_shapes(part: int) -> None:
     """Cycles, deep trees, hidden parts and products, on both machines, which agree to the letter."""
-    scale = int(os.environ.get("EVERVIEW_TEST_SCALE", "1"))
-    for seed in range(part * 1_000_000, part * 1_000_000 + 40 * scale):
+    for seed in range(part * 1_000_000, part * 1_000_000 + scaled(40)):
         try:
             hard_run(seed, Both)
         except Exception as error:
