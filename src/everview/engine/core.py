@@ -149,6 +149,11 @@ class CoreRuntime:
                 return False
         return True
 
+    def gauges(self) -> dict[str, int]:
+        """What the strategy counts of itself, for ``stats``."""
+        found = {name: (g.value, self.machine.find(g.table, g.key)) for name, g in self.maintained.gauges.items()}
+        return {name: 0 if row is None else row[0][value] for name, (value, row) in found.items()}
+
     def alarm(self) -> int | None:
         """The last of the updates just applied, not telling what changes, that brought a sum near its limit."""
         if self.maintained.alarm is None or not self.machine.pending(self.maintained.alarm):

@@ -129,6 +129,7 @@ class View(Relation):
         What an update changes is counted only while the view tells it: with a feed open, or where another view or its
         own state needs it. ``counted_updates`` is of how many that is so; if of none, ``deltas`` and ``amplification``
         are None.
+        ``parts`` has the strategy of each core, and what it counts of itself.
         ``restored`` says how ``Database.load`` filled it: from a "snapshot" of its state, or "rebuilt" from the rows.
         ``failing`` says why the view has no result now; None if it has one.
         """
@@ -150,6 +151,9 @@ class View(Relation):
             "amplification": runtime.deltas / runtime.told if runtime.told else None,
             "steps": sum(c.machine.steps for c in runtime.cores),
             "nodes": nodes,
+            "parts": [
+                {"core": c.plan.core.role, "strategy": c.plan.strategy.name, **c.gauges()} for c in runtime.cores
+            ],
             "restored": runtime.restored,
             "failing": runtime.why_no_result(),
         }

@@ -1,14 +1,20 @@
 """The maintenance methods: each judges a core, plans it in a shape of its own, and compiles that to a kernel program.
 
 ``strategy`` has the seam that planner and engine see, ``core`` what a strategy is given, ``bounds`` and ``diagram``
-what it says of itself. Each method is a folder; a new one is added here, in ``STRATEGIES``.
+what it says of itself. Each method is a folder with a ``STRATEGY``; a new one is added by its name in ``FOLDERS``.
 """
 
-from everview.strategies.crown import Crown
+from importlib import import_module
+
 from everview.strategies.judged_only import JUDGED_ONLY
 from everview.strategies.strategy import Strategy
 
-STRATEGIES: tuple[Strategy, ...] = (Crown(),)
-"""All methods that this version runs, in the order of preference: a core is maintained by the first that fits it."""
+FOLDERS = (
+    "crown",
+)  # fmt: skip
+"""The folders of all methods that this version runs, in the order of preference."""
 
-__all__ = ["JUDGED_ONLY", "STRATEGIES"]
+STRATEGIES: tuple[Strategy, ...] = tuple(import_module(f"{__name__}.{folder}").STRATEGY for folder in FOLDERS)
+"""The methods themselves: a core is maintained by the first that fits it."""
+
+__all__ = ["FOLDERS", "JUDGED_ONLY", "STRATEGIES"]

@@ -7,7 +7,7 @@ The planner asks every strategy for its *judgement* of a core, takes the first t
     plan(core, facts)   →  StrategyPlan   its own shape, with bounds, a diagram and words for ``explain``
     compile(plan, sums) →  Maintained     a program for the kernel, and how the engine uses it
 
-A strategy is added by a folder here and a line in ``STRATEGIES``.
+A strategy is added by a folder here and a line in ``FOLDERS``.
 """
 
 from __future__ import annotations

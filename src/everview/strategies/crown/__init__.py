@@ -6,4 +6,6 @@ tables, ``totals``, ``full_join`` and ``bags`` write the procedures, and ``compi
 
 from everview.strategies.crown.strategy import Crown
 
-__all__ = ["Crown"]
+STRATEGY = Crown()
+
+__all__ = ["STRATEGY"]

@@ -1,0 +1,177 @@
+"""The program: each atom's rows, the result's rows, and a delta join for each atom."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from everview.kernel.program import (
+    Call,
+    Compute,
+    Cursor,
+    Emit,
+    Find,
+    If,
+    Insert,
+    Instruction,
+    KeyOf,
+    Lit,
+    Math,
+    Operand,
+    Procedure,
+    Product,
+    Program,
+    Reg,
+    Remove,
+    Scan,
+    Step,
+    Store,
+    Table,
+    Test,
+    Update,
+    ValueOf,
+)
+from everview.kernel.verifier import verify
+from everview.query.conjunctive import ConjunctiveQuery, Semantics
+from everview.query.terms import Var
+from everview.strategies.strategy import DELTA, RESULT, Entry, Gauge, Lookup, Maintained, Occurrence, Sum
+
+ALARM = "alarm"
+TOTAL = "total"
+ROW, NEW = Reg("row"), Reg("new")
+Words = tuple[Var, ...]
+
+
+def compile_stored_result(query: ConjunctiveQuery, outputs: Words, sums: Sequence[Sum]) -> Maintained:
+    """The program for a query whose result rows have these variables and sums."""
+    writer = _Writer(query, outputs, sums)
+    procedures = [p for loud in (False, True) for p in writer.procedures(loud)]
+    empty = [Procedure(name, (Reg("once"),), ()) for name in ("wake", "sleep")]
+    measures = 1 + len(sums)
+    tables = [
+        Table(f"atom{i}", tuple(map(str, writer.words[i])), _values(len(writer.own[i])), tuple(writer.indexes[i]))
+        for i in range(len(query.atoms))
+    ]
+    tables += [Table(RESULT, tuple(map(str, outputs)), _values(len(sums)), ((),)), Table(TOTAL, (), ("weight",))]
+    keys: tuple[Operand, ...] = tuple(KeyOf(ROW, RESULT, i) for i in range(len(outputs)))
+    values = [Product((ValueOf(ROW, RESULT, j),)) for j in range(measures)]
+    listed = [Product(())] if writer.is_set else values
+    cursor = Cursor(RESULT, (), (Step(ROW, RESULT, 0, (), 0),), (*keys, *listed))
+    channels = ((DELTA, len(outputs) + measures + 1), (ALARM, 1))
+    program = Program(tuple(tables), channels, (*procedures, *empty), (cursor,))
+    verify(program)
+    entries = tuple(
+        Entry(relation, tuple(Occurrence(i, writer.words[i], writer.own[i]) for i in atoms), relation, f"{relation}!")
+        for relation, atoms in writer.relations.items()
+    )
+    test = (Lookup(RESULT, outputs, 0),)
+    gauges = {"derivations": Gauge(TOTAL, (), 0)}
+    return Maintained(program, entries, outputs, alarm=ALARM, test=test, gauges=gauges)
+
+
+def _values(sums: int) -> tuple[str, ...]:
+    return ("weight", *(f"sum{j}" for j in range(sums)))
+
+
+def _add(table: str, key: tuple[Operand, ...], changes: Sequence[Operand]) -> list[Instruction]:
+    """Add to the values of a row, which is there exactly as long as its first value is not 0."""
+    store: list[Instruction] = []
+    for j, change in enumerate(changes):
+        store += [Compute(NEW, Math.ADD, ValueOf(ROW, table, j), change), Store(ROW, table, j, NEW)]
+    gone = If(Test.EQUAL, ValueOf(ROW, table, 0), Lit(0), (Remove(ROW, table),))
+    return [Find(ROW, table, key, (*store, gone), (Insert(ROW, table, key), *store))]
+
+
+class _Writer:
+    def __init__(self, query: ConjunctiveQuery, outputs: Words, sums: Sequence[Sum]) -> None:
+        self.query = query
+        self.outputs = outputs
+        self.sums = sums
+        self.is_set = query.semantics is Semantics.SET
+        edges = query.edges
+        self.words: list[Words] = []
+        self.own: list[tuple[int, ...]] = []
+        for i, edge in enumerate(edges):
+            others = frozenset(outputs).union(*(e for j, e in enumerate(edges) if j != i))
+            self.words.append(tuple(sorted(edge & others)))
+            self.own.append(tuple(j for j, s in enumerate(sums, 1) if s.atom == i))
+        self.indexes: list[list[tuple[int, ...]]] = [[] for _ in edges]
+        self.relations: dict[str, list[int]] = {}
+        for i, atom in enumerate(query.atoms):
+            self.relations.setdefault(atom.relation, []).append(i)
+
+    def procedures(self, loud: bool) -> list[Procedure]:
+        """The result's, each atom's and each relation's."""
+        tag = "!" if loud else ""
+        found = [self._change_result(tag, loud)]
+        found += [self._join(i, tag) for i in range(len(self.query.atoms))]
+        for relation, atoms in self.relations.items():
+            parameters: list[Reg] = []
+            body: list[Instruction] = []
+            for i in atoms:
+                words = tuple(Reg(f"{i}@{v}") for v in self.words[i])
+                flag, changes = Reg(f"{i}?"), tuple(Reg(f"{i}+{j}") for j in self.own[i])
+                parameters += [*words, flag, *changes]
+                call = Call(f"atom{i}{tag}", (*words, Reg("change0"), *changes))
+                body.append(If(Test.NOT_EQUAL, flag, Lit(0), (call,)))
+            found.append(Procedure(f"{relation}{tag}", (*parameters, Reg("change0")), tuple(body)))
+        return found
+
+    def _join(self, atom: int, tag: str) -> Procedure:
+        """Store a changed row, and change the result by what it joins with."""
+        own = self.own[atom]
+        parameters = (*(Reg(str(v)) for v in self.words[atom]), Reg("change0"), *(Reg(f"change{j}") for j in own))
+        places: dict[Var, Operand] = {v: Reg(str(v)) for v in self.words[atom]}
+        changes = [Reg("change0"), *(Reg(f"change{j}") for j in own)]
+        body = _add(f"atom{atom}", tuple(places.values()), changes)
+        loops: list[tuple[Reg, int, int, tuple[Operand, ...]]] = []
+        rest = [i for i in range(len(self.words)) if i != atom]
+        while rest:
+            other = max(rest, key=lambda i: len(places.keys() & set(self.words[i])))
+            rest.remove(other)
+            bound = tuple(i for i, v in enumerate(self.words[other]) if v in places)
+            if bound not in self.indexes[other]:
+                self.indexes[other].append(bound)
+            row = Reg(f"row{other}")
+            key = tuple(places[self.words[other][i]] for i in bound)
+            loops.append((row, other, self.indexes[other].index(bound), key))
+            for place, v in enumerate(self.words[other]):
+                places.setdefault(v, KeyOf(row, f"atom{other}", place))
+        inner: list[Instruction] = []
+        for j in range(1 + len(self.sums)):
+            product = Reg(f"product{j}")
+            first = Reg(f"change{j}") if j in own else Reg("change0")
+            inner.append(Compute(product, Math.MULTIPLY, first, Lit(1)))
+            for row, other, _, _ in loops:
+                value = 1 + self.own[other].index(j) if j in self.own[other] else 0
+                inner.append(Compute(product, Math.MULTIPLY, product, ValueOf(row, f"atom{other}", value)))
+        products = tuple(Reg(f"product{j}") for j in range(1 + len(self.sums)))
+        inner.append(Call(f"result{tag}", (*(places[v] for v in self.outputs), *products)))
+        for row, other, index, key in reversed(loops):
+            inner = [Scan(row, f"atom{other}", index, key, 0, tuple(inner))]
+        return Procedure(f"atom{atom}{tag}", parameters, (*body, *inner))
+
+    def _change_result(self, tag: str, loud: bool) -> Procedure:
+        key = tuple(Reg(str(v)) for v in self.outputs)
+        changes = [Reg(f"product{j}") for j in range(1 + len(self.sums))]
+        there, after = Reg("there"), Reg("after")
+
+        def looked_up(target: Reg) -> list[Instruction]:
+            one, zero = (Compute(target, Math.ADD, Lit(n), Lit(0)) for n in (1, 0))
+            return [Find(ROW, RESULT, key, (one,), (zero,))]
+
+        body: list[Instruction] = [*_add(TOTAL, (), changes[:1])]
+        if not loud:
+            body += _add(RESULT, key, changes)
+            watched = [(j, s.limit) for j, s in enumerate(self.sums, 1) if s.limit is not None]
+            for j, limit in watched:
+                tell = (Emit(ALARM, (Update(),)),)
+                value = ValueOf(ROW, RESULT, j)
+                beyond = (If(Test.LESS, Lit(limit), value, tell), If(Test.LESS, value, Lit(-limit), tell))
+                body.append(Find(ROW, RESULT, key, beyond))
+        elif self.is_set:
+            body += [*looked_up(there), *_add(RESULT, key, changes), *looked_up(after)]
+            body.append(Compute(after, Math.SUBTRACT, after, there))
+            body.append(If(Test.NOT_EQUAL, after, Lit(0), (Emit(DELTA, (*key, after, Update())),)))
+        else:
+            body += [*_add(RESULT, key, changes), Emit(DELTA, (*key, *changes, Update()))]
+        return Procedure(f"result{tag}", (*key, *changes), tuple(body))

@@ -1,0 +1,84 @@
+"""What the planner asks: it fits every core, and says what its joins cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from everview.strategies.stored_result.compile import compile_stored_result
+
+from everview.query.conjunctive import ConjunctiveQuery
+from everview.query.covers import fractional_cover_number
+from everview.query.show import atom_labels
+from everview.query.terms import Var
+from everview.strategies.bounds import CONSTANT, Bounds, power
+from everview.strategies.core import Core, Facts
+from everview.strategies.diagram import Box, Diagram, DiagramNode
+from everview.strategies.strategy import Cost, Judgement, Maintained, StrategyPlan, Sum, Task
+
+
+@dataclass(frozen=True)
+class StoredResultPlan:
+    """Only the query, and the variables that its stored result has."""
+
+    query: ConjunctiveQuery
+    outputs: frozenset[Var]
+    reason: str = "the whole result is stored"
+    constant_update_for: tuple[str, ...] = ()
+    changes_one_row: bool = False
+    remarks: tuple[str, ...] = ()
+    height: int = 1
+
+    @cached_property
+    def bounds(self) -> Bounds:
+        """An update may change the whole result."""
+        size = power(fractional_cover_number(self.query.edges, self.query.variables))
+        return Bounds(size, size, CONSTANT, size)
+
+    @property
+    def tasks(self) -> Mapping[Task, Cost]:
+        """A stored row is found by its key."""
+        cost = Cost(self.bounds.update, CONSTANT)
+        return {Task.LIST: cost, Task.TEST: cost}
+
+    @property
+    def diagram(self) -> Diagram:
+        """One box over all atoms."""
+        below = tuple(DiagramNode(label, key="∅", is_listed=False) for label in atom_labels(self.query))
+        return Diagram("result", "stored whole", "stored whole", DiagramNode("result", Box.JOIN, children=below))
+
+    @property
+    def summary(self) -> str:
+        """The join."""
+        return " ⋈ ".join(atom_labels(self.query))
+
+    def notes(self) -> tuple[tuple[str, str], ...]:
+        """Nothing more to say."""
+        return ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The join as data."""
+        return {"tree": {"node": self.summary, "children": []}, "height": self.height}
+
+
+@dataclass(frozen=True)
+class StoredResult:
+    """Stores the result of the join."""
+
+    name: str = "stored-result"
+
+    def judge(self, core: Core, facts: Facts) -> Judgement:
+        """It always fits."""
+        return Judgement(True, "any join can be stored")
+
+    def plan(self, core: Core, facts: Facts) -> StoredResultPlan:
+        """The output, and what conditions across relations need."""
+        needed = frozenset(v for p in facts.residual for v in p.variables)
+        return StoredResultPlan(facts.query, facts.query.free | needed)
+
+    def compile(self, plan: StrategyPlan, sums: Sequence[Sum]) -> Maintained:
+        """A table an atom, and one for the result."""
+        assert isinstance(plan, StoredResultPlan)
+        return compile_stored_result(plan.query, tuple(sorted(plan.outputs)), sums)
