@@ -113,7 +113,7 @@ class Driver:
             self._check_liveness()
 
     def _check_liveness(self) -> None:
-        """A row that is marked live is part of a result: else deltas would visit rows in vain (crown.md 5.2)."""
+        """A row that is marked live is part of a result: else deltas would visit rows in vain (crown.md 6)."""
         outputs = [str(v) for v in self.maintained.outputs]
         listed = self.machine.rows("result")
         for table in self.maintained.program.tables:

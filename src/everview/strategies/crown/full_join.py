@@ -1,4 +1,4 @@
-"""The shown part: rows of the full join enter and leave, live and die, and are emitted (crown.md 4, 5.2).
+"""The shown part: rows of the full join enter and leave, live and die, and are emitted (crown.md 4, 6).
 
 A changed row is in every result that changes with it, so the delta of one update is one nest of loops around that row:
 up through live rows only, down through matching ones. Each row visited is in a result, hence the constant delay.
