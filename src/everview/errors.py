@@ -138,6 +138,14 @@ class UnsupportedError(QueryError):
         self.construct = construct
 
 
+class OptionError(QueryError):
+    """An option of a view that there is not, or a value that it cannot have; ``option`` is its name."""
+
+    def __init__(self, message: str, *, option: str, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.option = option
+
+
 class DataFormatError(EverviewError):
     """Plain data that no view, table or shard can be read from: of another format, or damaged."""
 

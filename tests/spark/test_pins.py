@@ -18,7 +18,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from everview.errors import DataFormatError, PipelineError, StateMismatchError
+from everview.errors import DataFormatError, EverviewError, PipelineError, StateMismatchError
 from everview.plan import shards as planner
 from everview.plan import spread as spreading
 from everview.plan.placement import distribution_from_data, distribution_to_data
@@ -152,6 +152,52 @@ def test_planner_output_in_another_order_and_other_reprs_are_no_difference(monke
 def test_views_are_compared_by_their_meaning(sql: str) -> None:
     pin = plan_over({"v": JOINED}, SCHEMA, 3).identity
     assert plan_over({"v": sql}, SCHEMA, 3, pins=(pin,)).identity.parts["views"] == pin.parts["views"]
+
+
+@pytest.mark.parametrize("shards", SHARDS)
+def test_a_query_goes_on_with_other_options(shards: int) -> None:
+    """Its shards make their views anew, by the options of now; their rows and what was told stay."""
+    history = History(shards)
+    asked = {"joined": {"epsilon": 0.25}, "total": {"degree": 9}}
+    first = Cluster(VIEWS, SCHEMA, shards, options=asked)
+    first.apply(history.batch())
+    assert first.identity.parts["options"] == {"joined": {"epsilon": "1/4"}, "total": {"degree": 9}}
+    other = {"joined": {"optimize": "reads"}, "pairs": {"epsilon": 0.5}}
+    again = Cluster(VIEWS, SCHEMA, None, pins=(through_text(first.identity),), options=other)
+    assert again.identity.digest != first.identity.digest
+    assert not again.identity.differences(first.identity)
+    assert fitting(again.identity, [first.identity]) == [first.identity]
+    specs = [spec.views for level in again.shards for spec in (shard.spec for shard in level)]
+    kept = {v.name.removeprefix("__").removesuffix("_0"): str(v.options) for views in specs for v in views}
+    assert kept == {"joined": "optimize = 'reads'", "cities": "", "total": "", "pairs": "epsilon = 0.5"}
+    again.take(first)
+    for _ in range(3):
+        again.apply(history.batch())
+        history.check(again, VIEWS)
+
+
+def test_the_same_option_in_other_words_is_no_change() -> None:
+    written = "CREATE MATERIALIZED VIEW v OPTIONS (epsilon = 1/2) AS " + JOINED
+    first = plan_over(written, SCHEMA, 2)
+    assert plan_over(written.replace("1/2", "0.50"), SCHEMA, 2).identity == first.identity
+    assert plan_over(written, SCHEMA, 2, options={"epsilon": 0.5}).identity == first.identity
+    assert plan_over(JOINED, SCHEMA, 2).identity.parts.get("options") is None
+
+
+@pytest.mark.parametrize(
+    ("sql", "options", "said"),
+    [
+        (JOINED, {"epsilom": 1}, "there is no option epsilom"),
+        (JOINED, {"v": {"epsilon": 1}}, "options for v, and no such view"),
+        (VIEWS, {"epsilon": 1}, "options for epsilon, and no such view"),
+        (VIEWS, {"total": 3}, "the options of total are 3"),
+        (VIEWS, {"total": {"degree": 0}}, "degree is 0"),
+        ("CREATE VIEW v OPTIONS (degree = 3) AS " + JOINED, {"degree": 4}, "degree is given twice"),
+    ],
+)
+def test_wrong_options_are_refused(sql: Any, options: dict[str, Any], said: str) -> None:
+    with pytest.raises(EverviewError, match=said):
+        plan_over(sql, SCHEMA, 2, options=options)
 
 
 def test_columns_in_another_order_are_the_same() -> None:

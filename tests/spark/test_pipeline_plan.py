@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -88,6 +89,28 @@ def test_everything_is_read(full: Pipeline, tmp_path: Path) -> None:
     assert (full.bad_rows, full.dead_letter) == ("quarantine", f"delta:{tmp_path}/dead")
     assert full.memory_limit == 1.5 * 2**30
     assert full.conf == {"spark.executor.memory": "4g"}
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_options_of_views(tmp_path: Path, alone: bool) -> None:
+    text = """sources: {s: {format: json, path: ., schema: "a BIGINT, b BIGINT"}}
+tables: {e: {source: s}}
+views:
+  hops:
+    sql: CREATE VIEW hops OPTIONS (degree = 3) AS SELECT x.a, y.b FROM e x JOIN e y ON x.b = y.a
+    options: {epsilon: 1/3, optimize: reads}
+targets: {hops: parquet:out}
+checkpoint: checkpoint
+"""
+    more = "  more: {sql: SELECT a FROM hops, options: {epsilon: 0.5}}\n"
+    pipeline = load(written(tmp_path, text if alone else text.replace("targets", f"{more}targets")))
+    assert pipeline.options["hops"] == {"epsilon": Fraction(1, 3), "optimize": "reads"}
+    planned = plan(pipeline)
+    shown = "options     epsilon = 1/3, optimize = 'reads', degree = 3"
+    assert shown in str(planned)
+    kept = {v.name: str(v.options) for v in planned.distribution.first.views}
+    wanted = {"hops": "epsilon = 1/3, optimize = 'reads', degree = 3"} | ({} if alone else {"more": "epsilon = 0.5"})
+    assert kept == wanted
 
 
 def test_passwords_are_not_shown(full: Pipeline) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from os import PathLike
 from threading import RLock
-from typing import Any
+from typing import Any, Unpack
 
 import pyarrow as pa
 
@@ -28,6 +28,7 @@ from everview.engine.view import View
 from everview.errors import MemoryLimitError, UnknownTableError
 from everview.plan.view_plan import plan_view
 from everview.query.catalogue import Command, Definition, Queries, relations_read
+from everview.query.options import OptionValues, ViewOptions
 from everview.query.schema import Schema, Table
 from everview.query.types import DataType
 from everview.query.view import View as ViewDefinition
@@ -67,12 +68,32 @@ class Database:
         """
         return self._script(text, Queries.ANSWERED)
 
-    def rules(self, text: str) -> None:
-        """Define views by rules, as ``hop(a, c) :- follows(a, b), follows(b, c).``; set semantics."""
+    def create_view(self, name: str, query: str, **options: Unpack[OptionValues]) -> View:
+        """Define a view by a SELECT, as CREATE MATERIALIZED VIEW … OPTIONS (…) AS … does; gives the view.
+
+        The options say what is asked of its maintenance, and never change its rows: ``epsilon`` (0 to 1) trades updates
+        against reads, ``optimize`` is "updates" or "reads", and ``degree`` promises that no value has more neighbours.
+        ``explain`` says which of them have an effect.
+        """
+        from everview.sql.script import read_query_into
+
+        with self._lock:
+            asked = ViewOptions.of(options)
+            run(self, [read_query_into(query, catalogue_of(self), name, asked)])
+            return self.view(name)
+
+    def rules(self, text: str, **options: Unpack[OptionValues]) -> None:
+        """Define views by rules, as ``hop(a, c) :- follows(a, b), follows(b, c).``; set semantics.
+
+        All of them have the ``options``, which are those of ``create_view``.
+        """
+        self._rules(text, ViewOptions.of(options))
+
+    def _rules(self, text: str, options: ViewOptions) -> None:
         from everview.sql.script import read_rules_into
 
         with self._lock:
-            run(self, read_rules_into(text, catalogue_of(self)))
+            run(self, read_rules_into(text, catalogue_of(self), options))
 
     def drop(self, name: str, *, if_exists: bool = False, cascade: bool = False) -> None:
         """Drop a table or view with all that it holds; with ``cascade`` also the views that read it.

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
+from typing import Unpack
 
 from everview.engine.known import check_views
 from everview.errors import QueryError
 from everview.plan.explain import Explanation
 from everview.plan.view_plan import plan_view
+from everview.query.options import OptionValues, ViewOptions
 from everview.query.schema import Schema
 from everview.query.view import View
 from everview.sql import parse_rules, parse_schema, parse_script
@@ -25,6 +28,7 @@ def explain(
     rates: Mapping[str, float] | None = None,
     shards: int | None = None,
     updates: Mapping[str, float] | None = None,
+    **options: Unpack[OptionValues],
 ) -> Explanation:
     """Say what class a view is in, how it would be maintained, what that costs, and why nothing better is possible.
 
@@ -36,6 +40,7 @@ def explain(
             of them sit higher in the tree, and shards are cut so that the fullest has least to do.
         shards: also say how the view would be spread over so many shards on Spark.
         updates: what ``rates`` was called before.
+        options: what is asked of the view's maintenance beside OPTIONS (…) in the SQL: epsilon, optimize, degree.
 
     Returns:
         An Explanation: ``str()`` is text, ``to_dict()`` data, ``to_svg()`` a picture that notebooks show.
@@ -46,7 +51,7 @@ def explain(
         >>> verdict.to_dict()["classes"]["free_connex"]
         False
     """
-    found = explain_all(query, schema, rates=rates if rates is not None else updates, shards=shards)
+    found = explain_all(query, schema, rates=rates if rates is not None else updates, shards=shards, **options)
     if len(found) > 1 and not is_rules(query):
         names = ", ".join(e.plan.view.name for e in found)
         raise QueryError(
@@ -61,8 +66,10 @@ def explain_all(
     *,
     rates: Mapping[str, float] | None = None,
     shards: int | None = None,
+    **options: Unpack[OptionValues],
 ) -> list[Explanation]:
-    """The verdict on every view of a script or rule program, in their order."""
+    """The verdict on every view of a script or rule program, in their order; all of them with the options."""
+    asked = ViewOptions.of(options)
     tables = parse_schema(schema) if isinstance(schema, str) else schema
     if is_rules(text):
         tables, views = tables or Schema(), parse_rules(text, tables)
@@ -71,6 +78,7 @@ def explain_all(
     if not views:
         raise QueryError("there is no view to explain", hint="give a SELECT, a CREATE MATERIALIZED VIEW or a rule")
     check_views(views, tables)
+    views = tuple(replace(v, options=v.options.joined(asked)) for v in views)
     names = frozenset(v.name for v in views)
     found = [_explained(view, tables, rates, names - {view.name}) for view in views]
     if shards is None:

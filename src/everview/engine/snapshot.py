@@ -39,6 +39,7 @@ from everview.errors import EverviewError, SnapshotError
 from everview.kernel.encode import encode
 from everview.kernel.machine import Machine
 from everview.query.catalogue import Queries
+from everview.query.options import ViewOptions
 
 if TYPE_CHECKING:
     from everview.engine.database import Database
@@ -89,12 +90,19 @@ def save(database: Database, path: Path) -> None:
         )
 
 
-def _definitions(database: Database) -> list[dict[str, str]]:
-    """The texts that define all tables, together, as they may refer to each other, and then each view."""
+def _definitions(database: Database) -> list[dict[str, Any]]:
+    """The texts that define all tables, together, as they may refer to each other, and then each view.
+
+    A view's options stand in its SQL; rules have no words for them.
+    """
     tables = ";\n".join(database._texts[name] for name in database._tables)
-    found = [{"language": "sql", "text": tables}] if tables else []
-    views = (database._definitions[name] for name in database._views)
-    return found + [{"language": d.language, "text": d.text} for d in views]
+    found: list[dict[str, Any]] = [{"language": "sql", "text": tables}] if tables else []
+    for definition in (database._definitions[name] for name in database._views):
+        entry: dict[str, Any] = {"language": definition.language, "text": definition.text}
+        if definition.language == "rules" and definition.view.options:
+            entry["options"] = definition.view.options.to_data()
+        found.append(entry)
+    return found
 
 
 def _described(name: str, view: ViewRuntime) -> dict[str, Any]:
@@ -171,8 +179,10 @@ def _replay(database: Database, manifest: dict[str, Any], file: Reader) -> None:
     """
     run = partial(database._script, queries=Queries.VIEWS)
     for number, definition in enumerate(manifest["definitions"]):
-        readers: dict[str, Callable[[str], object]] = {"sql": run, "rules": database.rules}
         try:
+            options = ViewOptions.from_data(definition.get("options", {}))
+            rules = partial(database._rules, options=options)
+            readers: dict[str, Callable[[str], object]] = {"sql": run, "rules": rules}
             readers[definition["language"]](definition["text"])
         except EverviewError as error:
             raise SnapshotError(

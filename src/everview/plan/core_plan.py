@@ -14,6 +14,7 @@ from functools import cached_property
 from everview.query.classify import Classification, classify
 from everview.query.conjunctive import ConjunctiveQuery, Semantics
 from everview.query.covers import fractional_cover_number
+from everview.query.options import ViewOptions
 from everview.query.terms import Expression, Var, names
 from everview.strategies import JUDGED_ONLY, STRATEGIES
 from everview.strategies.bounds import CONSTANT, Bound, Bounds
@@ -29,6 +30,8 @@ class Candidate:
     fits: bool
     chosen: bool
     reason: str
+    options: tuple[str, ...] = ()
+    """The options of the view that guide it."""
 
     def to_dict(self) -> dict[str, str | bool]:
         """As plain data."""
@@ -139,19 +142,38 @@ class CorePlan:
         return self.strategy.compile(self.maintenance, sums)
 
 
-def plan_core(core: Core, statistics: Mapping[str, float] | None = None) -> CorePlan:
-    """Plan one core; ``statistics`` are the updates expected at each table."""
+def idle_options(options: ViewOptions, cores: Sequence[CorePlan]) -> list[str]:
+    """For each option that is set and that guides none of the cores' strategies, a note that says so."""
+    candidates = [c for core in cores for c in core.candidates]
+    chosen = ", ".join(dict.fromkeys(c.strategy for c in candidates if c.chosen))
+    found = []
+    for name in options.given():
+        guided = [c for c in candidates if name in c.options]
+        if not any(c.chosen for c in guided):
+            others = ", ".join(dict.fromkeys(c.strategy for c in guided))
+            more = f"; it would guide {others}" if others else ""
+            found.append(f"option {name} has no effect on {chosen}, which maintains the view{more}")
+    return found
+
+
+def plan_core(
+    core: Core,
+    statistics: Mapping[str, float] | None = None,
+    options: ViewOptions = ViewOptions(),  # noqa: B008 - immutable
+) -> CorePlan:
+    """Plan one core; ``statistics`` are the updates expected at each table, ``options`` those of its view."""
     classification = classify(core.query)
-    facts = Facts(classification, statistics or {})
+    facts = Facts(classification, statistics or {}, options)
     judged = [(s, s.judge(core, facts)) for s in STRATEGIES]
     strategy = next(s for s, verdict in judged if verdict.fits)
     maintenance = strategy.plan(core, facts)
     candidates = [
-        Candidate(s.name, v.fits, s is strategy, maintenance.reason if s is strategy else v.reason) for s, v in judged
+        Candidate(s.name, v.fits, s is strategy, maintenance.reason if s is strategy else v.reason, v.options)
+        for s, v in judged
     ]
     for other in JUDGED_ONLY:
         verdict = other.judge(facts)
-        candidates.append(Candidate(other.name, verdict.fits, False, verdict.reason))
+        candidates.append(Candidate(other.name, verdict.fits, False, verdict.reason, verdict.options))
     remarks: list[str] = []
     if not classification.core_is_proven:
         remarks.append("the search for a smaller equivalent query was cut: the class may be better than shown")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from everview.plan.core_plan import CorePlan
+from everview.plan.core_plan import CorePlan, idle_options
 from everview.plan.hardness import Task, lower_bound, tasks
 from everview.plan.repair import repairs
 from everview.plan.shards import Distribution, distribute
@@ -83,6 +83,7 @@ class Explanation:
             found += core.remarks
         if len(self.plan.cores) == 1 and "any" not in self.plan.constant_update_for:
             found += repairs(self.plan.main.classification, self.plan.constraints)
+        found += idle_options(self.plan.view.options, self.plan.cores)
         return tuple(dict.fromkeys(found))
 
     def tasks(self, core: CorePlan) -> dict[str, Task]:
@@ -96,6 +97,7 @@ class Explanation:
             "view": self.plan.view.name,
             "columns": [{"name": c.name, "type": str(c.type)} for c in self.plan.view.columns],
             "query": str(self.plan.view),
+            **({"options": self.plan.view.options.to_dict()} if self.plan.view.options else {}),
             "strategy": self.strategy,
             "classes": self.classes,
             "tree": main.maintenance.to_dict()["tree"],

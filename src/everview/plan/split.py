@@ -38,16 +38,33 @@ def split_up(view: View) -> tuple[list[View], View] | None:
     pieces: list[View] = []
 
     def merging(block: Block) -> Block:
-        name = f"__{view.name}_{len(pieces)}"
+        name = f"{_piece(view.name)}{len(pieces)}"
         needed = _stages_of(block, view.stages)
         first, second = _partial(block, name) or _rows(block, name)
-        pieces.append(View(name, first, needed))
+        pieces.append(View(name, first, needed, options=view.options))
         return second
 
     body = each_block(view.body, merging)
     if any(o.type.is_open for p in pieces for o in p.columns):
         return None
-    return pieces, View(view.name, body, (), view.remarks)
+    return pieces, View(view.name, body, (), view.remarks, view.options)
+
+
+def with_options_of(views: Sequence[View], wanted: Sequence[View]) -> tuple[View, ...]:
+    """Views, and first steps of such, with the options that ``wanted`` has for them now."""
+
+    def own(view: View) -> View:
+        for other in wanted:
+            if view.name == other.name or view.name.rstrip("0123456789") == _piece(other.name):
+                return replace(view, options=other.options)
+        return view
+
+    return tuple(map(own, views))
+
+
+def _piece(view: str) -> str:
+    """How the names of a view's first steps begin; their number follows."""
+    return f"__{view}_"
 
 
 def is_partial(piece: View) -> bool:

@@ -31,6 +31,8 @@ def render_text(explanation: Explanation) -> str:
     plan = explanation.plan
     columns = ", ".join(f"{c.name} {c.type}" for c in plan.view.columns)
     lines = _entry("view", f"{plan.view.name}({columns})")
+    if plan.view.options:
+        lines += _entry("options", str(plan.view.options))
     lines += _entry("verdict", verdict_line(explanation))
     single = len(plan.cores) == 1
     for part in plan.parts:

@@ -13,6 +13,7 @@ from everview.query.conjunctive import ConjunctiveQuery, UnionQuery
 from everview.query.constraints import Constraints, constraints_of
 from everview.query.hierarchy import is_q_hierarchical, is_t_hierarchical
 from everview.query.homomorphism import Budget, surviving_members, union_core
+from everview.query.options import ViewOptions
 from everview.query.schema import Schema
 from everview.query.unions import (
     MAX_MEMBERS,
@@ -201,12 +202,14 @@ def plan_view(
     views: frozenset[str] = frozenset(),
 ) -> ViewPlan:
     """Plan every part of a view; ``views`` are the names of other views that it may read."""
-    parts = [_plan_part(s.name, s.purpose, s.body, statistics) for s in view.stages]
-    parts.append(_plan_part(view.name, "", view.body, statistics))
+    parts = [_plan_part(s.name, s.purpose, s.body, statistics, view.options) for s in view.stages]
+    parts.append(_plan_part(view.name, "", view.body, statistics, view.options))
     return ViewPlan(view, tuple(parts), constraints_of(schema), views)
 
 
-def _plan_part(name: str, purpose: str, body: Body, statistics: Mapping[str, float] | None) -> PartPlan:
+def _plan_part(
+    name: str, purpose: str, body: Body, statistics: Mapping[str, float] | None, options: ViewOptions
+) -> PartPlan:
     members = list(blocks(body))
     if isinstance(body, SetOperation) and _is_set_union(body):
         members = [m if m.grouping else replace(m, distinct=True) for m in members]
@@ -225,7 +228,7 @@ def _plan_part(name: str, purpose: str, body: Body, statistics: Mapping[str, flo
     plans = []
     for i in kept:
         label = f"{name}, member {i + 1}" if len(members) > 1 else name
-        cores = tuple(plan_core(c, statistics) for c in cores_of(members[i], name))
+        cores = tuple(plan_core(c, statistics, options) for c in cores_of(members[i], name))
         plans.append(BlockPlan(label, members[i], cores))
     return PartPlan(name, purpose, body, tuple(plans), _operators(body, len(kept)), union, tuple(remarks))
 

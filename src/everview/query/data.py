@@ -16,8 +16,9 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, Final, TypeAlias, TypeVar
 
-from everview.errors import DataFormatError
+from everview.errors import DataFormatError, OptionError
 from everview.query.conjunctive import Atom, Computed
+from everview.query.options import ViewOptions
 from everview.query.schema import Column, ForeignKey, Schema, SmallDomain, Table
 from everview.query.terms import Const, Expression, Term, Value, Var
 from everview.query.types import DataType, Kind, char, varchar
@@ -51,6 +52,7 @@ def view_to_data(view: View) -> Data:
         "stages": [{"name": s.name, "body": _body(s.body), "purpose": s.purpose} for s in view.stages],
         "body": _body(view.body),
         "remarks": list(view.remarks),
+        **({"options": view.options.to_data()} if view.options else {}),
     }
 
 
@@ -100,7 +102,7 @@ def checked(what: str, data: object, number: int, read: Callable[[Data], T]) -> 
         )
     try:
         return read(data)
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+    except (ArithmeticError, AttributeError, LookupError, OptionError, TypeError, ValueError) as error:
         raise DataFormatError(
             f"the data of a {what} is damaged: {type(error).__name__}: {error}",
             hint="it was not written by Everview, or was changed since",
@@ -110,7 +112,7 @@ def checked(what: str, data: object, number: int, read: Callable[[Data], T]) -> 
 def canonical(view: View) -> Data:
     """What of a view's data is its meaning: equal for views that mean the same by the same atoms, in the same order.
 
-    Aliases, remarks, purposes and the names of variables and stages are left out; conditions have one order.
+    Aliases, remarks, purposes, options and the names of variables and stages are left out; conditions have one order.
     """
     stages = {s.name: f"${i}" for i, s in enumerate(view.stages)}
     bodies = [_canonical_body(s.body, stages) for s in view.stages]
@@ -265,7 +267,8 @@ def _read_term(data: Data) -> Term:
 
 def _read_view(data: Data) -> View:
     stages = tuple(Stage(_text(s["name"]), _read_body(s["body"]), _text(s["purpose"])) for s in data["stages"])
-    return View(_text(data["name"]), _read_body(data["body"]), stages, _texts(data["remarks"]))
+    options = ViewOptions.from_data(data.get("options", {}))
+    return View(_text(data["name"]), _read_body(data["body"]), stages, _texts(data["remarks"]), options)
 
 
 def _read_table(data: Data) -> Table:

@@ -13,6 +13,7 @@ from enum import Enum
 from typing import Final, TypeAlias
 
 from everview.query.conjunctive import Atom
+from everview.query.options import ViewOptions
 from everview.query.terms import Expression, Var
 from everview.query.types import DataType
 
@@ -188,6 +189,8 @@ class View:
     stages: tuple[Stage, ...] = ()
     remarks: tuple[str, ...] = ()
     """What the front end ignored or changed, and says so."""
+    options: ViewOptions = ViewOptions()  # noqa: RUF009 - immutable
+    """What was asked for of the way in which it is maintained; its rows are the same with any."""
 
     @property
     def columns(self) -> tuple[Output, ...]:
@@ -196,6 +199,8 @@ class View:
 
     def __str__(self) -> str:
         parts = [f"{s.name}{s.body}" for s in self.stages] + [f"{self.name}{self.body}"]
+        if self.options:
+            parts.append(f"options ({self.options})")
         return "\n".join(parts)
 
 

@@ -48,7 +48,10 @@ class Identity:
 
     @cached_property
     def compared(self) -> dict[str, Any]:
-        """What has to be the same, by name: names of views' parts, aliases and the like are not among it."""
+        """What has to be the same, by name: names of views' parts, aliases and the like are not among it.
+
+        Nor are options of views: with others a shard makes its views anew, from the same rows, and tells nothing.
+        """
         found = {name: self.parts.get(name) for name in (*_PLACES, "views")}
         if self.parts.get("format") != FORMAT:
             return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -47,6 +48,7 @@ def maintain(
     memory_limit: int | None = None,
     migrate: bool = False,
     checkpoint: str | None = None,
+    options: Mapping[str, Any] | None = None,
 ) -> DataFrame:
     """Maintain views over streams of changes; returns their change feed as a streaming DataFrame for any sink.
 
@@ -72,6 +74,9 @@ def maintain(
             the feed begins with the whole of the new ones.
         checkpoint: the folder that the query will be started with. What places rows is held fast there, and used when
             the query is started again, whatever ``rates`` say then; a query that does not fit it is refused here.
+        options: what is asked of the views' maintenance beside OPTIONS (…) in the SQL: for a single view its options,
+            such as ``{"epsilon": 0.5}``; for several a dict of them by the view's name. A query may be started again
+            with others.
     """
     if bad_rows not in POLICIES:
         raise PipelineError(f"bad_rows is {bad_rows!r}", hint=f"it is one of {', '.join(POLICIES)}")
@@ -92,7 +97,7 @@ def maintain(
     pins = read_pins(checkpoint, spark) if checkpoint is not None else ()
     count = shards if shards is not None or pins else parallelism(spark)
     whole = tables_of({name: frame.schema for name, frame in tables.items()}, schema)
-    plan = plan_over(sql, whole, count, rates=rates, skew=skew, pins=pins, migrate=migrate)
+    plan = plan_over(sql, whole, count, rates=rates, skew=skew, pins=pins, migrate=migrate, options=options)
     configure(spark, plan.distribution.shards)
     keys = list(plan.keys)
     end_shards_with_queries(spark)

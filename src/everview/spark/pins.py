@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from everview.errors import DataFormatError, PipelineError, StateMismatchError
 from everview.plan.placement import distribution_from_data, distribution_to_data
 from everview.plan.shards import Distribution, Grid, distribute
+from everview.plan.split import with_options_of
 from everview.query.data import canonical
 from everview.query.schema import Schema
 from everview.query.view import View
@@ -56,6 +57,9 @@ class Maintained:
             "homes": _homes(self.distribution),
             "spread": distribution_to_data(self.distribution),
         }
+        options = {v.name: v.options.to_data() for v in self.views if v.options}
+        if options:
+            found["options"] = options
         if self.by_key:
             found["by_key"] = sorted(self.by_key)
         return Identity(json.dumps(found, sort_keys=True))
@@ -70,6 +74,7 @@ def plan_over(
     skew: Mapping[tuple[str, str], float] | None = None,
     pins: Sequence[Identity] = (),
     migrate: bool = False,
+    options: Mapping[str, Any] | None = None,
 ) -> Maintained:
     """Plan views over tables that are declared: needs no DataFrame and no session.
 
@@ -81,33 +86,40 @@ def plan_over(
         skew: for (table, column) the part of the rows that the most frequent value has; the same.
         pins: what a checkpoint holds fast (``read_pins``); what does not fit it is refused.
         migrate: other views than the pinned ones are taken, if they find their rows where those are.
+        options: of the views, as ``maintain`` takes them.
     """
     if pins:
-        return _as_pinned(pins, sql, schema, shards, migrate=migrate)
-    views, single, narrow = read_views(sql, schema)
+        return _as_pinned(pins, sql, schema, shards, migrate=migrate, options=options)
+    views, single, narrow = read_views(sql, schema, options=options)
     count = shards or 1
     spread = _settled(distribute(views, narrow, count, rates=rates, skew=skew))
     return Maintained(views, narrow, spread, single, tuple(shard_keys(count)))
 
 
 def _as_pinned(
-    pins: Sequence[Identity], sql: str | Mapping[str, str], schema: Schema, shards: int | None, *, migrate: bool
+    pins: Sequence[Identity],
+    sql: str | Mapping[str, str],
+    schema: Schema,
+    shards: int | None,
+    *,
+    migrate: bool,
+    options: Mapping[str, Any] | None,
 ) -> Maintained:
     pin = pins[0]
     held = _held(pin)
     count = shards or int(pin.parts.get("shards") or 1)
-    fresh = plan_over(sql, schema, count)
+    fresh = plan_over(sql, schema, count, options=options)
     if held is None or count != held.shards:
         raise StateMismatchError(fresh.identity.refusal(pin))
     tables = narrowed_to(held.first.tables, schema, fresh.schema)
     if tables is None:
         raise StateMismatchError(fresh.identity.refusal(pin))
-    views, single, _ = read_views(sql, schema, tables)
+    views, single, _ = read_views(sql, schema, tables, options)
     same = Maintained(views, tables, held, single, tuple(map(int, pin.parts["keys"])))
     wanted = same.identity.parts["views"]
     for known in pins:
         if known.parts["views"] == wanted:
-            return replace(same, distribution=_held(known) or held)
+            return replace(same, distribution=_with_options(_held(known) or held, views))
     spread = _settled(_with_conditions(distribute(views, tables, count, like=held), held))
     other = replace(same, distribution=spread)
     if not replace(other.identity, migrate=migrate).can_take_over(pin):
@@ -134,6 +146,16 @@ def _homes(distribution: Distribution) -> dict[str, list[int]]:
 
 def _settled(distribution: Distribution) -> Distribution:
     return replace(distribution, first=settled(distribution.first))
+
+
+def _with_options(distribution: Distribution, views: Sequence[View]) -> Distribution:
+    """The views with the options that are asked for now: shards that kept them by others make them anew from rows."""
+    first, merge = distribution.first, distribution.merge
+    return replace(
+        distribution,
+        first=replace(first, views=with_options_of(first.views, views)),
+        merge=None if merge is None else replace(merge, views=with_options_of(merge.views, views)),
+    )
 
 
 def _with_conditions(distribution: Distribution, held: Distribution) -> Distribution:

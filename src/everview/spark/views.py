@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from everview.engine.known import check_views
 from everview.errors import PipelineError
 from everview.query.catalogue import as_table
 from everview.query.conjunctive import Atom
 from everview.query.data import table_to_data
+from everview.query.options import ViewOptions
 from everview.query.schema import Schema, Table
 from everview.query.terms import Var
 from everview.query.view import Block, View, blocks, each_block
@@ -18,18 +20,38 @@ from everview.sql import parse_script, parse_view
 
 
 def read_views(
-    sql: str | Mapping[str, str], schema: Schema, tables: Schema | None = None
+    sql: str | Mapping[str, str],
+    schema: Schema,
+    tables: Schema | None = None,
+    options: Mapping[str, Any] | None = None,
 ) -> tuple[tuple[View, ...], bool, Schema]:
     """The views, whether it was a single one without a name, and the tables with only the columns that they read.
 
     Rows that differ in other columns only are copies of one row for the views, and travel and are kept as such.
-    ``tables`` has them with these columns and perhaps more, which are then kept.
+    ``tables`` has them with these columns and perhaps more, which are then kept. ``options`` are those of a single
+    view, or of several by their names, beside what stands in the SQL.
     """
     views, single = _parsed(sql, schema)
+    views = _with_options(views, options or {})
     check_views(views, schema)
     read = _columns_read(views, schema)
     narrow = tables or Schema(tuple(_narrowed(t, read[t.name]) for t in schema if t.name in read))
     return tuple(_over(view, schema, narrow) for view in views), single, narrow
+
+
+def _with_options(views: tuple[View, ...], options: Mapping[str, Any]) -> tuple[View, ...]:
+    """The views with further options: those of each by its name or, of a single view, by themselves."""
+    is_single = len(views) == 1 and not any(isinstance(value, Mapping) for value in options.values())
+    by_view = {views[0].name.lower(): options} if is_single else {name.lower(): own for name, own in options.items()}
+    names = ", ".join(v.name for v in views)
+    for name, own in by_view.items():
+        if name not in {v.name.lower() for v in views}:
+            raise PipelineError(f"there are options for {name}, and no such view", hint=f"the views are {names}")
+        if not isinstance(own, Mapping):
+            raise PipelineError(
+                f"the options of {name} are {own!r}", hint="give each view a dict of its options, as {'epsilon': 0.5}"
+            )
+    return tuple(replace(v, options=v.options.joined(ViewOptions.of(by_view.get(v.name.lower(), {})))) for v in views)
 
 
 def narrowed_to(tables: Sequence[Table], schema: Schema, read: Schema) -> Schema | None:

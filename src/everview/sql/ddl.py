@@ -72,18 +72,19 @@ def table_text(table: Table) -> str:
     parts = [f"{_quoted([c.name])} {c.type}{'' if c.nullable else ' NOT NULL'}" for c in table.columns]
     parts += [f"PRIMARY KEY ({_quoted(table.primary_key)})"] if table.primary_key else []
     for key in table.foreign_keys:
-        target = f"{_qualified(key.target)} ({_quoted(key.target_columns)})"
+        target = f"{qualified(key.target)} ({_quoted(key.target_columns)})"
         parts.append(f"FOREIGN KEY ({_quoted(key.columns)}) REFERENCES {target}")
     for domain in table.small_domains:
         parts.append(f"CHECK ({_quoted([domain.column])} IN ({', '.join(map(str, domain.values))}))")
-    return f"CREATE TABLE {_qualified(table.name)} ({', '.join(parts)})"
+    return f"CREATE TABLE {qualified(table.name)} ({', '.join(parts)})"
 
 
 def _quoted(names: Sequence[str]) -> str:
     return ", ".join("`" + name.replace("`", "``") + "`" for name in names)
 
 
-def _qualified(name: str) -> str:
+def qualified(name: str) -> str:
+    """A table's or view's name with each of its parts in quotes."""
     return ".".join(_quoted([part]) for part in name.split("."))
 
 

@@ -55,6 +55,14 @@ class _Parser(SparkParser):
             found.meta[WRITTEN] = " ".join(token.text.upper() for token in self._tokens[start : self._index])
         return found
 
+    def _parse_key_value_property(self, *args: Any, **options: Any) -> exp.Property | None:
+        """Keep where the name of an option stands."""
+        token = self._curr
+        found = super()._parse_key_value_property(*args, **options)
+        if found is not None and token and isinstance(found.this, exp.Expr) and "start" not in found.this.meta:
+            found.this.update_positions(token)
+        return found
+
     def _parse_user_defined_type(self, identifier: exp.Identifier) -> exp.Expr | None:
         return exp.DataType(this=exp.DType.USERDEFINED, kind=identifier.name)
 

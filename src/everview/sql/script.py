@@ -9,13 +9,15 @@ from itertools import count
 
 from sqlglot import exp
 
-from everview.errors import EverviewError
+from everview.errors import EverviewError, QueryError
 from everview.query.catalogue import Catalogue, Change, Command, CreateTable, Definition, Drop, Queries, relations_read
+from everview.query.options import ViewOptions
 from everview.query.schema import Schema
 from everview.query.view import View
 from everview.sql.answer import read_answer
 from everview.sql.ddl import References, create_table, resolve_references
-from everview.sql.parse import guarded, parse_statements
+from everview.sql.options import create_view_text
+from everview.sql.parse import guarded, parse_one, parse_statements
 from everview.sql.rules import parse_rules, texts_by_head
 from everview.sql.source import Source
 from everview.sql.statements import created, full_name, is_create, read_view, unexpected
@@ -37,13 +39,29 @@ def read_commands(text: str, catalogue: Catalogue, queries: Queries) -> list[Com
     return _read(*parse_statements(text), catalogue, queries)
 
 
-def read_rules_into(text: str, catalogue: Catalogue) -> list[Change]:
-    """The views that rules define, each with the text of its own rules."""
+def read_query_into(text: str, catalogue: Catalogue, name: str, options: ViewOptions) -> Change:
+    """A view of this name from a query alone; its places are those of the text that was given."""
+    if not all(name.split(".")):
+        raise QueryError(f"{name!r} is no name for a view", hint="give it a name that SQL can say")
+    source, statement = parse_one(text, "query")
+    if isinstance(statement, exp.Create):
+        place = source.token(source.first_token(statement))
+        raise source.syntax("a query is expected, and this is CREATE", place, hint="write the SELECT alone")
+    catalogue.check_free("view", name)
+    reader = _Reader(source, catalogue, Queries.VIEWS)
+    (written,) = source.statement_texts()
+    found = guarded(source, lambda: reader.definition(statement, create_view_text(name, options, written), name))
+    return catalogue.create_view(replace(found, view=replace(found.view, options=options)))
+
+
+def read_rules_into(text: str, catalogue: Catalogue, options: ViewOptions) -> list[Change]:
+    """The views that rules define, each with the text of its own rules, and all with these options."""
     texts = texts_by_head(text)
     for head in texts:
         if catalogue.kind(head) == "view":
             catalogue.check_free("view", head)
     views = parse_rules(text, catalogue.schema())
+    views = tuple(replace(v, options=options) for v in views)
     return [catalogue.create_view(Definition(v, "rules", texts[v.name.lower()], relations_read(v))) for v in views]
 
 
@@ -51,7 +69,7 @@ def read_again(definition: Definition, schema: Schema) -> Definition:
     """A view's text read once more, over tables and views as they are now."""
     if definition.language == "rules":
         (view,) = parse_rules(definition.text, schema)
-        return replace(definition, view=view)
+        return replace(definition, view=replace(view, options=definition.view.options))
     source, (statement,) = parse_statements(definition.text)
     return replace(definition, view=guarded(source, lambda: read_view(source, statement, schema, definition.name)))
 
@@ -94,7 +112,7 @@ class _Reader:
             return read_answer(self.source, statement, self.catalogue.schema())
         self.bare = next(n for n in count(self.bare + 1) if self.catalogue.kind(f"query{n}") is None)
         name = f"query{self.bare}"
-        return self.catalogue.create_view(self._definition(statement, f"CREATE VIEW {name} AS {text}", name))
+        return self.catalogue.create_view(self.definition(statement, f"CREATE VIEW {name} AS {text}", name))
 
     def _create_table(self, statement: exp.Expr, text: str) -> CreateTable | None:
         target, catalogue = created(statement), self.catalogue
@@ -125,10 +143,11 @@ class _Reader:
                 catalogue.is_there("view", name)
             else:
                 catalogue.check_free("view", name)
-            definition = self._definition(statement, text, name)
+            definition = self.definition(statement, text, name)
             return catalogue.replace_view(definition, read_again) if is_replaced else catalogue.create_view(definition)
 
-    def _definition(self, statement: exp.Expr, text: str, name: str) -> Definition:
+    def definition(self, statement: exp.Expr, text: str, name: str) -> Definition:
+        """The view of a statement, whose text may be another one that means the same."""
         before = len(self.source.read)
         view = read_view(self.source, statement, self.catalogue.schema(), name)
         reads = frozenset(read.lower() for _, read in self.source.read[before:])

@@ -11,6 +11,7 @@ from everview.errors import EverviewError
 from everview.query.schema import Schema
 from everview.query.view import FEED_COLUMNS, Block, Body, Stage, View, blocks
 from everview.sql.ddl import create_table, resolve_references
+from everview.sql.options import read_options
 from everview.sql.parse import guarded, parse_one, parse_statements
 from everview.sql.select import Lower
 from everview.sql.session import Environment
@@ -61,7 +62,9 @@ def _create_view(source: Source, statement: exp.Expr, schema: Schema) -> View:
         raise source.ambiguous(f"{name} exists already", target, hint="choose another name")
     if not isinstance(query, exp.Query):
         raise source.syntax("CREATE VIEW needs AS SELECT …", target)
-    return _lowered(source, query, schema, name, [c.this if isinstance(c, exp.ColumnDef) else c for c in columns])
+    options = read_options(source, statement)
+    found = _lowered(source, query, schema, name, [c.this if isinstance(c, exp.ColumnDef) else c for c in columns])
+    return replace(found, options=options)
 
 
 def _lowered(source: Source, query: exp.Expr, schema: Schema, name: str, columns: Iterable[exp.Expr]) -> View:

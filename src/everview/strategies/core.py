@@ -8,6 +8,7 @@ from functools import cached_property
 
 from everview.query.classify import Classification
 from everview.query.conjunctive import ConjunctiveQuery
+from everview.query.options import ViewOptions
 from everview.query.terms import Expression
 from everview.query.view import Aggregate
 
@@ -35,13 +36,15 @@ class Core:
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of a core before there is data: its class, and the updates expected at each table.
+    """What is known of a core before there is data: its class, the updates expected at each table, the view's options.
 
     The query to maintain is ``query``, the minimal form of the core's own.
     """
 
     classification: Classification
     rates: Mapping[str, float] = field(default_factory=dict)
+    options: ViewOptions = ViewOptions()  # noqa: RUF009 - immutable
+    """What was asked for of the view's maintenance."""
 
     @property
     def query(self) -> ConjunctiveQuery:

@@ -13,6 +13,8 @@ from everview.strategies.core import Facts
 from everview.strategies.strategy import Judgement
 
 MISSING = "not in this version"
+_DIAL = ("epsilon", "optimize")
+"""The options that guide methods which trade updates against reads."""
 
 
 @dataclass(frozen=True)
@@ -23,14 +25,14 @@ class JudgedOnly:
     judge: Callable[[Facts], Judgement]
 
 
-def _fits(reason: str) -> Judgement:
-    return Judgement(True, f"{reason}; {MISSING}")
+def _fits(reason: str, *options: str) -> Judgement:
+    return Judgement(True, f"{reason}; {MISSING}", options=options)
 
 
 def _q_hierarchical(facts: Facts) -> Judgement:
     if not facts.classification.q_hierarchical:
         return Judgement(False, "the query is not q-hierarchical")
-    return _fits("same O(1) bounds as CROWN's tree of height 1, and adds counting and direct access")
+    return _fits("same O(1) bounds as CROWN's tree of height 1, and adds counting and direct access", "optimize")
 
 
 def _hierarchical(facts: Facts) -> Judgement:
@@ -43,7 +45,7 @@ def _hierarchical(facts: Facts) -> Judgement:
         return Judgement(False, "conditions across relations")
     widths = verdict.widths
     assert widths is not None
-    return _fits(tradeoff(widths))
+    return _fits(tradeoff(widths), *_DIAL)
 
 
 def tradeoff(widths: Widths) -> str:
@@ -66,9 +68,9 @@ def _triangle(facts: Facts) -> Judgement:
     half = power_of_n(Fraction(1, 2))
     shown = len(facts.query.free & frozenset(v for v, atoms in facts.query.atoms_of.items() if len(atoms) > 1))
     if shown in (0, shape):
-        return _fits(f"{what}: update {half} and delay O(1) at ε = 1/2, which is optimal under OMv")
+        return _fits(f"{what}: update {half} and delay O(1) at ε = 1/2, which is optimal under OMv", *_DIAL)
     delay = power_of_n(min(Fraction(1), Fraction(shape - shown, 2)))
-    return _fits(f"{what}: update {half} and delay {delay} at ε = 1/2, which cannot both be less under OMv")
+    return _fits(f"{what}: update {half} and delay {delay} at ε = 1/2, which cannot both be less under OMv", *_DIAL)
 
 
 def loomis_whitney_degree(query: ConjunctiveQuery) -> int | None:
@@ -84,7 +86,7 @@ def loomis_whitney_degree(query: ConjunctiveQuery) -> int | None:
 
 
 def _fo_mod(_: Facts) -> Judgement:
-    return Judgement(False, "needs a declared bound on the number of neighbours of every value")
+    return Judgement(False, "needs a declared bound on the number of neighbours of every value", options=("degree",))
 
 
 def _recompute(_: Facts) -> Judgement:

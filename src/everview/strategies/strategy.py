@@ -58,6 +58,8 @@ class Judgement:
     fits: bool
     reason: str
     tasks: Mapping[Task, Cost] = field(default_factory=dict)
+    options: tuple[str, ...] = ()
+    """The options of the view (``facts.options``) that guide it here; others have no effect on it."""
 
 
 class StrategyPlan(Protocol):

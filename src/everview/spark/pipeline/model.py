@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from everview.query.options import ViewOptions
 from everview.query.schema import Column, Schema, Table
 from everview.spark.pipeline.document import Entry
 
@@ -71,6 +72,8 @@ class ViewSpec:
     name: str
     sql: str
     entry: Entry = field(repr=False, compare=False)
+    options: ViewOptions = ViewOptions()  # noqa: RUF009 - immutable
+    """What is asked of its maintenance beside OPTIONS (…) in the SQL."""
 
 
 @dataclass(frozen=True)
@@ -115,8 +118,14 @@ class Pipeline:
         """The views as ``maintain`` takes them: a single one keeps a feed of its own columns."""
         if len(self.views) == 1:
             (view,) = self.views.values()
-            return f"CREATE MATERIALIZED VIEW `{view.name}` AS\n{view.sql}"
+            is_statement = view.sql.lstrip()[:6].upper() == "CREATE"
+            return view.sql if is_statement else f"CREATE MATERIALIZED VIEW `{view.name}` AS\n{view.sql}"
         return {name: view.sql for name, view in self.views.items()}
+
+    @property
+    def options(self) -> dict[str, dict[str, Any]]:
+        """The views' options as ``maintain`` takes them."""
+        return {name: view.options.given() for name, view in self.views.items() if view.options}
 
     @property
     def rates(self) -> dict[str, float] | None:

@@ -75,7 +75,15 @@ def plan(pipeline: Pipeline, *, migrate: bool = False) -> Planned:
     pins = read_pins(pipeline.checkpoint) if is_local(pipeline.checkpoint) else ()
     shards = pipeline.shards if pipeline.shards or pins else cores(pipeline.master)
     guess = 2 if shards is None and not pins else shards
-    spread = plan_over(pipeline.sql, pipeline.schema, guess, rates=pipeline.rates, pins=pins, migrate=migrate)
+    spread = plan_over(
+        pipeline.sql,
+        pipeline.schema,
+        guess,
+        rates=pipeline.rates,
+        pins=pins,
+        migrate=migrate,
+        options=pipeline.options,
+    )
     if pins:
         apart = spread_apart(spread.distribution.first) if pipeline.bad_rows == "quarantine" else ()
         streaming = {t.table.name for t in pipeline.tables.values() if pipeline.sources[t.source].streaming}
@@ -123,6 +131,7 @@ def _parsed(pipeline: Pipeline) -> tuple[View, ...]:
     for spec in pipeline.views.values():
         try:
             view = parse_view(spec.sql, known, spec.name)
+            view = replace(view, options=view.options.joined(spec.options))
         except EverviewError as error:
             raise _located(spec, error) from error
         if view.name != spec.name:

@@ -9,7 +9,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Final
 
-from everview.errors import EverviewError
+from everview.errors import EverviewError, OptionError
+from everview.query.options import NAMES, ViewOptions, option_value
 from everview.query.schema import Column, Table
 from everview.query.types import STRING
 from everview.redaction import learn_option, learn_url
@@ -283,16 +284,17 @@ class _Reader:
         if name.lower() in {t.lower() for t in tables}:
             raise entry.error(f"{name} is a table", "give the view another name", at_key=True)
         if entry.is_mapping:
-            keys = entry.mapping(("sql", "file"))
-            if len(keys) != 1:
+            keys = entry.mapping(("sql", "file", "options"))
+            if ("sql" in keys) == ("file" in keys):
                 raise entry.error("a view is its sql or the file with it", at_key=True)
+            options = _view_options(keys["options"]) if "options" in keys else ViewOptions()
             if "file" in keys:
                 path = Path(self.place(keys["file"].text()))
                 try:
-                    return ViewSpec(name, path.read_text(encoding="utf-8"), keys["file"])
+                    return ViewSpec(name, path.read_text(encoding="utf-8"), keys["file"], options)
                 except (OSError, UnicodeDecodeError) as error:
                     keys["file"].refuse(f"cannot be read: {error}")
-            entry = keys["sql"]
+            return ViewSpec(name, keys["sql"].raw(), keys["sql"], options)
         return ViewSpec(name, entry.raw(), entry)
 
     def targets(self, keys: Mapping[str, Entry], views: Mapping[str, ViewSpec]) -> dict[str, str]:
@@ -356,6 +358,17 @@ class _Reader:
         keys = entry.mapping(("format", "path", "options"), required=("format",))
         path = self.place(keys["path"].text()) if "path" in keys else None
         return Feed(keys["format"].text(), path, _options(keys.get("options")))
+
+
+def _view_options(entry: Entry) -> ViewOptions:
+    """The options of a view; one that there is not is refused at its name, others at their values."""
+    found = ViewOptions()
+    for name, value in entry.mapping(NAMES).items():
+        try:
+            found = found.joined(ViewOptions.of({name: option_value(value.expanded())}))
+        except OptionError as error:
+            raise value.error(error.message, error.hint) from error
+    return found
 
 
 def _options(entry: Entry | None) -> dict[str, str]:

@@ -93,6 +93,7 @@ def start(
         memory_limit=pipeline.memory_limit,
         migrate=migrate,
         checkpoint=pipeline.checkpoint,
+        options=pipeline.options,
     )
     if pipeline.feed is not None:
         writer = feed.writeStream.format(pipeline.feed.format).options(**dict(pipeline.feed.options))

@@ -1,0 +1,175 @@
+"""What a user may ask of the way in which a view is maintained: options, as plain values that are checked once.
+
+An option never changes a view's rows, only what an update and a read of them cost.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from decimal import Decimal
+from difflib import get_close_matches
+from fractions import Fraction
+from typing import Any, Final, Literal, TypedDict
+
+from everview.errors import OptionError
+
+OPTIMIZE: Final = ("updates", "reads")
+"""What a view can be optimized for: cheap updates, or cheap reads and counts."""
+MOST_PARTS: Final = 1_000_000
+"""The largest denominator of ε: thresholds are powers of N with it as a root."""
+MOST_DEGREE: Final = 2**63 - 1
+_HUGE: Final = 10**24
+_WHOLE: Final = re.compile(r"-?\d{1,30}")
+_NUMBER: Final = re.compile(r"-?\d*\.?\d+([eE][+-]?\d{1,9})?")
+_EXACT: Final = re.compile(r"\d{1,30}(/0{0,30}[1-9]\d{0,30})?")
+"""How ε is written as data."""
+
+
+class OptionValues(TypedDict, total=False):
+    """The options of a view as keywords of a call."""
+
+    epsilon: float | Fraction | Decimal | None
+    """Between fast updates (0) and fast reads (1), for the strategies that have such a dial."""
+    optimize: Literal["updates", "reads"] | None
+    """What to be cheap at, where strategies differ in it."""
+    degree: int | None
+    """A promise: no value has more neighbours than this."""
+
+
+@dataclass(frozen=True, slots=True)
+class ViewOptions:
+    """The options of a view; None where nothing was asked for."""
+
+    epsilon: Fraction | None = None
+    optimize: str | None = None
+    degree: int | None = None
+
+    @staticmethod
+    def of(values: Mapping[str, Any]) -> ViewOptions:
+        """Options by their names; unknown ones, and values that an option cannot have, are refused."""
+        for name in values:
+            if name not in NAMES:
+                raise unknown_option(name)
+        given = {name: value for name, value in values.items() if value is not None}
+        return ViewOptions(**{name: _CHECKS[name](value) for name, value in given.items()})
+
+    def __bool__(self) -> bool:
+        """True if any is set."""
+        return bool(self.given())
+
+    def given(self) -> dict[str, Any]:
+        """Those that are set, by name, in their order."""
+        found = {name: getattr(self, name) for name in NAMES}
+        return {name: value for name, value in found.items() if value is not None}
+
+    def joined(self, others: ViewOptions) -> ViewOptions:
+        """These and others; one that both set must be the same in both."""
+        mine = self.given()
+        for name, value in others.given().items():
+            if mine.get(name, value) != value:
+                raise OptionError(
+                    f"option {name} is given twice: {_shown(mine[name])} in the SQL, and {_shown(value)} beside it",
+                    option=name,
+                    hint="leave one of the two out",
+                )
+        return replace(self, **others.given())
+
+    def to_dict(self) -> dict[str, str | int | float]:
+        """Those that are set, as plain data for a reader; ε is a float."""
+        return {n: float(v) if isinstance(v, Fraction) else v for n, v in self.given().items()}
+
+    def to_data(self) -> dict[str, str | int]:
+        """Those that are set, as JSON can hold them exactly: ε as text."""
+        return {n: str(v) if isinstance(v, Fraction) else v for n, v in self.given().items()}
+
+    @staticmethod
+    def from_data(data: object) -> ViewOptions:
+        """The options that plain data holds; what holds none is refused."""
+        if not isinstance(data, dict):
+            raise OptionError(f"{data!r} holds no options", option="", hint="it was not written by Everview")
+        epsilon = data.get("epsilon")
+        if isinstance(epsilon, str) and _EXACT.fullmatch(epsilon):
+            data = {**data, "epsilon": Fraction(epsilon)}
+        return ViewOptions.of(data)
+
+    def __str__(self) -> str:
+        """As they stand in the parentheses of OPTIONS (…)."""
+        return ", ".join(f"{name} = {_shown(value)}" for name, value in self.given().items())
+
+
+NAMES: Final = tuple(f.name for f in fields(ViewOptions))
+"""The options that there are."""
+
+
+def option_value(text: str) -> int | Decimal | Fraction | str:
+    """The value that a text stands for where all values are texts: a number if it is one."""
+    if _WHOLE.fullmatch(text):
+        return int(text)
+    if _EXACT.fullmatch(text):
+        return Fraction(text)
+    return Decimal(text) if _NUMBER.fullmatch(text) else text
+
+
+def unknown_option(name: str) -> OptionError:
+    """The error for a name that no option has."""
+    close = get_close_matches(name.lower(), NAMES, n=1, cutoff=0.6)
+    meant = f"did you mean {close[0]}? " if close else ""
+    hint = f"{meant}the options of a view are {', '.join(NAMES)}"
+    return OptionError(f"there is no option {name}", option=name, hint=hint)
+
+
+def _shown(value: object) -> str:
+    """A value as SQL writes it: ε as a decimal number if it is one, else as a fraction."""
+    if isinstance(value, str):
+        return f"'{value}'"
+    if isinstance(value, Fraction):
+        number = Decimal(value.numerator) / value.denominator
+        return f"{number:f}" if Fraction(number) == value else str(value)
+    return str(value)
+
+
+def _said(value: object) -> str:
+    """A value for a message; a whole number may have more digits than Python is willing to print."""
+    if isinstance(value, int) and not -_HUGE < value < _HUGE:
+        return "a huge number"
+    text = str(value) if isinstance(value, Decimal | Fraction) else repr(value)
+    return text if len(text) <= 40 else f"{text[:39]}…"
+
+
+def _epsilon(value: object) -> Fraction:
+    hint = "write a number from 0 to 1, such as 0.5"
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal | Fraction):
+        raise OptionError(f"epsilon is a number, and {_said(value)} is none", option="epsilon", hint=hint)
+    # A float stands for what it is written as: 0.1 is a tenth.
+    number = Decimal(repr(value)) if isinstance(value, float) else value
+    is_finite = not isinstance(number, Decimal) or number.is_finite()
+    if not is_finite or not 0 <= number <= 1:
+        raise OptionError(f"epsilon is {_said(value)}, which is not between 0 and 1", option="epsilon", hint=hint)
+    rounded = number.quantize(Decimal(1) / MOST_PARTS) if isinstance(number, Decimal) else number
+    if rounded != number or Fraction(rounded).denominator > MOST_PARTS:
+        finer = f"epsilon is {_said(value)}, which is finer than a millionth"
+        raise OptionError(finer, option="epsilon", hint="round it")
+    return Fraction(rounded)
+
+
+def _optimize(value: object) -> str:
+    if not isinstance(value, str) or value.lower() not in OPTIMIZE:
+        known = " or ".join(f"'{word}'" for word in OPTIMIZE)
+        close = get_close_matches(str(value).lower(), OPTIMIZE, n=1, cutoff=0.6)
+        hint = f"did you mean '{close[0]}'?" if close else f"write {known}"
+        raise OptionError(f"optimize is {_said(value)}, and can be {known}", option="optimize", hint=hint)
+    return value.lower()
+
+
+def _degree(value: object) -> int:
+    hint = "write the largest number of neighbours that a value can have, such as 8"
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise OptionError(f"degree is a whole number, and {_said(value)} is none", option="degree", hint=hint)
+    if not 1 <= value <= MOST_DEGREE:
+        raise OptionError(f"degree is {_said(value)}, which is not between 1 and 2^63 - 1", option="degree", hint=hint)
+    return value
+
+
+_CHECKS: Final[dict[str, Callable[[object], Any]]] = {"epsilon": _epsilon, "optimize": _optimize, "degree": _degree}
