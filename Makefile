@@ -36,6 +36,10 @@ demo: $(INSTALLED) ## see it work, on Spark
 test: $(INSTALLED) ## run all tests; ARGS="-k name" to choose
 	@JAVA_HOME="$$(scripts/java.sh)" && export JAVA_HOME && $(if $(ARGS),$(BIN)/python -m pytest $(ARGS),scripts/test.sh)
 
+.PHONY: unit
+unit: $(INSTALLED) ## run the fast tests, without Spark, in about a minute; ARGS="-k name" to choose
+	@EVERVIEW_TEST_SCALE=1/10 $(if $(ARGS),$(BIN)/python -m pytest -m unit,scripts/test.sh -m unit) $(ARGS)
+
 .PHONY: test-minimum
 test-minimum: $(INSTALLED) ## run tests with the oldest versions that are allowed; ARGS="tests/…" for others
 	@scripts/test_minimum.sh $(ARGS)

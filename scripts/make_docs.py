@@ -18,6 +18,8 @@ from contextlib import redirect_stderr, redirect_stdout, suppress
 from io import StringIO
 from pathlib import Path
 
+import update_picture
+
 import everview as ev
 from everview.cli.embedded import example
 from everview.cli.main import main as everview_command
@@ -152,6 +154,7 @@ PICTURES: dict[str, Callable[[], str]] = {
     "revenue_by_city": _example_picture("shop.sql", "revenue_by_city"),
     "buyers": _example_picture("shop.sql", "buyers"),
     "dumbbell": _workload_picture("crown", "dumbbell"),
+    "one-update": update_picture.draw,
 }
 
 # --- workloads -------------------------------------------------------------------------------------------------------

@@ -1,13 +1,15 @@
 """Settings of all tests: random ones are the same each time, and the fast ones are marked ``unit`` (`make unit`).
 
-A test is a unit test unless it is marked ``slow`` or ``soak``, or a fixture of it starts a server (Spark, PostgreSQL).
-Random tests are unit tests, too: `make unit` runs a part of their cases (``tests/scale.py``).
+A test is a unit test unless it is marked ``slow`` or ``soak``, or is one of those of Spark and of the command line,
+most of which start processes. Random tests are unit tests, too: `make unit` runs a part of their cases
+(``tests/scale.py``).
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Generator, Iterator
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -15,23 +17,34 @@ from hypothesis import HealthCheck, settings
 
 from everview import redaction
 from tests.scale import SCALE
+from tests.two_processes import PROCESSES, shared_loop
 
 settings.register_profile("default", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("explore", deadline=None, max_examples=2_000, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
-SERVERS: Final = frozenset({"spark", "postgres"})
-"""Fixtures that start a server."""
 MOST_SECONDS: Final = 15.0
 """Of processor time, for a unit test where random tests are cut down: ten times what one is to take."""
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not even read what has no unit tests, if only they are asked for."""
+    inside = collection_path.is_relative_to(config.rootpath)
+    name = f"{collection_path.relative_to(config.rootpath).as_posix()}/" if inside else ""
+    return True if config.option.markexpr == "unit" and name.startswith(PROCESSES) else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the unit tests."""
     for item in items:
-        fixtures = getattr(item, "fixturenames", ())
-        if not any(item.iter_markers("slow")) and not any(item.iter_markers("soak")) and SERVERS.isdisjoint(fixtures):
+        others = any(item.iter_markers("slow")) or any(item.iter_markers("soak"))
+        if not others and not item.nodeid.startswith(PROCESSES):
             item.add_marker("unit")
+
+
+def pytest_runtestloop(session: pytest.Session) -> bool | None:
+    """Leave to the other process what it has claimed, where there is one."""
+    return shared_loop(session)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -11,9 +11,9 @@ from hypothesis import settings
 SCALE: Final = Fraction(os.environ.get("EVERVIEW_TEST_SCALE", "1"))
 
 
-def scaled(count: int) -> int:
-    """So many random cases instead of ``count``, which is what `make test` runs; one at least."""
-    return max(1, int(count * SCALE))
+def scaled(count: int, least: int = 1) -> int:
+    """So many random cases instead of ``count``, which is what `make test` runs; but ``least`` in any case."""
+    return max(least, int(count * SCALE))
 
 
 def thoroughness(examples: int, **others: Any) -> settings:

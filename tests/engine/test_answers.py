@@ -25,6 +25,7 @@ from everview.errors import (
     UnsupportedError,
 )
 from tests.engine.generator import Script, make_case
+from tests.scale import scaled
 from tests.sql import cases
 from tests.sql.evaluate import _value
 
@@ -344,7 +345,7 @@ def test_the_answer_is_what_a_view_of_the_query_holds(filled: ev.Database, case:
     compare(filled, "the_view", case.sql)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(scaled(60)))
 def test_random_queries_are_answered_as_views_are(seed: int) -> None:
     case, script = make_case(seed), Script(seed)
     db = ev.Database()

@@ -118,6 +118,7 @@ def test_what_duckdb_refuses_is_told() -> None:
         fresh.count_difference(1)
 
 
+@pytest.mark.slow
 def test_ctrl_c_in_duckdb_is_ctrl_c() -> None:
     fresh = Recomputation(JOIN, random_log(), 100)
     fresh._query = "SELECT range FROM range(3000000000) WHERE hash(range) = 1"

@@ -23,6 +23,7 @@ CHAINS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CHAINS)
 def test_long_chains_are_computed(name: str) -> None:
     query = f"SELECT a, b FROM t WHERE {CHAINS[name]}"
@@ -37,6 +38,7 @@ def test_long_chains_are_computed(name: str) -> None:
     assert sorted(db.view("v")) == expected
 
 
+@pytest.mark.slow
 def test_a_condition_of_a_chain_guards_those_after_it() -> None:
     db = ev.Database()
     tests = " OR ".join(["a = 0", *(f"10 / a = {i}" for i in range(2, 300))])

@@ -23,6 +23,7 @@ from everview.engine import transaction
 from everview.errors import DataError, ExpressionError
 from everview.query.schema import Column, Schema, Table
 from everview.sql.duckdb import duckdb_query, open_duckdb
+from tests.scale import scaled
 
 Operation = tuple[str, str, tuple[int, ...]]
 """insert or delete, a table and a row."""
@@ -312,7 +313,7 @@ def test_random_batches_end_as_duckdb_says(
     feeds = {v: (db.view(v).changes(), db.view(v).changes(per_update=True)) for v in views}
     shown: dict[str, Counter[Any]] = {v: Counter() for v in views}
     taken = refused = 0
-    for round_ in range(20):
+    for round_ in range(scaled(20, least=7)):
         operations = random_batch(r, oracle)
         wanted = oracle.after(operations)
         further = {v: STACKED[v] for v in views if v in STACKED}

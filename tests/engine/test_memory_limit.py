@@ -33,6 +33,7 @@ def test_a_limit_that_is_none_is_refused(limit: Any) -> None:
         ev.Database(memory_limit=limit)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("select", VIEWS.values(), ids=VIEWS)
 @pytest.mark.parametrize("share", [0.0, 0.5, 0.95])
 def test_a_view_that_does_not_fit_is_not_made(select: str, share: float) -> None:

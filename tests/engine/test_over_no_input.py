@@ -17,6 +17,7 @@ from everview.spark.blobs import WEIGHT
 from everview.spark.shard import Shard, ShardSpec
 from everview.sql import parse_schema, parse_view
 from tests.engine.test_judged_by_the_end import CONNECTION, _translated, schema_of, told
+from tests.scale import scaled
 
 TABLES = {"t": ("k", "x"), "u": ("y",)}
 VIEWS = {
@@ -97,7 +98,7 @@ def test_views_have_a_result_where_duckdb_has_one(name: str, filled: bool, tmp_p
     seen = {v: rows(db.view(v)) for v in views}
     there: dict[str, list[tuple[int, ...]]] = {"t": [(1, 2)] if filled else [], "u": []}
     without = 0
-    for step in range(24):
+    for step in range(scaled(24, least=8)):
         with db.batch() as batch:
             for table, width in (("t", 2), ("u", 1)):
                 if there[table] and r.random() < 0.5:

@@ -68,6 +68,7 @@ def at_a_terminal(code: str, folder: Path, **environment: str) -> str:
     return written.decode()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("what", "work"), WORK.items(), ids=WORK)
 def test_what_is_shown(what: str, work: str, tmp_path: Path) -> None:
     shown = at_a_terminal(SHORT.format(patience=0.0) + work, tmp_path)

@@ -119,6 +119,7 @@ def test_with_feeds_open(tmp_path: Path, way: str) -> None:
     go_on_alike(db, loaded, changes)
 
 
+@pytest.mark.slow
 def test_the_empty_and_the_emptied(tmp_path: Path, way: str) -> None:
     nothing = ev.Database.load(saved(ev.Database(), tmp_path))
     assert (nothing.tables, nothing.views, nothing.version) == ((), (), 0)
@@ -202,6 +203,7 @@ def test_any_history(
     go_on_alike(db, loaded, changes, batches=1)
 
 
+@pytest.mark.slow
 def test_programs_are_the_same_in_every_process(tmp_path: Path) -> None:
     """Whatever order Python's sets have: else the saved state of views would hardly ever be of use."""
     path = saved(filled()[0], tmp_path)
@@ -305,6 +307,7 @@ def test_a_newer_format(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     refused(path, "has format 7", "formats up to 1", "newer Everview")
 
 
+@pytest.mark.slow
 def test_flips_everywhere(tmp_path: Path) -> None:
     """One byte in each section, in the manifest and in the header."""
     path = saved(filled(names=("hops", "cities"))[0], tmp_path)
@@ -523,6 +526,7 @@ while True:
 """
 
 
+@pytest.mark.slow
 def test_killed_while_saving(tmp_path: Path) -> None:
     """Whenever it is, there is a whole file, and none older than the last save that was done."""
     path = tmp_path / "saved.everview"

@@ -256,6 +256,7 @@ def test_a_row_that_fails_and_is_not_listed_is_missed(tmp_path: Path) -> None:
         loaded(without_input(), tmp_path, edit)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [0, 1])
 @pytest.mark.parametrize("word", [-1, 2**62])
 def test_words_of_what_is_parked_are_looked_at(tmp_path: Path, number: int, word: int) -> None:

@@ -270,6 +270,7 @@ def test_random_batches_by_key_are_as_in_duckdb() -> None:
         assert sorted(db.view("sums")) == wanted
 
 
+@pytest.mark.slow
 def test_many_upserts_take_no_longer_than_deletions_and_insertions() -> None:
     """One pass over all keys, where there was a cursor a key. The best of three each, with room."""
     size = 50_000

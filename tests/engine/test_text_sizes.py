@@ -88,6 +88,7 @@ def test_filling_a_view_keeps_to_the_limit() -> None:
     assert db.views == ()
 
 
+@pytest.mark.slow
 def test_a_process_with_a_limit_stays_small() -> None:
     """Of 60 texts of 10 MB, none is made: the whole process keeps below 400 MB."""
     script = (

@@ -50,6 +50,7 @@ def until(done: Event, task: Callable[[], object]) -> None:
         task()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("select", VIEWS.values(), ids=VIEWS)
 def test_two_threads_read_one_view(select: str) -> None:
     db = database(select)

@@ -194,6 +194,7 @@ class TestNests:
             channels=(("out", len(outputs)),),
         )
 
+    @pytest.mark.slow
     def test_columns(self) -> None:
         outputs = (
             KeyOf(R, "pairs", 0),

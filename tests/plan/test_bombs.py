@@ -43,6 +43,7 @@ def test_short_statements_are_planned_or_refused_quickly(name: str) -> None:
     assert found["megabytes"] < 500, found
 
 
+@pytest.mark.slow
 def test_what_was_cut_is_said() -> None:
     from everview import explain
 

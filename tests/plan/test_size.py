@@ -56,6 +56,7 @@ def test_witnesses_are_the_first_of_their_kind() -> None:
     assert t_violation(query) == Violation("ii", Var("a"), Var("y"), (0, 1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("condition", "said"),
     [
@@ -72,6 +73,7 @@ def test_what_the_parser_would_take_long_for_is_refused_before_it_begins(conditi
     assert refused.value.hint
 
 
+@pytest.mark.slow
 def test_ten_thousand_values_and_a_thousand_conditions_are_read() -> None:
     listed = f"SELECT a FROM t WHERE a IN ({', '.join(map(str, range(10_000)))})"
     chained = f"SELECT a FROM t WHERE {' AND '.join(f'a <> {i}' for i in range(1_000))}"

@@ -83,6 +83,7 @@ def test_it_explains_counts_saves_and_loads(with_the_strategy: dict[str, str], t
     assert (first, last) == ("stored-result (1, 2) (2, 2) 4 1", "(1, 1)")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "tests",
     [
