@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,7 +36,7 @@ class Driver:
 
     def __post_init__(self) -> None:
         self.plan = plan_core(Core("result", self.query))
-        self.maintained = self.plan.compile([Sum(atom) for atom, _ in self.sums])
+        self.maintained = self.plan.compile([Sum(atom) for atom, _ in self.sums], signatures(self.plan.query))
         self.machine = self.machine_of(self.maintained.program)
         self.switch(self.loud)
 
@@ -49,9 +49,8 @@ class Driver:
 
     def update(self, relation: str, row: Row, change: int) -> None:
         rows = self.database.setdefault(relation, [])
-        if change > 0:
-            rows.append(row)
-        else:
+        rows.extend([row] * change)
+        for _ in range(-change):
             rows.remove(row)
         entry = self.maintained.entry(relation)
         if entry is not None:
@@ -121,6 +120,15 @@ class Driver:
             if live:
                 places = [outputs.index(name) for name in table.key]
                 assert live <= {tuple(row[i] for i in places) for row in listed}, table.name
+
+
+def signatures(query: ConjunctiveQuery) -> list[Hashable]:
+    """What decides which rows an atom takes, as ``match`` does it, with variables named by their columns."""
+    found: list[Hashable] = []
+    for atom in query.atoms:
+        columns = {t: Var(f"#{i}") for i, t in reversed(list(enumerate(atom.terms))) if isinstance(t, Var)}
+        found.append((atom.substitute(columns), frozenset(columns[v] for v in atom.variables & query.not_null)))
+    return found
 
 
 def rows_of(columns: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:

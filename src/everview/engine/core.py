@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -67,7 +67,8 @@ class CoreRuntime:
         self.types = {v: types[0] for v, types in columns.items()}
         self.ranges = {v: found for v, types in columns.items() if (found := _common_range(types)) is not None}
         """The integers that a variable may be, where its columns do not hold the same: others never join."""
-        self.maintained = plan.compile([Sum(m.atom, m.limit) for m in measures])
+        signatures = [_signature(plan, i, self.ranges) for i in range(len(plan.query.atoms))]
+        self.maintained = plan.compile([Sum(m.atom, m.limit) for m in measures], signatures)
         self.machine = Machine(self.maintained.program)
         self.awake = False
         self._entries = {
@@ -394,6 +395,16 @@ def _own_filters(plan: CorePlan, atom: Atom, index: int) -> list[Expression]:
     """The conditions that this atom is the first to hold all variables of; those without variables go to the first."""
     edges = plan.query.edges
     return [p for p in plan.filters if next(i for i, e in enumerate(edges) if p.variables <= e) == index]
+
+
+def _signature(plan: CorePlan, index: int, ranges: Mapping[Var, tuple[int, int]]) -> Hashable:
+    """What decides which rows an atom takes and which words they have, with its variables named by their columns."""
+    atom = plan.query.atoms[index]
+    columns = {t: Var(f"#{i}") for i, t in reversed(list(enumerate(atom.all_terms))) if isinstance(t, Var)}
+    own = [p.substitute(columns) for p in _own_filters(plan, atom, index)]
+    refused = frozenset(columns[v] for v in atom.variables & plan.query.not_null)
+    within = frozenset((columns[v], ranges[v]) for v in atom.variables & ranges.keys())
+    return atom.substitute(columns), tuple(own), refused, within
 
 
 def _variable_columns(plan: CorePlan, relations: Mapping[str, tuple[DataType, ...]]) -> dict[Var, list[DataType]]:

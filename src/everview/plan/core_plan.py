@@ -6,7 +6,7 @@ merge, conditions across relations are checked on results, groups are filtered. 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -137,9 +137,9 @@ class CorePlan:
         size = fractional_cover_number(self.query.edges, free & self.query.variables)
         return CONSTANT if size <= 1 else Bound((name,), size)
 
-    def compile(self, sums: Sequence[Sum] = ()) -> Maintained:
-        """What the engine runs, with these sums kept beside each row's weight."""
-        return self.strategy.compile(self.maintenance, sums)
+    def compile(self, sums: Sequence[Sum] = (), signatures: Sequence[Hashable] = ()) -> Maintained:
+        """What the engine runs, with these sums beside each row's weight; ``signatures`` say which atoms are alike."""
+        return self.strategy.compile(self.maintenance, sums, signatures)
 
 
 def idle_options(options: ViewOptions, cores: Sequence[CorePlan]) -> list[str]:

@@ -5,14 +5,15 @@ The planner asks every strategy for its *judgement* of a core, takes the first t
 
     judge(core, facts)  →  Judgement      does it fit, and why (not); what it promises for each task
     plan(core, facts)   →  StrategyPlan   its own shape, with bounds, a diagram and words for ``explain``
-    compile(plan, sums) →  Maintained     a program for the kernel, and how the engine uses it
+    compile(plan, sums, signatures)
+                        →  Maintained     a program for the kernel, and how the engine uses it
 
 A strategy is added by a folder here and a line in ``FOLDERS``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Protocol
@@ -215,5 +216,9 @@ class Strategy(Protocol):
     def plan(self, core: Core, facts: Facts) -> StrategyPlan:
         """How it would maintain a core that it fits."""
 
-    def compile(self, plan: StrategyPlan, sums: Sequence[Sum]) -> Maintained:
-        """The program for one of its own plans, with these sums kept beside each row's weight."""
+    def compile(self, plan: StrategyPlan, sums: Sequence[Sum], signatures: Sequence[Hashable] = ()) -> Maintained:
+        """The program for one of its own plans, with these sums kept beside each row's weight.
+
+        Atoms of equal ``signatures`` are given the same rows of their relation, with the same words a column, so they
+        may share a table; an atom that another one serves needs no entry of its own.
+        """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -78,7 +78,7 @@ class StoredResult:
         needed = frozenset(v for p in facts.residual for v in p.variables)
         return StoredResultPlan(facts.query, facts.query.free | needed)
 
-    def compile(self, plan: StrategyPlan, sums: Sequence[Sum]) -> Maintained:
+    def compile(self, plan: StrategyPlan, sums: Sequence[Sum], signatures: Sequence[Hashable] = ()) -> Maintained:
         """A table an atom, and one for the result."""
         assert isinstance(plan, StoredResultPlan)
         return compile_stored_result(plan.query, tuple(sorted(plan.outputs)), sums)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 
 from everview.kernel.program import (
     Call,
@@ -29,12 +29,18 @@ from everview.strategies.strategy import DELTA, RESULT, Entry, Lookup, Maintaine
 ONCE = Reg("once")
 
 
-def compile_crown(plan: CrownPlan, sums: Sequence[int] = (), limits: Mapping[int, int] | None = None) -> Maintained:
+def compile_crown(
+    plan: CrownPlan,
+    sums: Sequence[int] = (),
+    limits: Mapping[int, int] | None = None,
+    signatures: Sequence[Hashable] = (),
+) -> Maintained:
     """The program that maintains a core along its tree, with a sum over each of the atoms named by ``sums``.
 
     ``limits`` has the sums that are watched, by their number from 1 on, and the size that they may have unseen.
+    Atoms of equal ``signatures`` take the same rows, and may share a table.
     """
-    layout = Layout(plan, sums, limits or {})
+    layout = Layout(plan, sums, limits or {}, signatures)
     occurrences: list[Occurrence] = []
     for loud in (False, True):
         FullJoin(layout, loud).write()
@@ -53,22 +59,17 @@ def compile_crown(plan: CrownPlan, sums: Sequence[int] = (), limits: Mapping[int
 
 
 def _write_inputs(layout: Layout, totals: Totals) -> list[Occurrence]:
-    """One procedure an atom, which tells every relation and bag that holds it."""
+    """One procedure an atom, which tells every relation and bag that holds it; none for those that another serves."""
     targets: dict[int, list[tuple[str, Words]]] = {}
     sums: dict[int, tuple[int, ...]] = {}
-    bags = Bags(layout, totals)
     for n in layout.nodes:
-        if n.tree.relation is None:
-            continue
-        relation = layout.plan.relations[n.tree.relation]
-        if relation.is_bag:
-            for part, procedure in bags.write(n, relation):
-                targets.setdefault(part.atom, []).append((procedure, part.words))
-                sums[part.atom] = sums.get(part.atom, ()) + part.sums
-        else:
-            (atom,) = relation.atoms
+        if n.tree.relation is not None and not layout.plan.relations[n.tree.relation].is_bag:
+            (atom,) = layout.plan.relations[n.tree.relation].atoms
             targets.setdefault(atom, []).append((totals.name(n, "base"), entry_words(n)))
             sums[atom] = sums.get(atom, ()) + layout.own_sums(n)
+    for given in Bags(layout, totals).write():
+        targets.setdefault(given.atom, []).append((given.procedure, given.words))
+        sums[given.atom] = sums.get(given.atom, ()) + given.sums
     found = []
     for atom, calls in sorted(targets.items()):
         words = tuple(sorted({v for _, needed in calls for v in needed}))

@@ -8,7 +8,7 @@ the groups by key are the counts of the projection views V_p.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -110,10 +110,13 @@ class Layout:
     """The nodes of a plan's tree, and the tables and procedures as they are written.
 
     Measures are what a weight consists of: number 0 is the count of copies (or of derivations), the others are sums;
-    ``sources`` names for each sum the atom that it is summed over, ``limits`` what sums may be unseen.
+    ``sources`` names for each sum the atom that it is summed over, ``limits`` what sums may be unseen. Atoms of equal
+    ``signatures`` take the same rows; without any, no two are known to.
     """
 
-    def __init__(self, plan: CrownPlan, sources: Sequence[int], limits: Mapping[int, int]) -> None:
+    def __init__(
+        self, plan: CrownPlan, sources: Sequence[int], limits: Mapping[int, int], signatures: Sequence[Hashable] = ()
+    ) -> None:
         self.plan = plan
         self.is_set = plan.is_distinct
         self.nodes: list[Node] = []
@@ -121,6 +124,7 @@ class Layout:
         self.sources = tuple(self._home(atom) for atom in sources)
         self.source_atoms = tuple(sources)
         self.limits = dict(limits)
+        self.signatures = tuple(signatures)
         self.procedures: list[Procedure] = []
         self._tables: dict[str, tuple[Words, tuple[str, ...]]] = {}
         self._indexes: dict[str, list[Words]] = {}
@@ -201,6 +205,11 @@ class Layout:
         self._tables[name] = (key, values)
         self._indexes[name] = []
         return name
+
+    @property
+    def table_names(self) -> frozenset[str]:
+        """The tables that are declared."""
+        return frozenset(self._tables)
 
     def index(self, table: str, columns: Words) -> int:
         """The number of a table's index on these columns, which is made if need be."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from everview.strategies.bounds import CONSTANT, ENCLOSURE
@@ -34,8 +34,8 @@ class Crown:
         """The best tree."""
         return plan_crown(facts)
 
-    def compile(self, plan: StrategyPlan, sums: Sequence[Sum]) -> Maintained:
+    def compile(self, plan: StrategyPlan, sums: Sequence[Sum], signatures: Sequence[Hashable] = ()) -> Maintained:
         """The program that propagates changes along the tree."""
         assert isinstance(plan, CrownPlan)
         limits = {j: s.limit for j, s in enumerate(sums, 1) if s.limit is not None}
-        return compile_crown(plan, [s.atom for s in sums], limits)
+        return compile_crown(plan, [s.atom for s in sums], limits, signatures)
