@@ -10,6 +10,7 @@ import itertools
 import random
 from collections import Counter
 from collections.abc import Iterator
+from decimal import Decimal
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -274,6 +275,23 @@ def test_values_that_their_type_does_not_hold_are_judged_by_the_end_as_well() ->
             db.insert("t", [bad])
         assert list(db.view("v")) == [(date(2000, 1, 2), 0)]
         db.delete("t", [(date(2000, 1, 1), 1, 1)])
+
+
+@pytest.mark.parametrize(("type_", "most"), [("BIGINT", 2**63 - 1), ("DECIMAL(38, 1)", 10**37 - 1)])
+def test_sums_of_distinct_values_beyond_their_type_are_judged_by_the_end_as_well(type_: str, most: int) -> None:
+    large, other = (Decimal(n) if type_ != "BIGINT" else n for n in (most, most - 1))
+    db = ev.Database()
+    db.sql(f"CREATE TABLE t (k INT, x {type_})")
+    db.sql("CREATE MATERIALIZED VIEW v AS SELECT k, SUM(DISTINCT x) AS s, COUNT(*) AS n FROM t GROUP BY k")
+    feed = db.view("v").changes()
+    with db.batch() as batch:
+        batch.insert("t", [(1, large), (1, other), (2, 5)])
+        batch.delete("t", [(1, other)])
+    assert Counter(db.view("v")) == told(feed) == Counter({(1, large, 1): 1, (2, 5, 1): 1})
+    with pytest.raises(DataError, match=r"v: sum\(distinct x\) failed on the data for k = 1 .*: it leaves"):
+        db.insert("t", [(1, 1), (2, 6)])
+    assert Counter(db.view("v")) == Counter({(1, large, 1): 1, (2, 5, 1): 1})
+    assert not told(feed)
 
 
 # --- at random -------------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from everview.engine.fold import Columns
 from everview.engine.plain import Projection
 from everview.engine.rows import ZERO, Changes, Journal, WordRows, words_array, zeros
 from everview.engine.steps import CHUNK, explained, unlimited
+from everview.engine.sums import Result
 from everview.engine.words import arrow_type, from_words, is_wide
 from everview.kernel.machine import Machine, UpdateFault
 from everview.query.types import DataType, Kind
@@ -68,7 +69,7 @@ class Extremes:
         delta = self.projection.passed(WordRows(columns, measures[0], update), changes, journal)
         return delta.filter(pc.not_equal(delta.columns[-1], _NULL))
 
-    def process(self, delta: WordRows, journal: Journal, words: Columns, length: int) -> tuple[pa.Array, pa.Array]:
+    def process(self, delta: WordRows, journal: Journal, words: Columns, length: int) -> tuple[Result, Result]:
         """Take in what has changed; gives the results that some groups had before, and have now."""
         before = self.results(words, length)
         self._change(delta, journal)
@@ -87,13 +88,13 @@ class Extremes:
         finally:
             journal.add(lambda: self.machine.unapply("change", columns, self.width + 1, done))
 
-    def results(self, words: Columns, length: int) -> pa.Array:
+    def results(self, words: Columns, length: int) -> Result:
         """The aggregate's values for some groups; NULL for those without any."""
         with unlimited(self.machine):
             self.machine.apply("read", words or (zeros(length),))
         found, values = (words_array(c) for c in self.machine.take(FOUND))
         values = pc.if_else(pc.equal(found, ZERO), _NULL, ordered_words(values, self.type))
-        return from_words(values, self.type, self.dictionary).cast(self.result_type)
+        return from_words(values, self.type, self.dictionary).cast(self.result_type), None
 
     def rows(self) -> Iterator[tuple[Columns, Columns]]:
         """All groups' values in their ordered words, and their copies; chunk by chunk."""

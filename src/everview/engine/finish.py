@@ -14,7 +14,7 @@ from everview.engine.expressions import Condition, Evaluator, either
 from everview.engine.fold import Columns
 from everview.engine.parked import Failure, beyond_its_type, reason, values_text
 from everview.engine.rows import ZERO, WordRows, ones, repeated
-from everview.engine.sums import Slot, kinds_of, result
+from everview.engine.sums import Result, Slot, kinds_of, one_after_the_other, result
 from everview.engine.words import from_words, to_words
 from everview.plan.cores import is_summed
 from everview.query.terms import Expression, Term, Var
@@ -74,7 +74,7 @@ class Finish:
             types[v] = aggregate.type
         return self._outputs.may_fail(types) or (self._having is not None and self._having.may_fail(types))
 
-    def __call__(self, words: Columns, measures: Columns, listed: Sequence[pa.Array]) -> Finished:
+    def __call__(self, words: Columns, measures: Columns, listed: Sequence[Result]) -> Finished:
         length = len(measures[0])
         values, beyond = self._values(words, measures, listed)
         there = pc.greater(measures[0], ZERO) if self.grouping.keys else pa.repeat(pa.scalar(True), length)
@@ -94,7 +94,7 @@ class Finish:
         columns = tuple(words[self._keys[i]] if i in self._keys else next(rest) for i in range(len(self.block.outputs)))
         return Finished(columns, there, failed, computed)
 
-    def why(self, words: Columns, measures: Columns, listed: Sequence[pa.Array]) -> Failure | None:
+    def why(self, words: Columns, measures: Columns, listed: Sequence[Result]) -> Failure | None:
         """What is wrong with one group."""
         values, beyond = self._values(words, measures, listed, {*self._read, *self.grouping.key_names})
         for aggregate, _ in beyond:
@@ -125,7 +125,7 @@ class Finish:
         return {v: str(what) for v, what in (*keys, *aggregates)}
 
     def _values(
-        self, words: Columns, measures: Columns, listed: Sequence[pa.Array], read: set[Var] | None = None
+        self, words: Columns, measures: Columns, listed: Sequence[Result], read: set[Var] | None = None
     ) -> tuple[dict[Var, pa.Array], list[tuple[Aggregate, pa.Array]]]:
         """The values of keys that are read and of aggregates, and which aggregates are beyond their type where."""
         read = self._read if read is None else read
@@ -136,19 +136,17 @@ class Finish:
         further = iter(listed)
         beyond: list[tuple[Aggregate, pa.Array]] = []
         for v, aggregate in zip(self.grouping.aggregate_names, self.grouping.aggregates, strict=True):
-            if is_summed(aggregate):
-                values[v], much = result(aggregate, measures[0], self._sums(v, measures))
-                if much is not None:
-                    beyond.append((aggregate, much))
-            else:
-                values[v] = next(further)
+            own = is_summed(aggregate)
+            values[v], much = result(aggregate, measures[0], self._sums(v, measures)) if own else next(further)
+            if much is not None:
+                beyond.append((aggregate, much))
         return values, beyond
 
-    def both(self, words: Columns, old: Columns, new: Columns, listed: Sequence[tuple[pa.Array, pa.Array]]) -> Finished:
+    def both(self, words: Columns, old: Columns, new: Columns, listed: Sequence[tuple[Result, Result]]) -> Finished:
         """The rows of some groups before a change, and then those after it: all at once, which costs half as much."""
         twice = tuple(pa.concat_arrays([column, column]) for column in words)
         measures = tuple(pa.concat_arrays(pair) for pair in zip(old, new, strict=True))
-        return self(twice, measures, [pa.concat_arrays(pair) for pair in listed])
+        return self(twice, measures, [one_after_the_other(*pair) for pair in listed])
 
     def _sums(self, name: Var, measures: Columns) -> dict[str, Columns]:
         """The limbs of the sums that an aggregate is made of."""

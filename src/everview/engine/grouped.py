@@ -18,8 +18,8 @@ from everview.engine.fold import Columns, Fold, Kept
 from everview.engine.parked import Failure, Group, Parked, Place, came_from
 from everview.engine.plain import Projection, flips
 from everview.engine.rows import ZERO, Changes, Journal, WordRows, ones, repeated, zeros
-from everview.engine.sums import slots_of
-from everview.engine.words import arrow_type, from_words
+from everview.engine.sums import Result, in_type, slots_of
+from everview.engine.words import from_words
 from everview.errors import DataError
 from everview.plan.core_plan import CorePlan
 from everview.plan.cores import is_summed
@@ -260,10 +260,10 @@ class Listed(Protocol):
     def delta(self, changes: Changes, journal: Journal) -> WordRows:
         """The groups' words and values that updates, which the core has taken in, have changed."""
 
-    def process(self, delta: WordRows, journal: Journal, words: Columns, length: int) -> tuple[pa.Array, pa.Array]:
+    def process(self, delta: WordRows, journal: Journal, words: Columns, length: int) -> tuple[Result, Result]:
         """Take in what has changed; gives the results that some groups had before, and have now."""
 
-    def results(self, words: Columns, length: int) -> pa.Array:
+    def results(self, words: Columns, length: int) -> Result:
         """The aggregate's values for some groups."""
 
     def rebuild(self) -> None:
@@ -307,17 +307,14 @@ class _Accumulated:
         delta = self.projection.passed(WordRows(columns, measures[0], update), changes, journal)
         return delta if self.values is None else flips(self.values, delta, journal)
 
-    def process(self, delta: WordRows, journal: Journal, words: Columns, length: int) -> tuple[pa.Array, pa.Array]:
+    def process(self, delta: WordRows, journal: Journal, words: Columns, length: int) -> tuple[Result, Result]:
         """Bring the accumulators up to date; gives the results that some groups had before, and have now."""
         before = self._add(delta, journal)
         groups = _tuples(words, length)
         was = [before[g] if g in before else self._result(g) for g in groups]
         now = self.results(words, length)
         self.forget_empty(groups)
-        return self._array(was), now
-
-    def _array(self, results: list[Any]) -> pa.Array:
-        return pa.array(results, arrow_type(self.aggregate.type))
+        return in_type(was, self.aggregate.type), now
 
     def _add(self, delta: WordRows, journal: Journal) -> dict[Group, Any]:
         before: dict[Group, Any] = {}
@@ -350,9 +347,9 @@ class _Accumulated:
             self._bytes += state.nbytes() + self._group_bytes
         return state
 
-    def results(self, words: Columns, length: int) -> pa.Array:
+    def results(self, words: Columns, length: int) -> Result:
         """The aggregate's values for some groups."""
-        return self._array([self._result(g) for g in _tuples(words, length)])
+        return in_type([self._result(g) for g in _tuples(words, length)], self.aggregate.type)
 
     def _result(self, group: Group) -> Any:
         state = self.states.get(group)

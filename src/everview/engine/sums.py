@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,7 +16,7 @@ from everview.engine.rows import ZERO
 from everview.engine.words import arrow_type
 from everview.plan.cores import covering_atom, is_summed
 from everview.query.terms import Const, Expression
-from everview.query.types import Kind
+from everview.query.types import DataType, Kind
 from everview.query.view import Aggregate, AggregateFunction, Block
 
 VALUE, PRESENT, SQUARE = "value", "present", "square"
@@ -117,6 +118,31 @@ def result(aggregate: Aggregate, count: pa.Array, sums: Mapping[str, Limbs]) -> 
     if aggregate.function is AggregateFunction.AVG:
         return _average(aggregate, sums[VALUE], present)
     return _spread(aggregate, whole(sums[VALUE]), whole(sums[SQUARE]), present), None
+
+
+def in_type(values: Sequence[Any], type_: DataType) -> Result:
+    """Values that Python has computed, in their type."""
+    beyond = [v is not None and _is_beyond(v, type_) for v in values]
+    if not any(beyond):
+        return pa.array(values, arrow_type(type_)), None
+    kept = [None if much else v for v, much in zip(values, beyond, strict=True)]
+    return pa.array(kept, arrow_type(type_)), pa.array(beyond)
+
+
+def _is_beyond(value: Any, type_: DataType) -> bool:
+    if type_.kind is Kind.DECIMAL:
+        bound = 10 ** (type_.precision - type_.scale)
+        return not -bound < value < bound
+    return type_.is_integer and not -(2**63) <= value < 2**63
+
+
+def one_after_the_other(first: Result, then: Result) -> Result:
+    """Two results as one."""
+    values = pa.concat_arrays([first[0], then[0]])
+    if first[1] is None and then[1] is None:
+        return values, None
+    beyond = [pa.repeat(False, len(found)) if much is None else much for found, much in (first, then)]
+    return values, pa.concat_arrays(beyond)
 
 
 def _sum(aggregate: Aggregate, total: Limbs, present: pa.Array) -> Result:
