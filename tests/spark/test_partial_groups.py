@@ -5,16 +5,22 @@ DuckDB says what is right; shards are played, without Spark.
 
 from __future__ import annotations
 
+import math
 import random
+import statistics
 from collections import Counter
+from collections.abc import Mapping
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 import pytest
 
 from everview.errors import DataError
 from everview.plan.split import is_partial
+from everview.spark.pins import plan_over
 from everview.sql import parse_schema
 from tests.engine.differential import differences, plain
 from tests.spark.cluster import Cluster, Row
@@ -42,13 +48,24 @@ VIEWS = {
     "distinct": f"SELECT DISTINCT COUNT(*) AS n {FROM} GROUP BY c.city",
     "distinct_keys": f"SELECT DISTINCT o.small, COUNT(*) AS n {FROM} GROUP BY o.small, c.city",
     "united": f"{CITIES} UNION ALL SELECT o.note, COUNT(*), MIN(o.price) FROM orders o GROUP BY o.note",
+    "doubles": f"SELECT c.city, SUM(o.weight) AS s, AVG(o.weight) AS a, SUM(CAST(o.weight AS FLOAT)) AS f, "
+    f"VAR_POP(o.weight) AS v, STDDEV(o.weight + c.id) AS d {FROM} GROUP BY c.city",
+    "variances": f"SELECT c.city, VAR_SAMP(o.price) AS a, VAR_POP(o.paid) AS b, STDDEV_POP(o.small) AS c, "
+    f"STDDEV_SAMP(CAST(o.paid AS DECIMAL(30, 4))) AS d, VARIANCE(o.price - c.id) AS e, COUNT(*) AS n {FROM} "
+    f"GROUP BY c.city",
+    "long": f"SELECT c.city, SUM(CAST(o.paid AS DECIMAL(38, 2))) AS a, AVG(CAST(o.paid AS DECIMAL(30, 2))) AS b "
+    f"{FROM} GROUP BY c.city",
+    "different": f"SELECT c.city, COUNT(DISTINCT o.price) AS a, COUNT(*) AS b, SUM(DISTINCT o.price) AS c, "
+    f"AVG(DISTINCT o.weight) AS d, VAR_POP(DISTINCT o.small) AS e, COUNT(DISTINCT o.note) AS f, SUM(o.paid) AS g "
+    f"{FROM} GROUP BY c.city HAVING COUNT(DISTINCT o.note) > 1",
+    "only_different": f"SELECT c.city, SUM(DISTINCT o.paid) AS s {FROM} GROUP BY c.city",
+    "different_whole": f"SELECT COUNT(DISTINCT c.city) AS a, SUM(DISTINCT o.weight) AS b, MAX(o.note) AS c, "
+    f"COUNT(DISTINCT o.note) FILTER (WHERE o.small > 1) AS d, STDDEV(o.weight) AS e {FROM}",
+    "different_rows": f"SELECT DISTINCT UPPER(c.city) AS u, o.small % 2 AS s {FROM}",
 }
-JOINED = {
-    "doubles": f"SELECT c.city, SUM(o.weight) AS s {FROM} GROUP BY c.city",
-    "different": f"SELECT c.city, COUNT(DISTINCT o.price) AS n, COUNT(*) AS m {FROM} GROUP BY c.city",
-    "variance": f"SELECT c.city, VAR_SAMP(o.price) AS v, COUNT(*) AS n {FROM} GROUP BY c.city",
-}
-SHARDS = (1, 2, 3, 8)
+MANY = ", ".join(f"COUNT(DISTINCT o.price % {n}) AS n{n}" for n in range(2, 10))
+SENT_AS_ROWS = f"SELECT c.city, {MANY} {FROM} GROUP BY c.city"
+SHARDS = (2, 4)
 
 
 class History:
@@ -97,45 +114,73 @@ class History:
                 found.setdefault(name, []).append((row, weight))
         return found
 
-    def wanted(self, sql: str) -> Counter[Row]:
+    def wanted(self, views: Mapping[str, str]) -> dict[str, Counter[Row]]:
         with duckdb.connect() as db:
             for name, columns in (("orders", ORDERS), ("customers", CUSTOMERS)):
                 db.execute(f"CREATE TABLE {name} ({columns})")
                 rows = list(self.held[name].elements())
                 if rows:
-                    db.executemany(f"INSERT INTO {name} VALUES ({', '.join('?' * len(rows[0]))})", rows)
-            return Counter(tuple(map(plain, row)) for row in db.sql(sql).fetchall())
+                    given = pa.table(list(map(list, zip(*rows, strict=True))), [f"c{i}" for i in range(len(rows[0]))])
+                    db.register("given", given)
+                    db.execute(f"INSERT INTO {name} SELECT * FROM given")
+            return {n: Counter(tuple(map(plain, row)) for row in db.sql(sql).fetchall()) for n, sql in views.items()}
 
 
 @pytest.mark.parametrize("keyed", [False, True], ids=["bags", "keys"])
-@pytest.mark.parametrize("shards", SHARDS)
-def test_views_are_exact_on_any_number_of_shards(shards: int, keyed: bool) -> None:
-    history = History(shards, keyed)
-    views = VIEWS | JOINED
+def test_views_are_exact_on_any_number_of_shards(keyed: bool) -> None:
+    history = History(int(keyed), keyed)
+    views = VIEWS | {"rows": SENT_AS_ROWS}
     schema = parse_schema(KEYED if keyed else PLAIN)
-    cluster, alone = Cluster(views, schema, shards), Cluster(views, schema, 1)
-    assert shards == 1 or {"cities", "whole", "computed"} <= cluster.distribution.merged
+    alone, *clusters = (Cluster(views, schema, shards) for shards in (1, *SHARDS))
+    for cluster in clusters:
+        assert {"cities", "whole", "computed", "doubles", "different"} <= cluster.distribution.merged
     for step in range(4):
         batch = history.batch(15)
-        cluster.apply(batch)
-        alone.apply(batch)
+        for cluster in (alone, *clusters):
+            cluster.apply(batch)
         if step == 2:
-            cluster.rebuild()
-        for name, sql in views.items():
-            more, fewer = differences(cluster.results[name], history.wanted(sql))
-            assert (more, fewer) == (Counter(), Counter()), (name, str(cluster.distribution))
-        assert cluster.results == alone.results  # To the last bit of a double.
+            clusters[0].rebuild()
+        wanted = history.wanted(views)
+        for name in views:
+            assert differences(alone.results[name], wanted[name]) == (Counter(), Counter()), name
+            for cluster in clusters:  # To the last bit of a double.
+                assert cluster.results[name] == alone.results[name], (name, str(cluster.distribution))
 
 
-def test_what_can_be_put_together_is_told_as_groups_and_the_rest_as_rows() -> None:
-    for name, sql in VIEWS.items():
-        pieces = [p for p in Cluster({name: sql}, parse_schema(PLAIN), 8).distribution.first.views if p.name != name]
+def test_groups_are_told_in_parts_and_not_as_rows_of_joins() -> None:
+    schema = parse_schema(PLAIN)
+    for name, sql in (VIEWS | {"rows": SENT_AS_ROWS}).items():
+        distribution = plan_over({name: sql}, schema, 8).distribution
+        pieces = [p for p in distribution.first.views if p.name != name]
         assert pieces
-        assert all(map(is_partial, pieces)), name
-    for name, sql in JOINED.items():
-        pieces = [p for p in Cluster({name: sql}, parse_schema(PLAIN), 8).distribution.first.views if p.name != name]
-        assert pieces
-        assert not any(map(is_partial, pieces)), name
+        assert all(map(is_partial, pieces)) == (name != "rows"), name
+        said = "sent as rows of joins, for DISTINCT of many arguments: rows"
+        assert (said in str(distribution)) == (name == "rows")
+
+
+def test_sums_of_doubles_are_exact_wherever_they_are_added_up() -> None:
+    """Python's own exact sums say what is right, and what odd values make of them."""
+    sql = f"SELECT c.city, SUM(o.weight) AS s, AVG(o.weight) AS a, VAR_POP(o.weight) AS v {FROM} GROUP BY c.city"
+    cluster = Cluster({"v": sql}, parse_schema(PLAIN), 3)
+    cluster.apply({"customers": [((i, "one"), 1) for i in range(40)]})
+    weights = [1e308, 5e-324, -1e308, 0.1, 1e16, 0.1, -1e16, 2.5e-17, *(i / 7 for i in range(30))]
+    orders = [((i, i, None, None, None, w, "x"), 1) for i, w in enumerate(weights)]
+    cluster.apply({"orders": orders})
+    exact = list(map(Fraction, weights))
+    mean = sum(exact) / len(exact)
+    variance = sum((x - mean) ** 2 for x in exact) / len(exact)
+    spread = math.inf if variance > Fraction(1.7e308) else float(variance)
+    assert cluster.results["v"] == {("one", math.fsum(weights), float(mean), spread): 1}
+    cluster.apply({"orders": [(row, -1) for row, _ in orders if abs(row[5]) > 1e300]})
+    kept = [w for w in weights if abs(w) < 1e300]
+    ((_, total, average, spread),) = cluster.results["v"]
+    assert (total, average) == (math.fsum(kept), math.fsum(kept) / len(kept))
+    assert spread == pytest.approx(statistics.pvariance(map(Fraction, kept)))
+    for odd, becomes in ((math.inf, math.inf), (-math.inf, "nan")):
+        cluster.apply({"orders": [((99, 3, None, None, None, odd, "x"), 1)]})
+        assert [row[1:] for row in cluster.results["v"]] == [(becomes, becomes, "nan")]
+    cluster.apply({"orders": [((99, 3, None, None, None, odd, "x"), -1) for odd in (math.inf, -math.inf)]})
+    assert cluster.results["v"] == {("one", total, average, spread): 1}
 
 
 @pytest.mark.parametrize("tables", [PLAIN, KEYED], ids=["bags", "keys"])
@@ -154,6 +199,23 @@ def test_two_shards_share_the_orders(tables: str) -> None:
     assert sum(shard.updates for shard in cluster.shards[1]) <= 10 * 2 * 3
     assert sum(cluster.results["v"].values()) == 10
     assert sum(row[1] for row in cluster.results["v"]) == count
+
+
+def test_the_second_step_gets_sums_of_doubles_as_groups_and_different_values_once() -> None:
+    count, customers = 4_000, 100
+    sql = (
+        f"SELECT c.city, COUNT(DISTINCT o.small) AS d, SUM(o.weight) AS s, VAR_POP(o.price) AS v {FROM} GROUP BY c.city"
+    )
+    cluster = Cluster({"v": sql}, parse_schema(PLAIN), 2)
+    cluster.apply({"customers": [((i, f"city{i % 10}"), 1) for i in range(customers)]})
+    orders = [((i, i * 7 % customers, i, None, i % 4, i / 8, "x"), 1) for i in range(count)]
+    cluster.apply({"orders": orders[: count // 2]})
+    before = sum(shard.updates for shard in cluster.shards[1])
+    assert before <= 10 * 2 * (1 + 4)
+    cluster.apply({"orders": orders[count // 2 :]})
+    # No value is new: each shard tells the old and the new form of its parts of 10 groups.
+    assert sum(shard.updates for shard in cluster.shards[1]) - before <= 10 * 2 * 2
+    assert sum(row[2] for row in cluster.results["v"]) == sum(i / 8 for i in range(count))
 
 
 def test_only_changed_groups_are_told_as_updates(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,3 +248,63 @@ def test_sums_overflow_only_as_a_whole() -> None:
     assert cluster.results["v"] == {("one", 40, 0): 1}
     with pytest.raises(DataError, match="64 bits"):
         cluster.apply({"orders": [((99, 1, large, None, None, None, "x"), 1), ((98, 2, 1, None, None, None, "x"), 1)]})
+
+
+def test_long_sums_overflow_only_as_a_whole() -> None:
+    schema = parse_schema("CREATE TABLE t (k BIGINT, x DECIMAL(38, 2)); CREATE TABLE u (k BIGINT, g STRING)")
+    sql = "SELECT u.g, SUM(t.x) AS s, SUM(DISTINCT t.x) AS d FROM t JOIN u ON t.k = u.k GROUP BY u.g"
+    cluster = Cluster({"v": sql}, schema, 3)
+    assert cluster.distribution.merged == {"v"}
+    cluster.apply({"u": [((i, "one"), 1) for i in range(20)]})
+    large = Decimal(10**36 - 1)
+    cluster.apply({"t": [((i, large if i % 2 else large.copy_negate()), 1) for i in range(20)]})
+    assert cluster.results["v"] == {("one", 0, 0): 1}
+    with pytest.raises(DataError, match=r"it leaves DECIMAL\(38, 2\)"):
+        cluster.apply({"t": [((3, large), 1), ((4, Decimal(1)), 1)]})
+
+
+# --- rows that are told once -----------------------------------------------------------------------------------------
+
+PAIRS = "CREATE TABLE a (j BIGINT, k BIGINT, x BIGINT); CREATE TABLE b (j BIGINT, k BIGINT, y BIGINT)"
+
+
+@pytest.mark.parametrize("shown", ["j", "k"])
+def test_rows_are_cut_by_what_the_result_shows_where_that_is_as_good(shown: str) -> None:
+    """Then equal rows are in one shard, and no batch tells that one came and that one went, as Cluster sees to."""
+    sql = f"SELECT a.{shown}, a.x, b.y FROM a JOIN b ON a.j = b.j AND a.k = b.k"
+    cluster = Cluster({"v": sql}, parse_schema(PAIRS), 4)
+    (grid,) = cluster.distribution.first.grids
+    assert [d.name for d in grid.dimensions] == [shown]
+    r = random.Random(1)
+    held: dict[str, Counter[Row]] = {"a": Counter(), "b": Counter()}
+    for _ in range(6):
+        batch: dict[str, list[tuple[Row, int]]] = {}
+        for name, rows in held.items():
+            gone = [(row, -1) for row in rows.elements() if r.random() < 0.5]
+            come = [((r.randint(0, 3), r.randint(0, 3), r.randint(0, 1)), 1) for _ in range(12)]
+            batch[name] = [*gone, *come]
+            for row, weight in batch[name]:
+                rows[row] += weight
+        cluster.apply(batch)
+        joined = Counter[Row]()
+        at = "jk".index(shown)
+        for a in held["a"].elements():
+            joined.update((a[at], a[2], b[2]) for b in held["b"].elements() if a[:2] == b[:2])
+        assert cluster.results["v"] == joined
+
+
+def test_rows_that_two_shards_tell_of_have_the_right_net() -> None:
+    """Customers are cut by what joins them, which the result does not show: an order moves from one to another."""
+    cluster = Cluster({"v": f"SELECT o.price, c.city {FROM}"}, parse_schema(PLAIN), 2, once=False)
+    (grid,) = cluster.distribution.first.grids
+    assert [d.name for d in grid.dimensions] == ["customer"]
+    cluster.apply({"customers": [((i, "rome"), 1) for i in range(8)]})
+    order: Row = (1, 0, 5, None, None, None, "x")
+    cluster.apply({"orders": [(order, 1)]})
+    for customer in range(1, 8):
+        moved = (1, customer, *order[2:])
+        cluster.apply({"orders": [(order, -1), (moved, 1)]})
+        order = moved
+        assert cluster.results["v"] == {(5, "rome"): 1}
+    cluster.apply({"orders": [(order, -1)]})
+    assert not cluster.results["v"]

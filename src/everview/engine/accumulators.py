@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from sortedcontainers import SortedDict
 
+from everview.engine.packed import Sums
 from everview.query.types import Kind
 from everview.query.view import Aggregate, AggregateFunction
 
@@ -124,7 +125,7 @@ class Moments:
         self._type = aggregate.type
         kind = aggregate.argument.type
         self._unit = 10**kind.scale if kind.kind is Kind.DECIMAL else 1 if kind.is_integer else _DOUBLES
-        self._squared = aggregate.function not in (AggregateFunction.SUM, AggregateFunction.AVG)
+        self._squared = aggregate.function.has_squares
         self._count = 0
         self._sum = 0
         self._squares = 0
@@ -138,14 +139,17 @@ class Moments:
         try:
             above, below = value.as_integer_ratio()
         except (OverflowError, ValueError):  # infinite, or not a number
-            self._odd = self._odd or {"nan": 0, "inf": 0, "-inf": 0}
-            self._odd[str(value)] += copies
+            self._add_odd(str(value), copies)
             return
         # what divides a double is a power of 2, and shifting is the quicker way
         units = above << (_BITS - below.bit_length()) if self._unit is _DOUBLES else above * (self._unit // below)
         self._sum += copies * units
         if self._squared:
             self._squares += copies * units * units
+
+    def _add_odd(self, name: str, copies: int) -> None:
+        self._odd = self._odd or dict.fromkeys(_ODD, 0)
+        self._odd[name] += copies
 
     def is_empty(self) -> bool:
         """True if there is no value."""
@@ -167,6 +171,9 @@ class Moments:
         n = self._count
         if n == 0:
             return None
+        if self._function in (AggregateFunction.SUMS, AggregateFunction.MOMENTS):
+            odd = self._odd or dict.fromkeys(_ODD, 0)
+            return Sums(self._unit, n, self._sum, self._squares, (odd["nan"], odd["inf"], odd["-inf"])).packed()
         if self._odd is not None and any(self._odd.values()):
             return self._odd_result(self._odd)
         match self._function:
@@ -201,6 +208,24 @@ class Moments:
         return math.inf if odd["inf"] else -math.inf
 
 
+class PartMoments(Moments):
+    """The same from parts of a group, as ``SUMS`` and ``MOMENTS`` give them."""
+
+    def add(self, value: Any, copies: int) -> None:
+        """Count all that a part has in or out; NULL has nothing."""
+        if value is None:
+            return
+        part = Sums.unpacked(value)
+        self._unit = part.unit
+        self._count += copies * part.count
+        self._sum += copies * part.total
+        self._squares += copies * part.squares
+        for name, count in zip(_ODD, part.odd, strict=True):
+            if count:
+                self._add_odd(name, copies * count)
+
+
+_ODD = ("nan", "inf", "-inf")
 _DOUBLES = 2**1074
 """Every finite double is a multiple of 1 / 2¹⁰⁷⁴."""
 _BITS = _DOUBLES.bit_length()
@@ -228,4 +253,5 @@ def accumulator_for(aggregate: Aggregate) -> Callable[[], Accumulator]:
         return lambda: Extreme(highest)
     if aggregate.function is AggregateFunction.COUNT:
         return Tally
-    return lambda: Moments(aggregate)
+    are_parts = aggregate.argument is not None and aggregate.argument.type.kind is Kind.BINARY
+    return lambda: PartMoments(aggregate) if are_parts else Moments(aggregate)

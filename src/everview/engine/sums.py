@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from everview.engine.limbs import BITS, COPIES, decimals, decimals_of, largest, limbs_for, split, whole, word
+from everview.engine.packed import Sums
 from everview.engine.rows import ZERO
 from everview.engine.words import arrow_type
 from everview.plan.cores import covering_atom, is_summed
@@ -71,7 +72,7 @@ def slots_of(block: Block) -> tuple[Slot, ...]:
         if aggregate.function is not AggregateFunction.COUNT:
             found = [x for x in (limits.get((argument, VALUE)), _limit(aggregate)) if x is not None]
             limits[argument, VALUE] = min(found, default=None)
-        if aggregate.function not in (AggregateFunction.COUNT, AggregateFunction.SUM, AggregateFunction.AVG):
+        if aggregate.function.has_squares:
             limits[argument, SQUARE] = None
     return tuple(Slot(a, kind, covering_atom(block, a), limit) for (a, kind), limit in limits.items())
 
@@ -117,6 +118,8 @@ def result(aggregate: Aggregate, count: pa.Array, sums: Mapping[str, Limbs]) -> 
         return _sum(aggregate, sums[VALUE], present)
     if aggregate.function is AggregateFunction.AVG:
         return _average(aggregate, sums[VALUE], present)
+    if aggregate.function in (AggregateFunction.SUMS, AggregateFunction.MOMENTS):
+        return _packed(aggregate.argument, sums, present), None
     return _spread(aggregate, whole(sums[VALUE]), whole(sums[SQUARE]), present), None
 
 
@@ -191,3 +194,11 @@ def _spread(aggregate: Aggregate, total: list[int], squares: list[int], present:
         variance = (n * q - s * s) / (divisor * unit)
         found.append(math.sqrt(variance) if root else variance)
     return pa.array(found, pa.float64())
+
+
+def _packed(argument: Expression, sums: Mapping[str, Limbs], present: pa.Array) -> pa.Array:
+    """A part of a group, for the step that puts parts together."""
+    squares = whole(sums[SQUARE]) if SQUARE in sums else [0] * len(present)
+    found = zip(present.to_pylist(), whole(sums[VALUE]), squares, strict=True)
+    unit = 10**argument.type.scale
+    return pa.array([Sums(unit, n, s, q).packed() if n > 0 else None for n, s, q in found], pa.binary())

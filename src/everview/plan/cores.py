@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from everview.query.conjunctive import ConjunctiveQuery, Semantics
 from everview.query.terms import Expression, Term, Var
-from everview.query.types import Kind
+from everview.query.types import MOST_DIGITS, Kind
 from everview.query.view import Aggregate, AggregateFunction, Block
 from everview.strategies.core import Core
 
@@ -74,9 +74,8 @@ def is_summed(aggregate: Aggregate) -> bool:
     if aggregate.argument is None or aggregate.counts is not None or aggregate.function is AggregateFunction.COUNT:
         return True
     type_ = aggregate.argument.type
-    if aggregate.function in (AggregateFunction.SUM, AggregateFunction.AVG):
-        return type_.is_integer or type_.kind is Kind.DECIMAL
-    return type_.is_integer or (type_.kind is Kind.DECIMAL and type_.precision <= 18)
+    most = 18 if aggregate.function.has_squares else MOST_DIGITS
+    return type_.is_integer or (type_.kind is Kind.DECIMAL and type_.precision <= most)
 
 
 def _listing_core(block: Block, aggregate: Aggregate, keys: tuple[Var, ...], name: str) -> Core:

@@ -29,6 +29,7 @@ MOST_WORK = 100_000
 """So many ways to share are weighed, counting occurrences; if there are more, those along few dimensions."""
 _MERGING = 1.5  # A second step pays off if it takes at least so much off the fullest shard of the first.
 _MERGING_GROUPS = 1.2  # The same of a step that gets groups, and not the rows of joins.
+_NEARLY = 1.1  # So much more load may be, for what else is good.
 _SMALL = 0.1  # The rate of a table whose key others point at, beside theirs, where nobody has measured it.
 _FILTERED = 0.3  # The part of a table's rows that a condition is taken to keep, where nobody has measured it.
 
@@ -151,7 +152,10 @@ class Distribution:
                 g.view: {
                     "shares": {d.name: d.share for d in g.dimensions},
                     "routes": [
-                        {"table": r.table, "as": r.alias, "by": [_listed(c) for c in r.coordinates]} for r in g.routes
+                        {"table": table, "as": alias, "by": list(by)}
+                        for table, alias, by in dict.fromkeys(
+                            (r.table, r.alias, tuple(map(_listed, r.coordinates))) for r in g.routes
+                        )
                     ],
                 }
                 for g in self.first.grids
@@ -165,17 +169,27 @@ class Distribution:
             shares = " × ".join(f"{d.name}: {d.share}" for d in grid.dimensions) or "one cell"
             whose = next((name for name in self.merged if grid.view.startswith(f"__{name}_")), grid.view)
             lines.append(f"{whose}: {self.shards} shards = {shares}")
-            for route in grid.routes:
-                by = [f"by {_listed(c)}" for c in route.coordinates if c is not None]
-                where = " and ".join(by) or ("to every shard" if self.shards > 1 else "to the only shard")
-                lines.append(f"  {route.table} as {route.alias}: {where}")
+            lines += dict.fromkeys(f"  {r.table} as {r.alias}: {self._where(r)}" for r in grid.routes)
         for table in self.first.tables:
             lines.append(f"{table.name}: a row goes to {self.first.replication(table.name):.2f} shards, expected")
         if self.merge is not None:
             lines.append(f"merged in a second step, spread by their groups: {', '.join(sorted(self.merged))}")
+            if joined := self._sending_rows():
+                lines.append(f"sent as rows of joins, for DISTINCT of many arguments: {', '.join(joined)}")
         if self.cut:
             lines.append("the search for the best shares was cut: only those along few dimensions were weighed")
         return "\n".join(lines)
+
+    def _sending_rows(self) -> list[str]:
+        """The grouped views whose shards send rows of joins, and not partial groups."""
+        partial = {v.name for v in self.first.views if is_partial(v)}
+        merged = self.merge.views if self.merge is not None else ()
+        found = [(v.name, b) for v in merged if v.name in self.merged for b in blocks(v.body) if b.grouping]
+        return sorted({name for name, block in found if not {a.relation for a in block.atoms} <= partial})
+
+    def _where(self, route: Route) -> str:
+        by = [f"by {_listed(c)}" for c in route.coordinates if c is not None]
+        return " and ".join(by) or ("to every shard" if self.shards > 1 else "to the only shard")
 
 
 def distribute(
@@ -364,16 +378,24 @@ class _Weigher:
     """The views for which not all shares were weighed."""
 
     def piece(self, view: View, like: Grid | None = None) -> tuple[View, Grid, float]:
-        """A part of a view that is merged: however its rows are spread, its groups come together later."""
-        body = view.body
-        assert isinstance(body, Block)
-        loose = replace(view, body=replace(body, grouping=None, outputs=())) if body.grouping else view
-        return (view, *self.grid(loose, like))
+        """The grid of a part of a view that is merged: however its rows are spread, its groups come together later."""
+        first, *others = blocks(view.body)
+        loose = replace(view, body=replace(first, grouping=None, outputs=(), distinct=False))
+        inner = {s.name for s in view.stages}
+        own = sum(a.relation not in inner for a in first.atoms)
+        if like is not None:
+            like = replace(like, routes=like.routes[: len(Places.nowhere(loose, self.schema).occurrences)])
+        found, load = self.grid(loose, like)
+        # All members read the same tables in the same order.
+        again = [replace(route) for _ in others for route in found.routes[len(found.routes) - own :]]
+        return view, replace(found, routes=(*found.routes, *again)), load
 
     def grid(self, view: View, like: Grid | None = None) -> tuple[Grid, float]:
         """The best grid of a view and the load on its fullest shard; of equals the one with fewest dimensions.
 
-        One that sends rows where another grid does is better than all others.
+        One that sends rows where another grid does is better than all others. Among those that are nearly as good as
+        the best, one is taken that has equal rows of the result in one shard, if there is any: where they are in
+        several, one may tell that such a row came and another that one went, in the same batch.
         """
         occurrences = Places.nowhere(view, self.schema).occurrences
         weights = [self.rates[o.table] * o.joins * (_FILTERED if o.filtered else 1.0) for o in occurrences]
@@ -411,8 +433,15 @@ class _Weigher:
         found = ways_to_share(self.shards, len(candidates), MOST_WORK // len(occurrences))
         if found.cut and not held:
             self.cut.add(view.name)
-        shares = min(held or found.ways, key=lambda shares: (load(shares), sum(n > 1 for n in shares)))
-        return made(shares), load(shares)
+        loads = {shares: load(shares) for shares in held or found.ways}
+        nearly = _NEARLY * min(loads.values())
+        together = [
+            shares
+            for shares, own in loads.items()
+            if own <= nearly and all(c.is_shown for c, n in zip(candidates, shares, strict=True) if n > 1)
+        ]
+        shares = min(together or loads, key=lambda shares: (loads[shares], sum(n > 1 for n in shares)))
+        return made(shares), loads[shares]
 
     def _is_checked(self, cuts: Sequence[Occurrence]) -> bool:
         """True if a table has a key, and its rows go to the key's shards as well, being cut by other columns."""

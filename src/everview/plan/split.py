@@ -3,8 +3,9 @@
 The first step gives *partial groups*: for each group of a shard its key and what its aggregates can be put together
 from. Counts and sums are added up, and so are averages, from their sums and counts; the least of the least values is
 the least. A shard tells a group that has changed as the old row and the new one, so all of it holds under deletions.
-Partial sums have a wider type, in which they do not overflow where the whole does not. Aggregates for which that cannot
-be (distinct ones, sums of doubles, variances) have the first step give the rows of the join, as far as they are read.
+Partial sums have a wider type, in which they do not overflow where the whole does not; those that no type holds (of
+doubles, long decimals and squares) go as bytes. For DISTINCT aggregates a shard gives the different values of each
+group beside: a value that it has already changes nothing there.
 """
 
 from __future__ import annotations
@@ -14,13 +15,16 @@ from dataclasses import replace
 
 from everview.query.conjunctive import Atom
 from everview.query.terms import Const, Expression, Var
-from everview.query.types import BIGINT, BOOLEAN, INT, MOST_DIGITS, DataType, Kind, as_decimal, decimal
+from everview.query.types import BIGINT, BINARY, BOOLEAN, INT, MOST_DIGITS, DataType, Kind, as_decimal, decimal
 from everview.query.view import (
     Aggregate,
     AggregateFunction,
     Block,
+    Body,
     Grouping,
     Output,
+    SetOperation,
+    SetOperator,
     Stage,
     View,
     aggregate_result,
@@ -31,6 +35,8 @@ from everview.query.view import (
 
 _MORE_DIGITS = 10
 """A sum of so many digits more than its values' holds that many of them, as in Spark."""
+MOST_DISTINCT = 7
+"""DISTINCT aggregates of more arguments have the rows of the join sent: for each, tables are joined once more."""
 
 
 def split_up(view: View) -> tuple[list[View], View] | None:
@@ -68,8 +74,8 @@ def _piece(view: str) -> str:
 
 
 def is_partial(piece: View) -> bool:
-    """True if a first step gives groups, and not rows of a join."""
-    return isinstance(piece.body, Block) and piece.body.grouping is not None
+    """True if a first step gives groups or different values, and not all rows of a join."""
+    return all(block.grouping is not None or block.distinct for block in blocks(piece.body))
 
 
 def _stages_of(block: Block, stages: Sequence[Stage]) -> tuple[Stage, ...]:
@@ -85,62 +91,100 @@ def _stages_of(block: Block, stages: Sequence[Stage]) -> tuple[Stage, ...]:
 # --- partial groups --------------------------------------------------------------------------------------------------
 
 
-def _partial(block: Block, name: str) -> tuple[Block, Block] | None:
-    """A grouped block as the groups of a shard, and what puts them together; None if an aggregate cannot be."""
+def _partial(block: Block, name: str) -> tuple[Body, Block] | None:
+    """A grouped block as the groups of a shard, and what puts them together; None if an aggregate cannot be.
+
+    Partial groups and the different values of each argument of DISTINCT aggregates are rows of one bag, whose columns
+    are the keys and then ``wanted``; a row has NULL for what it does not tell.
+    """
     if block.grouping is None:
         return None
     keys = block.grouping.keys
-    parts: list[Aggregate] = []
+    wanted: list[Aggregate | Expression] = []
+
+    def column(what: Aggregate | Expression) -> Expression:
+        if what not in wanted:
+            wanted.append(what)
+        return Expression.of(Var(f"${name}.c{len(keys) + wanted.index(what)}"), what.type.unbounded)
+
     merged: list[Aggregate] = []
-
-    def part(wanted: Aggregate) -> Expression:
-        if wanted not in parts:
-            parts.append(wanted)
-        return Expression.of(Var(f"${name}.c{len(keys) + parts.index(wanted)}"), wanted.type)
-
     for aggregate in block.grouping.aggregates:
-        found = _merged(aggregate, part)
+        found = _merged(aggregate, column)
         if found is None:
             return None
         merged.append(found)
-    outputs = [Output(f"c{i}", Expression.of(group_key(i), k.type)) for i, k in enumerate(keys)]
-    outputs += [Output(f"c{len(keys) + i}", Expression.of(aggregate_result(i), p.type)) for i, p in enumerate(parts)]
-    if not outputs:
+    if not keys and not wanted:
+        column(_ROWS)
+    values = [w for w in wanted if isinstance(w, Expression)]
+    if len(values) > MOST_DISTINCT:
         return None
-    given = Grouping(keys, tuple(parts)) if keys else _with_input(parts)
-    first = replace(block, outputs=tuple(outputs), grouping=given, distinct=False)
-    atom = Atom(name, tuple(Var(f"${name}.{o.name}") for o in outputs), alias=name)
+    members = [_groups(block, wanted)] if len(values) < len(wanted) or not values else []
+    members += [_values(block, wanted, value) for value in values]
+    first: Body = members[0]
+    for member in members[1:]:
+        first = SetOperation(SetOperator.UNION, True, first, member, first.columns)
+    atom = Atom(name, tuple(Var(f"${name}.c{i}") for i in range(len(keys) + len(wanted))), alias=name)
     own = tuple(Expression.of(Var(f"${name}.c{i}"), k.type) for i, k in enumerate(keys))
     second = Grouping(own, tuple(merged), block.grouping.having)
     return first, Block((atom,), (), block.outputs, second, block.distinct)
 
 
-def _with_input(parts: Sequence[Aggregate]) -> Grouping:
-    """The one group over everything, unless it has no rows: only over all shards is it there all the same."""
-    rows = Aggregate(AggregateFunction.COUNT, None, BIGINT)
-    aggregates = tuple(dict.fromkeys([*parts, rows]))
-    return Grouping((), aggregates, Expression((aggregate_result(aggregates.index(rows)), " > 0"), BOOLEAN))
+_ROWS = Aggregate(AggregateFunction.COUNT, None, BIGINT)
 
 
-def _merged(aggregate: Aggregate, part: Callable[[Aggregate], Expression]) -> Aggregate | None:
-    """An aggregate over partial ones, which ``part`` names; None if it cannot be made of any."""
+def _groups(block: Block, wanted: Sequence[Aggregate | Expression]) -> Block:
+    """The partial groups. The one group over everything has no row without input: only over all shards it has."""
+    assert block.grouping is not None
+    keys = block.grouping.keys
+    parts = [w for w in wanted if isinstance(w, Aggregate)]
+    columns = [Expression.of(group_key(i), k.type) for i, k in enumerate(keys)]
+    for w in wanted:
+        own = Expression.of(aggregate_result(parts.index(w)), w.type) if isinstance(w, Aggregate) else None
+        columns.append(own or _null(w.type))
+    having = None
+    if not keys:
+        parts = list(dict.fromkeys([*parts, _ROWS]))
+        having = Expression((aggregate_result(parts.index(_ROWS)), " > 0"), BOOLEAN)
+    return replace(block, outputs=_named(columns), grouping=Grouping(keys, tuple(parts), having), distinct=False)
+
+
+def _values(block: Block, wanted: Sequence[Aggregate | Expression], value: Expression) -> Block:
+    """The different values of an argument in each group."""
+    assert block.grouping is not None
+    columns = [*block.grouping.keys, *(value if w == value else _null(w.type) for w in wanted)]
+    return replace(block, outputs=_named(columns), grouping=None, distinct=True)
+
+
+def _named(columns: Sequence[Expression]) -> tuple[Output, ...]:
+    return tuple(Output(f"c{i}", e) for i, e in enumerate(columns))
+
+
+def _null(type_: DataType) -> Expression:
+    return Expression((f"CAST(NULL AS {type_.unbounded})",), type_.unbounded)
+
+
+def _merged(aggregate: Aggregate, column: Callable[[Aggregate | Expression], Expression]) -> Aggregate | None:
+    """An aggregate over what the first step gives, a ``column`` of its own each; None if it cannot be made of any."""
     function, argument = aggregate.function, aggregate.argument
-    if aggregate.distinct:
-        return None
-    if function is AggregateFunction.COUNT:
-        counts = part(aggregate)
+    if function is AggregateFunction.COUNT and not aggregate.distinct:
+        counts = column(aggregate)
         return replace(aggregate, argument=counts, counts=counts)
     if argument is None:
         return None
+    if aggregate.distinct:
+        return replace(aggregate, argument=column(argument))
     if not function.has_inverse:
-        return replace(aggregate, argument=part(aggregate))
-    wide = _wide(argument.type)
-    if wide is None or function not in (AggregateFunction.SUM, AggregateFunction.AVG):
+        return replace(aggregate, argument=column(aggregate))
+    if not argument.type.is_numeric:
         return None
-    total = part(Aggregate(AggregateFunction.SUM, argument, wide))
+    wide = None if function.has_squares else _wide(argument.type)
+    if wide is None:
+        parts = AggregateFunction.MOMENTS if function.has_squares else AggregateFunction.SUMS
+        return replace(aggregate, argument=column(Aggregate(parts, argument, BINARY)))
+    total = column(Aggregate(AggregateFunction.SUM, argument, wide))
     if function is AggregateFunction.SUM:
         return replace(aggregate, argument=total)
-    return replace(aggregate, argument=total, counts=part(Aggregate(AggregateFunction.COUNT, argument, BIGINT)))
+    return replace(aggregate, argument=total, counts=column(Aggregate(AggregateFunction.COUNT, argument, BIGINT)))
 
 
 def _wide(type_: DataType) -> DataType | None:
@@ -156,9 +200,10 @@ def _wide(type_: DataType) -> DataType | None:
 
 
 def _rows(block: Block, name: str) -> tuple[Block, Block]:
-    """A block's rows, as far as the second step reads them, and that step."""
+    """A block's rows, as far as the second step reads them, and that step; different ones, where only those count."""
     columns = _wanted(block)
-    return replace(block, outputs=columns, grouping=None, distinct=False), _merging(block, name, columns)
+    distinct = block.distinct and block.grouping is None
+    return replace(block, outputs=columns, grouping=None, distinct=distinct), _merging(block, name, columns)
 
 
 def _wanted(block: Block) -> tuple[Output, ...]:

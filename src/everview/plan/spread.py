@@ -47,6 +47,8 @@ class Places:
 
     name: str
     occurrences: tuple[Occurrence, ...]
+    is_shown: bool = False
+    """True if the result has its value in a column: then equal rows of a result come together in one slice."""
 
     @property
     def is_coarse(self) -> bool:
@@ -60,14 +62,16 @@ class Places:
 
 
 def spread(view: View, schema: Schema) -> list[Places]:
-    """The candidates: those first that cut most occurrences, and of these, truth values last."""
+    """The candidates: those first that cut most occurrences; of these truth values last, and what no column shows."""
     walk = _Walk(view, schema)
     found: dict[tuple[Occurrence, ...], Places] = {}
     for name, variables in walk.candidates():
         places = walk.cut(name, variables)
         if places is not None:
             found.setdefault(places.occurrences, places)
-    ranked = sorted(found.values(), key=lambda p: (sum(o.hashed is None for o in p.occurrences), p.is_coarse))
+    ranked = sorted(
+        found.values(), key=lambda p: (sum(o.hashed is None for o in p.occurrences), p.is_coarse, not p.is_shown)
+    )
     return ranked[:MOST]
 
 
@@ -107,7 +111,8 @@ class _Walk:
             if broken == self.view.name:
                 return None
             if broken is None:
-                return Places(name, tuple(self.occurrences(by_block, by_stage)))
+                shown = all(v in _shown_variables(b) for b, v in zip(members, variables, strict=True))
+                return Places(name, tuple(self.occurrences(by_block, by_stage)), shown)
             whole.add(broken)
 
     def _stage_columns(self, by_block: dict[int, Var], whole: set[str]) -> dict[str, int]:
@@ -201,8 +206,7 @@ class _Walk:
 def _result_variables(block: Block) -> frozenset[Var]:
     """The variables of which each row of a block's result has one value, however it came about."""
     if block.grouping is not None and block.distinct:  # Groups of different keys can give one row.
-        found = (_output_variable(block, i) for i in range(len(block.outputs)))
-        return frozenset(v for v in found if v is not None)
+        return _shown_variables(block)
     if block.grouping is not None:
         terms = [k.term for k in block.grouping.keys]
     elif block.distinct:
@@ -210,6 +214,12 @@ def _result_variables(block: Block) -> frozenset[Var]:
     else:
         return frozenset().union(*(a.variables for a in block.atoms))
     return frozenset(t for t in terms if isinstance(t, Var))
+
+
+def _shown_variables(block: Block) -> frozenset[Var]:
+    """The variables that a block's result has as columns."""
+    found = (_output_variable(block, i) for i in range(len(block.outputs)))
+    return frozenset(v for v in found if v is not None)
 
 
 def _output_variable(block: Block, column: int) -> Var | None:

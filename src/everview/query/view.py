@@ -19,7 +19,11 @@ from everview.query.types import DataType
 
 
 class AggregateFunction(Enum):
-    """The aggregates that a view may hold, by their SQL names."""
+    """The aggregates that a view may hold, by their SQL names.
+
+    ``SUMS`` and ``MOMENTS`` have none: they give a part of a group for another step, as bytes, from which SUM and AVG,
+    and (``MOMENTS``) variances are made; count, exact sum, and sum of squares.
+    """
 
     COUNT = "count"
     SUM = "sum"
@@ -30,11 +34,28 @@ class AggregateFunction(Enum):
     VARIANCE_POP = "var_pop"
     STDDEV = "stddev_samp"
     STDDEV_POP = "stddev_pop"
+    SUMS = "sums"
+    MOMENTS = "moments"
 
     @property
     def has_inverse(self) -> bool:
         """True if a deletion can be subtracted: all but MIN and MAX."""
         return self not in (AggregateFunction.MIN, AggregateFunction.MAX)
+
+    @property
+    def has_squares(self) -> bool:
+        """True if it is made of the sum of squares, too: variances, and what they are put together from."""
+        return self in _OF_SQUARES
+
+
+_OF_SQUARES = frozenset(AggregateFunction) - {
+    AggregateFunction.COUNT,
+    AggregateFunction.SUM,
+    AggregateFunction.AVG,
+    AggregateFunction.MIN,
+    AggregateFunction.MAX,
+    AggregateFunction.SUMS,
+}
 
 
 FEED_COLUMNS: Final = ("_change_type", "_commit_version", "_count", "_update")
@@ -46,7 +67,8 @@ class Aggregate:
     """One aggregate call; ``argument`` None is COUNT(*).
 
     Where ``argument`` is a sum of values already, ``counts`` says of how many: so counts and averages are put together
-    from those of parts.
+    from those of parts. Where it is of type BINARY under SUM, AVG or a variance, it is what ``SUMS`` or ``MOMENTS`` of
+    the parts gave.
     """
 
     function: AggregateFunction
