@@ -71,6 +71,8 @@ def test_several_views_in_one_query(stream: Any) -> None:
         "degrees": "SELECT src, COUNT(*) AS n, MAX(dst) AS top FROM g GROUP BY src",
         "total": "SELECT COUNT(*) AS n, SUM(b.dst) AS s FROM g a JOIN g b ON a.dst = b.src",
         "ends": "SELECT DISTINCT dst FROM paths WHERE src <> dst",
+        "parts": "SELECT COUNT(DISTINCT a.src) AS d, SUM(b.dst / 8) AS s, ROUND(VAR_POP(b.dst), 6) AS v, COUNT(*) AS n "
+        "FROM g a JOIN g b ON a.dst = b.src",
     }
     s = stream(GRAPH)
     s.start(views, shards=2)

@@ -246,7 +246,7 @@ def test_another_policy_for_bad_rows_is_refused_where_a_step_by_key_comes_or_goe
 def test_a_dry_run_says_so_when_a_step_by_key_would_come(tmp_path: Path) -> None:
     text = """sources: {s: {format: json, path: ., schema: "id BIGINT, city STRING"}}
 tables: {p: {source: s, key: id}}
-views: {v: "SELECT a.id, b.id AS other FROM p a JOIN p b ON a.city = b.city"}
+views: {v: "SELECT a.id, b.id AS other, a.city FROM p a JOIN p b ON a.city = b.city"}
 targets: {v: parquet:out}
 checkpoint: checkpoint
 shards: 2

@@ -2,8 +2,8 @@
 
 Shards are the cells of a grid. A *dimension* stands for a variable of the view's result; its *share* is how many
 slices it has. A row goes to every cell that agrees with the hashes of its own values, so each result comes together in
-exactly one cell. A view whose result has no such variable (a global aggregate, a DISTINCT over computed columns) is
-split: its joins run on the grid, and their rows are merged in a second step, spread by the rows' own values.
+exactly one cell. A view whose result has no such variable (a global aggregate, a DISTINCT over computed columns), or
+none that is good, is split: its joins run on the grid, and a second step puts together what they give (``split``).
 """
 
 from __future__ import annotations
