@@ -138,9 +138,10 @@ def _groups(block: Block, wanted: Sequence[Aggregate | Expression]) -> Block:
     keys = block.grouping.keys
     parts = [w for w in wanted if isinstance(w, Aggregate)]
     columns = [Expression.of(group_key(i), k.type) for i, k in enumerate(keys)]
-    for w in wanted:
-        own = Expression.of(aggregate_result(parts.index(w)), w.type) if isinstance(w, Aggregate) else None
-        columns.append(own or _null(w.type))
+    columns += [
+        Expression.of(aggregate_result(parts.index(w)), w.type) if isinstance(w, Aggregate) else _null(w.type)
+        for w in wanted
+    ]
     having = None
     if not keys:
         parts = list(dict.fromkeys([*parts, _ROWS]))
