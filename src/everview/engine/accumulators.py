@@ -11,13 +11,14 @@ import sys
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any, Protocol, assert_never
 
 from sortedcontainers import SortedDict
 
 from everview.engine.packed import Sums
+from everview.query.aggregates import Counted, Ordered, Packed, Spread, Summed
 from everview.query.types import Kind
-from everview.query.view import Aggregate, AggregateFunction
+from everview.query.view import Aggregate
 
 _MANY = 1_000
 SLOT_BYTES = sys.getsizeof(dict.fromkeys(range(_MANY))) // _MANY
@@ -121,7 +122,7 @@ class Moments:
 
     def __init__(self, aggregate: Aggregate) -> None:
         assert aggregate.argument is not None
-        self._function = aggregate.function
+        self._made = aggregate.function.made
         self._type = aggregate.type
         kind = aggregate.argument.type
         self._unit = 10**kind.scale if kind.kind is Kind.DECIMAL else 1 if kind.is_integer else _DOUBLES
@@ -171,24 +172,23 @@ class Moments:
         n = self._count
         if n == 0:
             return None
-        if self._function in (AggregateFunction.SUMS, AggregateFunction.MOMENTS):
+        made = self._made
+        if isinstance(made, Packed):
             odd = self._odd or dict.fromkeys(_ODD, 0)
             return Sums(self._unit, n, self._sum, self._squares, (odd["nan"], odd["inf"], odd["-inf"])).packed()
         if self._odd is not None and any(self._odd.values()):
             return self._odd_result(self._odd)
-        match self._function:
-            case AggregateFunction.SUM:
-                return self._in_type(1)
-            case AggregateFunction.AVG:
-                return self._in_type(n)
-            case AggregateFunction.VARIANCE_POP:
-                return self._variance(n)
-            case AggregateFunction.STDDEV_POP:
-                return math.sqrt(self._variance(n))
-            case AggregateFunction.VARIANCE:
-                return self._variance(n - 1) if n > 1 else None
+        match made:
+            case Summed():
+                return self._in_type(n if made.mean else 1)
+            case Spread():
+                divisor = made.divisor(n)
+                variance = self._variance(divisor) if divisor else None
+                return math.sqrt(variance) if made.root and variance is not None else variance
+            case Counted() | Ordered():
+                raise AssertionError("it is no sum")
             case _:
-                return math.sqrt(self._variance(n - 1)) if n > 1 else None
+                assert_never(made)
 
     def _variance(self, divisor: int) -> float:
         """Σ (x − mean)² by so many."""
@@ -202,8 +202,7 @@ class Moments:
         return self._sum if self._type.is_integer else _quotient(self._sum, divisor * self._unit)
 
     def _odd_result(self, odd: dict[str, int]) -> float:
-        plain = self._function in (AggregateFunction.SUM, AggregateFunction.AVG)
-        if odd["nan"] or (odd["inf"] and odd["-inf"]) or not plain:
+        if odd["nan"] or (odd["inf"] and odd["-inf"]) or self._squared:
             return math.nan
         return math.inf if odd["inf"] else -math.inf
 
@@ -248,10 +247,13 @@ def _quotient(above: int, below: int) -> float:
 
 def accumulator_for(aggregate: Aggregate) -> Callable[[], Accumulator]:
     """How to make an empty accumulator for an aggregate."""
-    if not aggregate.function.has_inverse:
-        highest = aggregate.function is AggregateFunction.MAX
-        return lambda: Extreme(highest)
-    if aggregate.function is AggregateFunction.COUNT:
-        return Tally
-    are_parts = aggregate.argument is not None and aggregate.argument.type.kind is Kind.BINARY
-    return lambda: PartMoments(aggregate) if are_parts else Moments(aggregate)
+    match made := aggregate.function.made:
+        case Ordered():
+            return lambda: Extreme(made.highest)
+        case Counted():
+            return Tally
+        case Summed() | Spread() | Packed():
+            are_parts = aggregate.argument is not None and aggregate.argument.type.kind is Kind.BINARY
+            return lambda: PartMoments(aggregate) if are_parts else Moments(aggregate)
+        case _:
+            assert_never(made)

@@ -16,8 +16,9 @@ from everview.engine.steps import CHUNK, explained, unlimited
 from everview.engine.sums import Result
 from everview.engine.words import arrow_type, from_words, is_wide
 from everview.kernel.machine import Machine, UpdateFault
+from everview.query.aggregates import Ordered
 from everview.query.types import DataType, Kind
-from everview.query.view import Aggregate, AggregateFunction, Grouping, Output
+from everview.query.view import Aggregate, Grouping, Output
 from everview.strategies.extremes import FOUND, compile_extremes
 
 _NULL = pa.scalar(NULL, pa.int64())
@@ -56,7 +57,7 @@ class Extremes:
             [Output(str(e), e) for e in (*grouping.keys, aggregate.argument)], core, dictionary
         )
         self.width = len(grouping.keys)
-        self.machine = Machine(compile_extremes(self.width, aggregate.function is AggregateFunction.MAX))
+        self.machine = Machine(compile_extremes(self.width, aggregate.function.made == Ordered(highest=True)))
 
     @property
     def folds(self) -> tuple[Extremes, ...]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, assert_never
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,9 +16,10 @@ from everview.engine.packed import Sums
 from everview.engine.rows import ZERO
 from everview.engine.words import arrow_type
 from everview.plan.cores import covering_atom, is_summed
+from everview.query.aggregates import Counted, Ordered, Packed, Spread, Summed
 from everview.query.terms import Const, Expression
 from everview.query.types import DataType, Kind
-from everview.query.view import Aggregate, AggregateFunction, Block
+from everview.query.view import Aggregate, Block
 
 VALUE, PRESENT, SQUARE = "value", "present", "square"
 _EXACT = 2**53
@@ -69,7 +70,7 @@ def slots_of(block: Block) -> tuple[Slot, ...]:
             limits.setdefault((aggregate.counts, VALUE), None)
         elif not _is_always_there(block, argument):
             limits[argument, PRESENT] = None
-        if aggregate.function is not AggregateFunction.COUNT:
+        if not aggregate.function.is_count:
             found = [x for x in (limits.get((argument, VALUE)), _limit(aggregate)) if x is not None]
             limits[argument, VALUE] = min(found, default=None)
         if aggregate.function.has_squares:
@@ -84,17 +85,17 @@ def _is_always_there(block: Block, argument: Expression) -> bool:
 
 def _limit(aggregate: Aggregate) -> int | None:
     """Half of what the highest limb of a sum may be, for results that as many values as can be may bring beyond."""
-    argument, type_ = aggregate.argument, aggregate.type
-    if argument is None or aggregate.function not in (AggregateFunction.SUM, AggregateFunction.AVG):
+    argument, type_, made = aggregate.argument, aggregate.type, aggregate.function.made
+    if argument is None or not isinstance(made, Summed):
         return None
     if type_.kind is Kind.DECIMAL:
         bound = 10 ** (type_.precision - type_.scale + argument.type.scale)
-    elif aggregate.function is AggregateFunction.SUM:
+    elif not made.mean:
         bound = largest(type_) + 1
     else:
         return None
     size = largest(argument.type)
-    copies = COPIES if aggregate.function is AggregateFunction.SUM else 1
+    copies = 1 if made.mean else COPIES
     return None if size * copies < bound else bound >> (BITS * (limbs_for(size) - 1) + 1)
 
 
@@ -112,15 +113,19 @@ def result(aggregate: Aggregate, count: pa.Array, sums: Mapping[str, Limbs]) -> 
     if aggregate.argument is None:
         return count, None
     present = word(sums[PRESENT])[0] if PRESENT in sums else count
-    if aggregate.function is AggregateFunction.COUNT:
-        return present, None
-    if aggregate.function is AggregateFunction.SUM:
-        return _sum(aggregate, sums[VALUE], present)
-    if aggregate.function is AggregateFunction.AVG:
-        return _average(aggregate, sums[VALUE], present)
-    if aggregate.function in (AggregateFunction.SUMS, AggregateFunction.MOMENTS):
-        return _packed(aggregate.argument, sums, present), None
-    return _spread(aggregate, whole(sums[VALUE]), whole(sums[SQUARE]), present), None
+    match made := aggregate.function.made:
+        case Counted():
+            return present, None
+        case Summed():
+            return (_average if made.mean else _sum)(aggregate, sums[VALUE], present)
+        case Spread():
+            return _spread(aggregate, made, whole(sums[VALUE]), whole(sums[SQUARE]), present), None
+        case Packed():
+            return _packed(aggregate.argument, sums, present), None
+        case Ordered():
+            raise AssertionError(f"{aggregate} is no sum")
+        case _:
+            assert_never(made)
 
 
 def in_type(values: Sequence[Any], type_: DataType) -> Result:
@@ -179,20 +184,18 @@ def _is_short(words: pa.Array) -> bool:
     return ends["min"] is None or (ends["min"] >= -_EXACT and ends["max"] <= _EXACT)
 
 
-def _spread(aggregate: Aggregate, total: list[int], squares: list[int], present: pa.Array) -> pa.Array:
+def _spread(aggregate: Aggregate, made: Spread, total: list[int], squares: list[int], present: pa.Array) -> pa.Array:
     """Variance and deviation from exact sums, rounded once."""
     assert aggregate.argument is not None
-    sample = aggregate.function in (AggregateFunction.VARIANCE, AggregateFunction.STDDEV)
-    root = aggregate.function in (AggregateFunction.STDDEV, AggregateFunction.STDDEV_POP)
     unit = 100**aggregate.argument.type.scale
     found: list[float | None] = []
     for s, q, n in zip(total, squares, present.to_pylist(), strict=True):
-        divisor = n * (n - 1) if sample else n * n
+        divisor = n * made.divisor(n)
         if divisor <= 0:
             found.append(None)
             continue
         variance = (n * q - s * s) / (divisor * unit)
-        found.append(math.sqrt(variance) if root else variance)
+        found.append(math.sqrt(variance) if made.root else variance)
     return pa.array(found, pa.float64())
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from everview.query.conjunctive import ConjunctiveQuery, Semantics
 from everview.query.terms import Expression, Term, Var
 from everview.query.types import MOST_DIGITS, Kind
-from everview.query.view import Aggregate, AggregateFunction, Block
+from everview.query.view import Aggregate, Block
 from everview.strategies.core import Core
 
 
@@ -71,7 +71,7 @@ def is_summed(aggregate: Aggregate) -> bool:
     """
     if aggregate.distinct or not aggregate.function.has_inverse:
         return False
-    if aggregate.argument is None or aggregate.counts is not None or aggregate.function is AggregateFunction.COUNT:
+    if aggregate.argument is None or aggregate.counts is not None or aggregate.function.is_count:
         return True
     type_ = aggregate.argument.type
     most = 18 if aggregate.function.has_squares else MOST_DIGITS

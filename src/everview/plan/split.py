@@ -12,13 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import assert_never
 
+from everview.query.aggregates import AggregateFunction, Counted, Ordered, Packed, Spread, Summed
 from everview.query.conjunctive import Atom
 from everview.query.terms import Const, Expression, Var
 from everview.query.types import BIGINT, BINARY, BOOLEAN, INT, MOST_DIGITS, DataType, Kind, as_decimal, decimal
 from everview.query.view import (
     Aggregate,
-    AggregateFunction,
     Block,
     Body,
     Grouping,
@@ -166,24 +167,30 @@ def _null(type_: DataType) -> Expression:
 
 def _merged(aggregate: Aggregate, column: Callable[[Aggregate | Expression], Expression]) -> Aggregate | None:
     """An aggregate over what the first step gives, a ``column`` of its own each; None if it cannot be made of any."""
-    function, argument = aggregate.function, aggregate.argument
-    if function is AggregateFunction.COUNT and not aggregate.distinct:
-        counts = column(aggregate)
-        return replace(aggregate, argument=counts, counts=counts)
-    if argument is None:
-        return None
-    if aggregate.distinct:
+    argument, made = aggregate.argument, aggregate.function.made
+    if argument is not None and aggregate.distinct:
         return replace(aggregate, argument=column(argument))
-    if not function.has_inverse:
-        return replace(aggregate, argument=column(aggregate))
-    if not argument.type.is_numeric:
+    wide = None
+    match made:
+        case Counted():
+            counts = column(aggregate)
+            return replace(aggregate, argument=counts, counts=counts)
+        case Ordered():
+            return None if argument is None else replace(aggregate, argument=column(aggregate))
+        case Packed():
+            return None
+        case Spread():
+            parts = AggregateFunction.MOMENTS
+        case Summed():
+            parts, wide = AggregateFunction.SUMS, None if argument is None else _wide(argument.type)
+        case _:
+            assert_never(made)
+    if argument is None or not argument.type.is_numeric:
         return None
-    wide = None if function.has_squares else _wide(argument.type)
     if wide is None:
-        parts = AggregateFunction.MOMENTS if function.has_squares else AggregateFunction.SUMS
         return replace(aggregate, argument=column(Aggregate(parts, argument, BINARY)))
     total = column(Aggregate(AggregateFunction.SUM, argument, wide))
-    if function is AggregateFunction.SUM:
+    if made == Summed(mean=False):
         return replace(aggregate, argument=total)
     return replace(aggregate, argument=total, counts=column(Aggregate(AggregateFunction.COUNT, argument, BIGINT)))
 

@@ -17,6 +17,7 @@ from decimal import Decimal
 from typing import Any, Final, TypeAlias, TypeVar
 
 from everview.errors import DataFormatError, OptionError
+from everview.query.aggregates import saved_as
 from everview.query.conjunctive import Atom, Computed
 from everview.query.options import ViewOptions
 from everview.query.schema import Column, ForeignKey, Schema, SmallDomain, Table
@@ -24,7 +25,6 @@ from everview.query.terms import Const, Expression, Term, Value, Var
 from everview.query.types import DataType, Kind, char, varchar
 from everview.query.view import (
     Aggregate,
-    AggregateFunction,
     Block,
     Body,
     Grouping,
@@ -317,7 +317,7 @@ def _read_output(data: Data) -> Output:
 def _read_grouping(data: Data) -> Grouping:
     aggregates = tuple(
         Aggregate(
-            AggregateFunction(a["function"]),
+            saved_as(_text(a["function"])),
             None if a["argument"] is None else expression_from_data(a["argument"]),
             type_from_data(a["type"]),
             _truth(a["distinct"]),

@@ -108,6 +108,13 @@ def decimal(precision: int, scale: int) -> DataType:
     return DataType(Kind.DECIMAL, min(max(precision, 1), 38), min(max(scale, 0), 38))
 
 
+def adjusted(precision: int, scale: int) -> DataType:
+    """Spark's DecimalType.adjustPrecisionScale: above 38 digits, give up scale before whole digits."""
+    if precision <= MOST_DIGITS:
+        return decimal(precision, scale)
+    return decimal(MOST_DIGITS, max(MOST_DIGITS - (precision - scale), min(scale, 6)))
+
+
 def common_type(left: DataType, right: DataType) -> DataType | None:
     """The type in which values of both can be compared or united, or None if there is none.
 

@@ -12,51 +12,11 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final, TypeAlias
 
+from everview.query.aggregates import AggregateFunction
 from everview.query.conjunctive import Atom
 from everview.query.options import ViewOptions
 from everview.query.terms import Expression, Var
 from everview.query.types import DataType
-
-
-class AggregateFunction(Enum):
-    """The aggregates that a view may hold, by their SQL names.
-
-    ``SUMS`` and ``MOMENTS`` have none: they give a part of a group for another step, as bytes, from which SUM and AVG,
-    and (``MOMENTS``) variances are made; count, exact sum, and sum of squares.
-    """
-
-    COUNT = "count"
-    SUM = "sum"
-    AVG = "avg"
-    MIN = "min"
-    MAX = "max"
-    VARIANCE = "var_samp"
-    VARIANCE_POP = "var_pop"
-    STDDEV = "stddev_samp"
-    STDDEV_POP = "stddev_pop"
-    SUMS = "sums"
-    MOMENTS = "moments"
-
-    @property
-    def has_inverse(self) -> bool:
-        """True if a deletion can be subtracted: all but MIN and MAX."""
-        return self not in (AggregateFunction.MIN, AggregateFunction.MAX)
-
-    @property
-    def has_squares(self) -> bool:
-        """True if it is made of the sum of squares, too: variances, and what they are put together from."""
-        return self in _OF_SQUARES
-
-
-_OF_SQUARES = frozenset(AggregateFunction) - {
-    AggregateFunction.COUNT,
-    AggregateFunction.SUM,
-    AggregateFunction.AVG,
-    AggregateFunction.MIN,
-    AggregateFunction.MAX,
-    AggregateFunction.SUMS,
-}
-
 
 FEED_COLUMNS: Final = ("_change_type", "_commit_version", "_count", "_update")
 """What a feed says of each row beside the view's columns, which must have other names."""

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
+from everview.query.aggregates import BY_NAME, AggregateFunction
 from everview.query.types import ANY, DataType
-from everview.query.view import AggregateFunction
-from everview.sql.functions import AGGREGATES, OTHER_AGGREGATES
+from everview.sql.functions import OTHER_AGGREGATES
 from everview.sql.source import Source
 
 
@@ -40,7 +40,7 @@ class AggregateCall:
 def is_aggregate(node: exp.Expr) -> bool:
     """True for a call of an aggregate function, supported or not."""
     name = node.name.lower() if isinstance(node, exp.Anonymous) else ""
-    return name in AGGREGATES or name in OTHER_AGGREGATES
+    return name in BY_NAME or name in OTHER_AGGREGATES
 
 
 def aggregates_in(node: exp.Expr) -> Iterator[exp.Expr]:
@@ -64,20 +64,19 @@ def read_aggregate(source: Source, node: exp.Expr) -> AggregateCall | None:
             f"aggregate {name}",
             call,
             message=f"the aggregate {name} is not supported",
-            hint=f"there are {', '.join(AGGREGATES)}",
+            hint=f"there are {', '.join(BY_NAME)}",
         )
-    function = AGGREGATES.get(name)
+    function = BY_NAME.get(name)
     if function is None:
         return None
     arguments, distinct = _arguments(source, call)
     if name == "count_if":
         condition = exp.and_(condition, arguments[0], copy=False) if condition is not None else arguments[0]
         return AggregateCall(name, function, None, condition, False)
-    if function in (AggregateFunction.MIN, AggregateFunction.MAX):
-        distinct = False
+    distinct = distinct and function.has_inverse
     argument = arguments[0]
     counts_rows = isinstance(argument, exp.Star | exp.Literal | exp.Boolean) and not distinct
-    if function is AggregateFunction.COUNT and counts_rows:
+    if function.is_count and counts_rows:
         return AggregateCall(name, function, None, condition, False)
     return AggregateCall(name, function, argument, condition, distinct)
 

@@ -343,7 +343,7 @@ class Checker:
         if call.condition is not None:
             self._named("FILTER").boolean(call.condition)
         self._inside_aggregate = False
-        type_ = functions.aggregate_type(call.function, argument)
+        type_ = call.function.type_of(argument)
         if type_ is None:
             needs = "values that have an order" if call.name in ("min", "max") else "numbers"
             raise self.source.mismatch(f"{call.name} needs {needs}, and this is {argument}", call.argument or node)

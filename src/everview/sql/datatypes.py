@@ -17,6 +17,7 @@ from everview.query.types import (
     STRING,
     DataType,
     Kind,
+    adjusted,
     as_decimal,
     char,
     common_type,
@@ -173,20 +174,13 @@ def _decimal(operator: str, left: DataType, right: DataType) -> DataType:
     p1, s1, p2, s2 = left.precision, left.scale, right.precision, right.scale
     scale = max(s1, s2)
     if operator in "+-":
-        return _adjusted(max(p1 - s1, p2 - s2) + scale + 1, scale)
+        return adjusted(max(p1 - s1, p2 - s2) + scale + 1, scale)
     if operator == "*":
-        return _adjusted(p1 + p2 + 1, s1 + s2)
+        return adjusted(p1 + p2 + 1, s1 + s2)
     if operator == "/":
         scale = max(6, s1 + p2 + 1)
-        return _adjusted(p1 - s1 + s2 + scale, scale)
-    return _adjusted(min(p1 - s1, p2 - s2) + scale, scale)
-
-
-def _adjusted(precision: int, scale: int) -> DataType:
-    """Spark's DecimalType.adjustPrecisionScale: above 38 digits, give up scale before whole digits."""
-    if precision <= MOST_DIGITS:
-        return decimal(precision, scale)
-    return decimal(MOST_DIGITS, max(MOST_DIGITS - (precision - scale), min(scale, 6)))
+        return adjusted(p1 - s1 + s2 + scale, scale)
+    return adjusted(min(p1 - s1, p2 - s2) + scale, scale)
 
 
 def _temporal(operator: str, left: DataType, right: DataType) -> DataType | None:
@@ -206,18 +200,6 @@ def _temporal(operator: str, left: DataType, right: DataType) -> DataType | None
     if operator == "*" and right.kind is Kind.INTERVAL and left.is_numeric:
         return INTERVAL
     return None
-
-
-def sum_type(type_: DataType) -> DataType:
-    """The type of SUM over a number."""
-    if type_.kind is Kind.DECIMAL:
-        return decimal(type_.precision + 10, type_.scale)
-    return DataType(Kind.BIGINT) if type_.is_integer else type_ if type_.is_open else DOUBLE
-
-
-def avg_type(type_: DataType) -> DataType:
-    """The type of AVG over a number."""
-    return _adjusted(type_.precision + 4, type_.scale + 4) if type_.kind is Kind.DECIMAL else DOUBLE
 
 
 def can_cast(source: DataType, target: DataType) -> bool:

@@ -16,9 +16,8 @@ from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 
 from everview.errors import EverviewError
+from everview.query.aggregates import BY_NAME
 from everview.query.types import BIGINT, DataType, Kind, common_type, decimal
-from everview.query.view import AggregateFunction
-from everview.sql.datatypes import avg_type, sum_type
 from everview.sql.source import Source
 
 _TABLE = """
@@ -79,22 +78,6 @@ MICROSECONDS = {
 MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
 """Units of time that are so many months."""
 
-AGGREGATES = {
-    "count": AggregateFunction.COUNT,
-    "count_if": AggregateFunction.COUNT,
-    "sum": AggregateFunction.SUM,
-    "avg": AggregateFunction.AVG,
-    "mean": AggregateFunction.AVG,
-    "min": AggregateFunction.MIN,
-    "max": AggregateFunction.MAX,
-    "variance": AggregateFunction.VARIANCE,
-    "var_samp": AggregateFunction.VARIANCE,
-    "var_pop": AggregateFunction.VARIANCE_POP,
-    "stddev": AggregateFunction.STDDEV,
-    "std": AggregateFunction.STDDEV,
-    "stddev_samp": AggregateFunction.STDDEV,
-    "stddev_pop": AggregateFunction.STDDEV_POP,
-}
 OTHER_AGGREGATES = frozenset(
     "any any_value approx_count_distinct approx_percentile array_agg bit_and bit_or bit_xor bool_and bool_or "
     "collect_list collect_set corr count_min_sketch covar_pop covar_samp every first first_value grouping grouping_id "
@@ -160,7 +143,7 @@ def signatures() -> dict[str, Signature]:
 
 def known_functions() -> list[str]:
     """Every function and aggregate by name, to suggest from."""
-    return [*signatures(), *AGGREGATES]
+    return [*signatures(), *BY_NAME]
 
 
 def is_strict(name: str) -> bool:
@@ -284,16 +267,3 @@ def _foreign(call: exp.Anonymous, source: Source) -> EverviewError:
     return source.unsupported(
         f"function {name}", call, message=f"the function {name} is not known here", hint="use another function"
     )
-
-
-def aggregate_type(function: AggregateFunction, argument: DataType | None) -> DataType | None:
-    """The type of an aggregate over an argument; None if it cannot take it."""
-    if function is AggregateFunction.COUNT or argument is None:
-        return BIGINT
-    if function in (AggregateFunction.MIN, AggregateFunction.MAX):
-        return None if argument.kind is Kind.INTERVAL else argument
-    if not (argument.is_numeric or argument.is_open):
-        return None
-    if function is AggregateFunction.SUM:
-        return sum_type(argument)
-    return avg_type(argument) if function is AggregateFunction.AVG else DataType(Kind.DOUBLE)

@@ -14,15 +14,14 @@ import sqlglot
 from sqlglot import exp
 
 from everview.errors import QueryError, SizeError
+from everview.query.aggregates import BY_NAME, Summed
 from everview.query.terms import Expression, Var
 from everview.query.types import DOUBLE, MOST_DIGITS, STRING, DataType, Kind, as_decimal
-from everview.query.view import AggregateFunction
 from everview.sql.aggregates import is_aggregate
 from everview.sql.calls import called, converted, like, part_of, shifted, substring, text_of
 from everview.sql.chains import balanced
 from everview.sql.check import Checker
 from everview.sql.dialect import EverviewSpark
-from everview.sql.functions import AGGREGATES
 from everview.sql.limits import MOST_GUARDS
 from everview.sql.names import Cell, Relation, Scope
 from everview.sql.nodes import call, cast
@@ -109,7 +108,7 @@ def _pad(node: exp.Expr, types: Mapping[int, DataType]) -> None:
 def _aggregated(node: exp.Expr, type_: DataType, types: Mapping[int, DataType]) -> exp.Expr:
     """An aggregate in its type: DuckDB sums integers up in 128 bits, and takes averages of decimals as doubles."""
     condition, aggregate = (node.expression.this, node.this) if isinstance(node, exp.Filter) else (None, node)
-    function, (argument,) = AGGREGATES[aggregate.name.lower()], aggregate.expressions
+    function, (argument,) = BY_NAME[aggregate.name.lower()], aggregate.expressions
     if aggregate.name.lower() == "count_if":
         argument = exp.Case(ifs=[exp.If(this=argument.copy(), true=_number(1))])
     is_distinct = isinstance(argument, exp.Distinct)
@@ -119,12 +118,12 @@ def _aggregated(node: exp.Expr, type_: DataType, types: Mapping[int, DataType]) 
         counted = _number(1) if isinstance(value, exp.Star) else value.copy()
         value = exp.Case(ifs=[exp.If(this=condition.copy(), true=counted)])
     argument = exp.Distinct(expressions=[value.copy()]) if is_distinct else value
-    if function is AggregateFunction.AVG and type_.kind is Kind.DECIMAL and have is not None:
+    if function.made == Summed(mean=True) and type_.kind is Kind.DECIMAL and have is not None:
         total, number = call("sum", argument), call("nullif", call("count", argument), _number(0))
         return _quotient(total, number, (as_decimal(have).scale, 0), type_)
     found = call(function.value, argument)
     is_exact = type_.is_integer or type_.kind is Kind.DECIMAL
-    return cast(found, type_) if is_exact and function is AggregateFunction.SUM else found
+    return cast(found, type_) if is_exact and function.made == Summed(mean=False) else found
 
 
 def _widen(node: exp.Expr, types: dict[int, DataType]) -> None:

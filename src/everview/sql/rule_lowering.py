@@ -7,13 +7,13 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from everview.errors import Position, SizeError, TypeMismatchError, UnsafeQueryError
+from everview.query.aggregates import BY_NAME
 from everview.query.conjunctive import Atom
 from everview.query.schema import Column, Table
 from everview.query.terms import Const, Expression, Term, Var
 from everview.query.types import ANY, BOOLEAN, DataType, Kind, common_type
 from everview.query.view import (
     Aggregate,
-    AggregateFunction,
     Block,
     Grouping,
     Output,
@@ -23,7 +23,6 @@ from everview.query.view import (
 )
 from everview.sql.body import FALSE
 from everview.sql.datatypes import same_word
-from everview.sql.functions import aggregate_type
 from everview.sql.limits import MOST_ATOMS
 from everview.sql.literals import fit, literal_value_type, parse_string
 from everview.sql.rule_syntax import Argument, Call, Comparison, Goal, Literal, Rule, Variable
@@ -291,11 +290,11 @@ class RuleLowering:
         return replace(inner, outputs=tuple(outputs), grouping=Grouping(tuple(keys), tuple(aggregates)))
 
     def _aggregate(self, call: Call, names: dict[str, Term]) -> Aggregate:
-        function = AggregateFunction(call.function)
+        function = BY_NAME[call.function]
         if call.argument is None:
             return Aggregate(function, None, DataType(Kind.BIGINT))
         term, argument = self._term(call.argument, names, "the head")
-        type_ = aggregate_type(function, argument)
+        type_ = function.type_of(argument)
         if type_ is None:
             raise TypeMismatchError(
                 f"{call.function} needs numbers, and {call.argument.name} is {argument}",

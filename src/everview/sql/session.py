@@ -222,7 +222,7 @@ class Rows:
         for index, (key, strict) in enumerate(zip(self.groups.written, self.groups.strict, strict=True)):
             if group_key(index) in expression.variables and (not strict or self.body.nullable(key)):
                 return True
-        is_count = [a.function is model.AggregateFunction.COUNT for a in self.groups.aggregates]
+        is_count = [a.function.is_count for a in self.groups.aggregates]
         counts = {aggregate_result(i) for i, yes in enumerate(is_count) if yes}
         keys = {group_key(i) for i in range(len(self.groups.keys))}
         return not expression.variables <= keys | counts
