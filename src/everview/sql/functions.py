@@ -84,7 +84,8 @@ OTHER_AGGREGATES = frozenset(
     "histogram_numeric hll_sketch_agg kurtosis last last_value listagg max_by median min_by mode percentile "
     "percentile_approx percentile_cont percentile_disc regr_avgx regr_avgy regr_count regr_intercept regr_r2 "
     "regr_slope regr_sxx regr_sxy regr_syy skewness some string_agg try_avg try_sum".split()
-)
+) - set(BY_NAME)
+"""Those of Spark that are no entry here."""
 WINDOW_FUNCTIONS = frozenset("row_number rank dense_rank percent_rank cume_dist ntile lag lead nth_value".split())
 GENERATORS = frozenset(
     "explode explode_outer posexplode posexplode_outer inline inline_outer stack json_tuple unnest".split()
