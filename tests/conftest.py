@@ -16,10 +16,16 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from everview import redaction
-from tests.scale import SCALE
+from tests.scale import SCALE, scaled
 from tests.two_processes import PROCESSES, shared_loop
 
-settings.register_profile("default", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "default",
+    deadline=None,
+    derandomize=True,
+    max_examples=scaled(100) if SCALE <= 1 else 100,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.register_profile("explore", deadline=None, max_examples=2_000, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 

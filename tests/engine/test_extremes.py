@@ -20,6 +20,7 @@ from everview.engine.words import arrow_type, to_words
 from everview.errors import DataError
 from everview.query.types import DOUBLE
 from tests.engine.differential import bag
+from tests.scale import scaled
 
 INF, NAN = float("inf"), float("nan")
 VALUES: dict[str, tuple[pa.DataType, list[Any]]] = {
@@ -67,7 +68,7 @@ QUERIES = {
 }
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(scaled(2)))
 @pytest.mark.parametrize("name", VALUES)
 def test_like_duckdb(name: str, seed: int) -> None:
     """Inserts, and deletes of whatever is the extreme, with copies and NULLs; feeds add up to the views."""

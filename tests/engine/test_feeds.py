@@ -39,6 +39,7 @@ def _product() -> ev.Database:
     return db
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("per_update", [True, False])
 def test_a_large_delta_comes_in_slices(per_update: bool) -> None:
     """Together they are the whole delta, each row told once and with its update."""

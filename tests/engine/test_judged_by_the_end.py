@@ -319,7 +319,7 @@ def names() -> Iterator[tuple[str, ...]]:
     yield ("below", "above", "aside")
 
 
-@pytest.mark.parametrize("at_once", [1, 1_000])
+@pytest.mark.parametrize("at_once", [pytest.param(1, marks=pytest.mark.slow), 1_000])
 @pytest.mark.parametrize("views", list(names()), ids=lambda v: v[-1])
 def test_random_batches_end_as_duckdb_says(
     views: tuple[str, ...], at_once: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

@@ -83,7 +83,7 @@ def rows(view: ev.View) -> Counter[Any] | None:
     return found
 
 
-@pytest.mark.parametrize("filled", [False, True])
+@pytest.mark.parametrize("filled", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", [*VIEWS, "stacked"])
 def test_views_have_a_result_where_duckdb_has_one(name: str, filled: bool, tmp_path: Path) -> None:
     """Defined before any row or over rows, through batches that empty the tables, saved and loaded on the way."""

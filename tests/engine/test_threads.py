@@ -60,6 +60,7 @@ def test_two_threads_read_one_view(select: str) -> None:
         assert found in (wanted, len(wanted))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [10, ROWS])
 @pytest.mark.parametrize("select", VIEWS.values(), ids=VIEWS)
 def test_a_loop_that_changes_what_it_reads_is_told(select: str, rows: int) -> None:
@@ -95,6 +96,7 @@ def test_a_feed_that_is_opened_meanwhile_is_told() -> None:
         list(rows)
 
 
+@pytest.mark.slow
 def test_readers_beside_writers_see_whole_batches() -> None:
     """Every batch moves a number from one row to another, so that the sum is always the same."""
     db = ev.Database()

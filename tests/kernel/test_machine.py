@@ -232,6 +232,7 @@ class TestNests:
         pair = self.nest(Product((Lit(2**62), Lit(2**62))))
         assert pair.apply("go", [[1, 1], [2, 3], [1, 1]]) is None
 
+    @pytest.mark.slow
     def test_long_groups(self) -> None:
         pair = self.nest(KeyOf(R, "pairs", 1), KeyOf(S, "pairs", 1))
         pair.apply("go", [[7] * 150, list(range(150)), [1] * 150])
