@@ -21,7 +21,7 @@ from everview.plan.core_plan import CorePlan
 from everview.query.conjunctive import Atom
 from everview.query.terms import Const, Expression, Var
 from everview.query.types import DataType
-from everview.strategies.strategy import DELTA, RESULT, Entry, Occurrence, Sum
+from everview.strategies.strategy import DELTA, RESULT, Entry, Lookup, Occurrence, Sum
 
 _NULL = pa.scalar(NULL, pa.int64())
 
@@ -52,7 +52,10 @@ class Measure:
 
 
 class CoreRuntime:
-    """One core's state; knows nothing of what happens to its rows afterwards."""
+    """One core's state; knows nothing of what happens to its rows afterwards.
+
+    What can be asked about its rows (``engine.answers``) is what its strategy answers (``Maintained``).
+    """
 
     def __init__(
         self,
@@ -140,7 +143,17 @@ class CoreRuntime:
         update = columns[-1] if changes.start is not None else changes.rows.update.take(columns[-1])
         return tuple(columns[: self.width]), tuple(columns[self.width : -1]), update
 
-    def holds(self, words: Mapping[Var, int]) -> bool | None:
+    def distinct(self) -> int | None:
+        """How many different rows the result has; None: list it to know.
+
+        It is known where one lookup, of a row at any level, tells whether a row is there: they are that table's rows.
+        """
+        match self.maintained.test:
+            case (Lookup(table, key, 0),) if frozenset(key) == frozenset(self.maintained.outputs):
+                return self.machine.table_stats()[table][0]
+        return None
+
+    def test(self, words: Mapping[Var, int]) -> bool | None:
         """Whether the result has a row with these words, one for each output variable; None: list it to know."""
         if self.maintained.test is None:
             return None

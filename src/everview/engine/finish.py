@@ -74,6 +74,13 @@ class Finish:
             types[v] = aggregate.type
         return self._outputs.may_fail(types) or (self._having is not None and self._having.may_fail(types))
 
+    @property
+    def key_places(self) -> list[int] | None:
+        """The output columns that show the keys as they are; None if some key is not shown."""
+        places = {key: i for i, key in self._keys.items()}
+        every = range(len(self.grouping.keys))
+        return [places[key] for key in every] if all(key in places for key in every) else None
+
     def __call__(self, words: Columns, measures: Columns, listed: Sequence[Result]) -> Finished:
         length = len(measures[0])
         values, beyond = self._values(words, measures, listed)

@@ -108,6 +108,15 @@ class Fold:
         found = self.machine.find(ROWS, words)
         return None if found is None else found[0][: self.measures]
 
+    def holds(self, words: Sequence[int]) -> bool:
+        """Whether a row is there, once settled: its first measure counts it."""
+        measures = self.measures_of(words)
+        return measures is not None and measures[0] > 0
+
+    def count(self) -> int:
+        """How many rows are there, once settled."""
+        return self.machine.table_stats()[ROWS][0] if self.width else int(self.holds(()))
+
     def clear(self) -> None:
         """Forget everything; for folds that only net a batch, and so retained nothing."""
         self.machine.clear()

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from everview.engine.accumulators import SLOT_BYTES, Accumulator, accumulator_for
+from everview.engine.answers import Answers, Sought
 from everview.engine.core import CoreRuntime, Measure
 from everview.engine.dictionary import NULL, Dictionary
 from everview.engine.extremes import Extremes, has_order
@@ -28,7 +29,7 @@ from everview.query.types import DataType
 from everview.query.view import Aggregate, Block, Grouping, Output
 
 
-class GroupedBlock:
+class GroupedBlock(Answers):
     """SELECT … GROUP BY …, and global aggregates: one group over everything, which is always there."""
 
     def __init__(
@@ -67,6 +68,10 @@ class GroupedBlock:
         """True once a sum has come near its limit: from then on every changed group is looked at."""
 
     is_positional = False
+
+    def is_injective(self, implied: Mapping[str, frozenset[int]]) -> bool:
+        """A group is made of many rows."""
+        return False
 
     @property
     def tells_updates(self) -> bool:
@@ -117,7 +122,7 @@ class GroupedBlock:
         """True for a global aggregate that has no input now: its row is there all the same."""
         if self.grouping.keys:
             return False
-        kept = self.groups.rows() if self.needs_deltas or self.core.awake else self._core_groups()
+        kept = self.groups.rows() if self._has_groups else self._core_groups()
         return not any(measures[0][0].as_py() for _, measures in kept)
 
     def process(self, changes: Changes, journal: Journal) -> WordRows:
@@ -202,6 +207,43 @@ class GroupedBlock:
             else:
                 changes += [pc.multiply_checked(limb, measures[0]) for limb in slot.split(values[slot.argument])]
         return tuple(changes)
+
+    @property
+    def _has_groups(self) -> bool:
+        """True if ``groups`` holds all groups now, and not only the core does."""
+        return self.needs_deltas or self.core.awake
+
+    def count(self) -> int | None:
+        """The fold's rows, or the groups, if no HAVING leaves some out; a global aggregate has one row."""
+        if self.fold is not None:
+            return self.fold.count()
+        if self.grouping.having is not None:
+            return None
+        if not self.grouping.keys:
+            return 1
+        if self._has_groups:
+            return self.groups.count()
+        return self.core.distinct() if self.projection.keeps_all else None
+
+    def test(self, row: Sought) -> bool | None:
+        """A lookup in the fold, or of the group whose keys the row shows: its own row is then made and compared.
+
+        Of groups that only the core has, it can only tell those that are not there.
+        """
+        if self.fold is not None:
+            return self.fold.holds(row.words)
+        places = self.finish.key_places
+        if places is None:
+            return None
+        words = row.words
+        key = [words[place] for place in places]
+        if not self._has_groups:
+            return False if key and self.projection.test(key) is False else None
+        kept = self.groups.measures_of(key)
+        if kept is None and key:
+            return False
+        measures = self._nothing if kept is None else tuple(repeated(m, 1) for m in kept)
+        return row.is_among(self._finished(tuple(repeated(word, 1) for word in key), measures))
 
     def rows(self) -> Iterator[WordRows]:
         """All groups."""

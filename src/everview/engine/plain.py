@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from everview.engine.answers import Answers, Sought
 from everview.engine.core import CoreRuntime
 from everview.engine.dictionary import Dictionary
 from everview.engine.expressions import Condition, Evaluator, either
@@ -24,7 +25,7 @@ from everview.query.view import Block, Output
 Maker = Callable[[WordRows, Sequence[pa.Array]], pa.Array]
 
 
-class PlainBlock:
+class PlainBlock(Answers):
     """SELECT [DISTINCT] without GROUP BY."""
 
     def __init__(
@@ -95,12 +96,15 @@ class PlainBlock:
         for columns, measures, update in self.core.stream(changes, journal):
             yield self.projection.passed(WordRows(columns, measures[0], update), changes, journal)
 
-    def holds(self, words: Sequence[int]) -> bool | None:
-        """Whether a row is in the result, without listing it; None if its columns do not say which row it is."""
+    def count(self) -> int | None:
+        """The fold's rows; or the core's, if each of them is one row of the result."""
         if self.fold is not None:
-            measures = self.fold.measures_of(words)
-            return measures is not None and measures[0] > 0
-        return self.projection.holds(words)
+            return self.fold.count()
+        return self.core.distinct() if self.core.plan.is_distinct and self.projection.keeps_all else None
+
+    def test(self, row: Sought) -> bool | None:
+        """A lookup in the fold, or in the core if the row's columns say which of its rows it is."""
+        return self.projection.test(row.words) if self.fold is None else self.fold.holds(row.words)
 
     def rows(self) -> Iterator[WordRows]:
         """The whole result."""
@@ -165,6 +169,11 @@ class Projection:
     def computes(self) -> bool:
         """True if some column is computed, so that different rows may become one."""
         return self._count > 0
+
+    @property
+    def keeps_all(self) -> bool:
+        """True if no condition leaves rows out, and nothing is computed that they could have no value for."""
+        return self.residual is None and self.evaluator is None
 
     @property
     def may_fail(self) -> bool:
@@ -236,7 +245,7 @@ class Projection:
             return Failure(output.name, reason(error), text)
         return Failure(f"column {output.name}, {output.expression},", reason(error), text, column=output.name)
 
-    def holds(self, words: Sequence[int]) -> bool | None:
+    def test(self, words: Sequence[int]) -> bool | None:
         """Whether the core has the row that becomes this output; None if outputs are computed or do not say which."""
         found: dict[Var, int] = {}
         for expression, word in zip(self.outputs, words, strict=True):
@@ -247,7 +256,7 @@ class Projection:
                 return False
         if found.keys() != set(self.core.maintained.outputs):
             return None
-        held = self.core.holds(found)
+        held = self.core.test(found)
         if not held:
             return held
         columns = tuple(repeated(found[v], 1) for v in self.core.maintained.outputs)

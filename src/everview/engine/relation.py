@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from threading import RLock
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from everview.engine.answers import Answers, Sought
 from everview.engine.cells import from_values
-from everview.engine.dictionary import Dictionary
+from everview.engine.dictionary import UNKNOWN, Dictionary
 from everview.engine.progress import Progress
 from everview.engine.refusal import Where
-from everview.engine.rows import ONE, ZERO, WordRows
+from everview.engine.rows import ONE, WordRows
 from everview.engine.show import SHOWN_ROWS, as_html
 from everview.engine.words import NULL, arrow_type, from_words, is_wide, to_words
 from everview.errors import DataError, RowShapeError, StaleReadError
@@ -22,6 +23,7 @@ from everview.kernel import StaleCursor
 from everview.query.types import DataType
 
 Row = tuple[Any, ...]
+T = TypeVar("T")
 
 
 class Relation(ABC):
@@ -44,22 +46,30 @@ class Relation(ABC):
         """All rows, chunk by chunk."""
 
     @abstractmethod
-    def _holds(self, words: list[int]) -> bool | None:
-        """Whether a row is there, where that can be looked up; None where rows have to be listed."""
+    def _ask(self, question: Callable[[Answers], T]) -> T:
+        """What is answered to a question about the rows by who keeps them; None where they have to be listed."""
 
     @abstractmethod
     def _changed(self) -> int:
         """A number that is another one after each change."""
 
-    def __len__(self) -> int:
-        """How many rows there are, copies included, as SELECT COUNT(*) would say."""
+    def count(self) -> int:
+        """How many rows there are, copies included, as SELECT COUNT(*) would say; of any size."""
         with self._lock:
+            known = self._ask(lambda rows: rows.count())
+            if known is not None:
+                return known
             return sum(int(pc.sum(rows.weight).as_py() or 0) for rows in self._rows())
+
+    def __len__(self) -> int:
+        """The same, as far as Python's ``len`` goes: 2⁶³ − 1."""
+        return self.count()
 
     def __bool__(self) -> bool:
         """True if there is any row."""
         with self._lock:
-            return any(len(rows) for rows in self._rows())
+            known = self._ask(lambda rows: rows.count())
+            return any(len(rows) for rows in self._rows()) if known is None else known > 0
 
     def __contains__(self, row: object) -> bool:
         """True if the row is there."""
@@ -74,17 +84,21 @@ class Relation(ABC):
             return self._contains(row)
 
     def _contains(self, row: Sequence[Any]) -> bool:
+        sought = self._sought(row)
+        if sought is None:
+            return False
+        known = self._ask(lambda rows: rows.test(sought))
+        return any(sought.is_among(rows) for rows in self._rows()) if known is None else known
+
+    def _sought(self, row: Sequence[Any]) -> Sought | None:
+        """A row to look for; None if a value of it cannot be in its column."""
         words = self._words(row, self._types)
         if words is None:
-            return False
-        found = self._holds(words)
-        if found is not None:
-            return found
-        for rows in self._rows():
-            words = self._words(row, self._types)  # anew: a computed string has an id only once it has been computed
-            if words is not None and _among(rows, words):
-                return True
-        return False
+            return None
+        known = zip(words, self._types, strict=True)
+        if any(word == UNKNOWN and is_wide(type_) for word, type_ in known):
+            return Sought(lambda: self._words(row, self._types) or [])
+        return Sought(lambda: words)
 
     def _words(self, values: Sequence[Any], types: Sequence[DataType]) -> list[int] | None:
         """The words of values, None if a value cannot be in the column or nobody has stored it."""
@@ -145,7 +159,9 @@ class Relation(ABC):
                 size += taken[-1].num_rows
                 if size > most:
                     break
-        return pa.Table.from_batches(taken, schema=self.schema).slice(0, most), None if size > most else 0
+            known = self._ask(lambda rows: rows.count()) if size > most else size
+        more = None if known is None else max(0, known - most)
+        return pa.Table.from_batches(taken, schema=self.schema).slice(0, most), more
 
     def _repeated(self, rows: WordRows, most: int | None = None) -> pa.RecordBatch:
         """Rows as values, copies repeated; no more than so many, if ``most`` is given."""
@@ -193,13 +209,6 @@ class Relation(ABC):
     def __repr__(self) -> str:
         columns = ", ".join(f"{name} {type_}" for name, type_ in self._columns)
         return f"<{type(self).__name__} {self.name}({columns})>"
-
-
-def _among(rows: WordRows, words: list[int]) -> bool:
-    mask = pc.greater(rows.weight, ZERO)
-    for column, word in zip(rows.columns, words, strict=True):
-        mask = pc.and_(mask, pc.equal(column, word))
-    return bool(pc.any(mask).as_py())
 
 
 def tuples(batch: pa.RecordBatch) -> list[Row]:

@@ -12,7 +12,6 @@ from everview.engine.dictionary import Dictionary
 from everview.engine.fold import Fold, Kept
 from everview.engine.parked import Failure, Parked
 from everview.engine.part import blocks_of, build_part, grouped_blocks
-from everview.engine.plain import PlainBlock
 from everview.engine.rows import ZERO, Changes, Journal, WordRows, zeros
 from everview.engine.setops import Source, pieces_of
 from everview.engine.words import is_wide
@@ -85,8 +84,7 @@ class ViewRuntime:
 
     def is_injective(self, implied: Mapping[str, frozenset[int]]) -> bool:
         """True if a row of the result says which row of each table it is made of, ``implied`` columns apart."""
-        result = self.result
-        return len(self.stages) == 1 and isinstance(result, PlainBlock) and result.is_injective(implied)
+        return len(self.stages) == 1 and self.result.is_injective(implied)
 
     @property
     def tells_updates(self) -> bool:
@@ -210,11 +208,6 @@ class ViewRuntime:
         name, failure = found
         whose = "its row" if name == self.view.name else f"the row of {name}, which it reads,"
         return f"{whose} over no input cannot be computed: {failure.text()}"
-
-    def holds(self, words: list[int]) -> bool | None:
-        """Whether a row is in the result, where that can be looked up; None where rows have to be listed."""
-        result = self.result
-        return result.holds(words) if isinstance(result, PlainBlock) else None
 
     def rows(self) -> Iterator[WordRows]:
         """The whole result, chunk by chunk; a row may come in several pieces."""

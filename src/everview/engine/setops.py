@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from everview.engine.answers import Answers, Sought
 from everview.engine.core import CoreRuntime
 from everview.engine.dictionary import Dictionary
 from everview.engine.fold import Fold, Kept
 from everview.engine.parked import Parked
-from everview.engine.rows import ZERO, Changes, Journal, WordRows, zeros
+from everview.engine.rows import ZERO, Changes, Journal, WordRows, repeated, zeros
 from everview.query.view import SetOperation, SetOperator
 
 
-class Source(Protocol):
+class Source(Answers, Protocol):
     """What gives rows: a block, or a set operation over two."""
 
     @property
@@ -47,6 +48,9 @@ class Source(Protocol):
     def tells_updates(self) -> bool:
         """True if what single updates have changed can be told of a whole batch, where its ``Changes`` ask for it."""
 
+    def is_injective(self, implied: Mapping[str, frozenset[int]]) -> bool:
+        """True if a row says which row of each relation it is made of; ``implied`` columns follow from the others."""
+
     def listen(self, loud: bool) -> None:
         """Give what changes from now on, or stop; for sources that do not need their deltas themselves."""
 
@@ -63,12 +67,16 @@ def pieces_of(source: Source, changes: Changes, journal: Journal) -> Iterator[Wo
     return (piece for piece in found if len(piece))
 
 
-class Concatenation:
+class Concatenation(Answers):
     """UNION ALL: the rows of all sides."""
 
     def __init__(self, sides: tuple[Source, ...]) -> None:
         self.sides = sides
         self.width = sides[0].width
+
+    def is_injective(self, implied: Mapping[str, frozenset[int]]) -> bool:
+        """Two sides may give the same row."""
+        return False
 
     @property
     def cores(self) -> tuple[CoreRuntime, ...]:
@@ -114,13 +122,53 @@ class Concatenation:
         for side in self.sides:
             yield from pieces_of(side, changes, journal)
 
+    def count(self) -> int | None:
+        """The rows of all sides together."""
+        counts = [side.count() for side in self.sides]
+        return None if None in counts else sum(c for c in counts if c is not None)
+
+    def test(self, row: Sought) -> bool | None:
+        """One side that has the row is enough."""
+        is_known = True
+        for side in self.sides:
+            found = side.test(row)
+            if found:
+                return True
+            is_known = is_known and found is not None
+        return False if is_known else None
+
+    def access(self, position: int) -> WordRows | None:
+        """The row of the side in which the position falls."""
+        for side in self.sides:
+            size = side.count()
+            if size is None:
+                return None
+            if position < size:
+                return side.access(position)
+            position -= size
+        return None
+
+    def rank(self, row: Sought) -> int | None:
+        """Behind all rows of the sides before the first one that has it."""
+        passed = 0
+        for side in self.sides:
+            found = side.test(row)
+            size = side.count()
+            if found:
+                rank = side.rank(row)
+                return None if rank is None else passed + rank
+            if found is None or size is None:
+                return None
+            passed += size
+        return None
+
     def rows(self) -> Iterator[WordRows]:
         """One side after the other."""
         for side in self.sides:
             yield from side.rows()
 
 
-class Counted:
+class Counted(Answers):
     """A set operation that counts each row's copies on every side and computes the result's copies from the counts."""
 
     needs_deltas = True
@@ -136,6 +184,7 @@ class Counted:
     ) -> None:
         self.sides = sides
         self.width = len(operation.columns)
+        self.operation = operation
         self.copies = copies
         self.counts = Fold([c.type for c in operation.columns], len(sides), dictionary)
         for i, side in enumerate(sides):  # a global aggregate has a row before there is any input
@@ -178,6 +227,19 @@ class Counted:
         nothing = zeros(len(delta))
         measures = tuple(delta.weight if i == side else nothing for i in range(len(self.sides)))
         self.counts.add(delta.columns, measures, journal)
+
+    def is_injective(self, implied: Mapping[str, frozenset[int]]) -> bool:
+        """Rows of several sides are one."""
+        return False
+
+    def count(self) -> int | None:
+        """Every row that is counted is in a UNION, once; of the other operations only some are."""
+        return self.counts.count() if self.operation.operator is SetOperator.UNION else None
+
+    def test(self, row: Sought) -> bool:
+        """Follows from the row's copies on each side."""
+        counts = self.counts.measures_of(row.words)
+        return counts is not None and self.copies(tuple(repeated(c, 1) for c in counts))[0].as_py() > 0
 
     def rows(self) -> Iterator[WordRows]:
         """The rows with copies in the result."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from everview.engine.answers import Answers, Sought
 from everview.engine.dictionary import Dictionary
 from everview.engine.rows import Changes, Journal, WordRows, words_array, zeros
 from everview.engine.steps import CHUNK, count_uses, take_back, unlimited
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from everview.kernel._kernel import Cursor
 
 
-class BaseTable:
+class BaseTable(Answers):
     """The rows of a table, which every view over it shares. ``implied`` columns are ours: messages leave them out."""
 
     def __init__(self, schema: Table, dictionary: Dictionary, implied: frozenset[int] = frozenset()) -> None:
@@ -146,8 +147,13 @@ class BaseTable:
         columns = [words_array(c) for c in cursor.fetch(CHUNK)]
         return WordRows(tuple(columns[:-1]), columns[-1], zeros(len(columns[-1])))
 
-    def __len__(self) -> int:
-        return sum(int(pc.sum(rows.weight).as_py()) for rows in self.rows())
+    def count(self) -> int:
+        """The copies of all rows."""
+        return self.copies
+
+    def test(self, row: Sought) -> bool:
+        """One lookup."""
+        return self.machine.find(ROWS, row.words) is not None
 
     def with_keys(self, keys: Sequence[pa.Array]) -> tuple[WordRows, pa.Array]:
         """The rows that have these keys, given as columns of words, and which of the keys each of them has."""
@@ -159,10 +165,6 @@ class BaseTable:
     def with_key(self, key: Sequence[int]) -> WordRows:
         """The row with a key, if there is one."""
         return self._listed(self.machine.open("by_key", key))
-
-    def holds(self, words: Sequence[int]) -> bool:
-        """Whether a row is there."""
-        return self.machine.find(ROWS, words) is not None
 
 
 def _first(machine: Machine, channel: str) -> int | None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from everview.engine.relation import Relation, Row, tuples
+from everview.engine.answers import Answers
+from everview.engine.relation import Relation, Row, T, tuples
 from everview.engine.rows import WordRows
 from everview.engine.table import BaseTable
 from everview.errors import RowShapeError, SchemaError
@@ -54,27 +55,14 @@ class Table(Relation):
             found = base.with_key(words)
             return tuples(self._decoded(found)[0])[0] if len(found) else None
 
-    def __len__(self) -> int:
-        """How many rows there are, copies included; in constant time."""
-        with self._lock:
-            return self._base.copies
-
-    def __bool__(self) -> bool:
-        """True if there is any row."""
-        return len(self) > 0
-
     def _rows(self) -> Iterator[WordRows]:
         return self._base.rows()
 
-    def _holds(self, words: list[int]) -> bool:
-        return self._base.holds(words)
+    def _ask(self, question: Callable[[Answers], T]) -> T:
+        return question(self._base)
 
     def _changed(self) -> int:
         return self._base.updates
-
-    def _head(self, most: int) -> tuple[Any, int | None]:
-        shown, more = super()._head(most)
-        return shown, more if more is not None else len(self) - most
 
     def __repr__(self) -> str:
         size = len(self)

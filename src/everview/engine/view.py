@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from everview.engine.answers import Answers
 from everview.engine.feed import Callback, ChangeFeed
-from everview.engine.relation import Relation, tuples
+from everview.engine.relation import Relation, T, tuples
 from everview.engine.rows import WordRows
 from everview.engine.runtime import ViewRuntime
 from everview.engine.sound import blaming_the_file
@@ -55,12 +56,10 @@ class View(Relation):
         with blaming_the_file(self._runtime):
             return super()._decoded(rows)
 
-    def _contains(self, row: Sequence[Any]) -> bool:
+    def _ask(self, question: Callable[[Answers], T]) -> T:
         self._runtime.check_result()
-        return super()._contains(row)
-
-    def _holds(self, words: list[int]) -> bool | None:
-        return self._runtime.holds(words)
+        with blaming_the_file(self._runtime):
+            return question(self._runtime.result)
 
     def _changed(self) -> int:
         return self._runtime.updates + self._runtime.refills
@@ -71,7 +70,7 @@ class View(Relation):
             raise TypeError(f"a position is an integer, not a {type(position).__name__}: use page(offset=, limit=)")
         with self._lock:
             if position < 0:
-                position += len(self)
+                position += self.count()
             rows = self.page(offset=position, limit=1) if position >= 0 else []
         if not rows:
             raise IndexError(f"{self.name} has no row at position {position}")
@@ -84,11 +83,46 @@ class View(Relation):
         with self._lock:
             return self._page(offset, limit)
 
+    def rank(self, row: Sequence[Any]) -> int:
+        """The first position of a row in the engine's order, from 0; a KeyError if it is not there."""
+        with self._lock:
+            if row not in self:
+                raise KeyError(f"{row!r} is not in {self.name}")
+            sought = self._sought(row)
+            assert sought is not None
+            known = self._ask(lambda rows: rows.rank(sought))
+            if known is not None:
+                return known
+            passed = 0
+            for rows in self._rows():
+                place = sought.place(rows)
+                if place is not None:
+                    return passed + _copies(rows.slice(0, place))
+                passed += _copies(rows)
+        raise AssertionError(row)
+
     def _page(self, offset: int, limit: int) -> list[tuple[Any, ...]]:
+        size = self._ask(lambda rows: rows.count())
+        if size is not None and offset >= size:
+            return []
+        accessed = self._accessed(range(offset, min(offset + limit, size))) if size is not None else None
+        return self._cut(offset, limit) if accessed is None else accessed
+
+    def _accessed(self, positions: range) -> list[tuple[Any, ...]] | None:
+        """The rows at some positions, each by itself; None if rows have to be listed for that."""
+        found: list[tuple[Any, ...]] = []
+        for row in self._ask(lambda rows: map(rows.access, positions)):
+            if row is None:
+                return None
+            found += tuples(self._decoded(row)[0])
+        return found
+
+    def _cut(self, offset: int, limit: int) -> list[tuple[Any, ...]]:
+        """The same out of the list of all rows."""
         found: list[tuple[Any, ...]] = []
         passed = 0
         for rows in self._rows() if limit else ():
-            size = int(pc.sum(rows.weight).as_py() or 0)
+            size = _copies(rows)
             if passed + size > offset:
                 batch, counts = self._decoded(rows)
                 first = max(0, offset - passed)
@@ -157,6 +191,11 @@ class View(Relation):
             "restored": runtime.restored,
             "failing": runtime.why_no_result(),
         }
+
+
+def _copies(rows: WordRows) -> int:
+    """How many rows they are, copies included."""
+    return int(pc.sum(rows.weight).as_py() or 0)
 
 
 def _measured(stats: dict[str, Any]) -> str:

@@ -1,0 +1,270 @@
+"""Operators answer what is asked about their rows, or say "list them"; both ways a reader gets what listing gives."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import everview as ev
+from everview.engine.answers import Answers, Sought
+from everview.engine.plain import PlainBlock
+from everview.engine.rows import WordRows, ones, words_array, zeros
+from everview.engine.setops import Concatenation
+from everview.errors import OverDeleteError
+from everview.kernel.machine import Machine
+from tests.engine.samples import Change, Changes, database, run
+from tests.scale import scaled
+
+MORE = {
+    "plain": "SELECT src, dst FROM follows",
+    "copies": "SELECT src FROM follows",
+    "distinct": "SELECT DISTINCT src FROM follows",
+    "semi": "SELECT DISTINCT f.src FROM follows f JOIN people p ON f.dst = p.id",
+    "checked": "SELECT DISTINCT f.src, p.id FROM follows f, people p WHERE f.dst < p.id",
+    "counted": "SELECT city, COUNT(*) AS n FROM people GROUP BY city",
+    "valued": "SELECT city, MAX(name) AS m, upper(MIN(name)) AS loud, COUNT(*) AS n FROM people GROUP BY city",
+    "twice": "SELECT city AS c, SUM(pay) AS pay, city AS d FROM people GROUP BY city",
+    "hidden": "SELECT COUNT(*) AS n FROM people GROUP BY city",
+    "having": "SELECT city, MAX(id) AS m FROM people GROUP BY city HAVING MAX(id) > 4",
+    "distinct_groups": "SELECT DISTINCT COUNT(*) AS n FROM people GROUP BY city",
+    "one": "SELECT COUNT(*) AS n, MAX(city) AS c FROM people",
+    "one_or_none": "SELECT COUNT(*) AS n FROM people HAVING COUNT(*) > 3",
+    "sums": "SELECT DISTINCT src FROM follows UNION ALL SELECT COUNT(*) FROM people GROUP BY city",
+    "one_side": "SELECT DISTINCT src FROM follows UNION ALL SELECT id FROM people",
+    "over_group": "SELECT n, COUNT(*) AS m FROM counted GROUP BY n",
+}
+
+
+def filled(seed: int) -> tuple[ev.Database, Changes]:
+    db, changes = database(), Changes(seed)
+    for name, query in MORE.items():
+        db.create_view(name, query)
+    return db, changes
+
+
+def check(db: ev.Database, r: random.Random) -> None:
+    """Whatever is asked of a view is what its list says."""
+    for name in db.views:
+        view = db.view(name)
+        rows = list(view)
+        assert (view.count(), len(view), bool(view)) == (len(rows), len(rows), bool(rows)), name
+        known = Counter(rows)
+        for row in r.sample(sorted(known, key=repr), min(6, len(known))):
+            assert row in view, (name, row)
+            assert view.rank(row) == rows.index(row), (name, row)
+        columns = list(zip(*rows, strict=True))
+        for _ in range(4 if rows else 0):
+            mixed = tuple(r.choice(column) for column in columns)
+            assert (mixed in view) == (mixed in known), (name, mixed)
+        strange = tuple({int: 10**6, str: "nobody has it"}.get(type(v)) for v in (rows or [()])[0])
+        if rows and strange not in known:
+            assert strange not in view, (name, strange)
+            with pytest.raises(KeyError, match=name):
+                view.rank(strange)
+        for at in r.sample(range(len(rows)), min(3, len(rows))):
+            assert view[at] == rows[at] == view[at - len(rows)], (name, at)
+        offset = r.randint(0, len(rows) + 2)
+        assert view.page(offset=offset, limit=3) == rows[offset : offset + 3], (name, offset)
+        with pytest.raises(IndexError):
+            view[len(rows)]
+
+
+@pytest.mark.parametrize("seed", range(scaled(3)))
+def test_answers_are_what_the_list_says(seed: int, tmp_path: Path) -> None:
+    db, changes = filled(seed)
+    r = random.Random(seed)
+    check(db, r)
+    for step in range(4):
+        run(db, [changes.batch() for _ in range(2)])
+        check(db, r)
+        feeds = [db.view(name).changes() for name in db.views] if step % 2 else []  # They keep groups outside the core.
+        run(db, [changes.batch()])
+        check(db, r)
+        bad: list[Change] = [
+            ("insert", "people", [(99, "X", "Y", 1.0, None)]),
+            ("insert", "follows", [(99, 99), (0, 99)]),
+            ("delete", "follows", [(1000, 1000)]),
+        ]
+        with pytest.raises(OverDeleteError):
+            run(db, [bad])
+        check(db, r)
+        for feed in feeds:
+            feed.close()
+    db.save(tmp_path / "saved")
+    check(ev.Database.load(tmp_path / "saved"), r)
+    gone = {"people": list(changes.people.values()), "follows": list(changes.follows.elements())}
+    run(db, [[("delete", table, rows) for table, rows in gone.items()]])
+    check(db, r)
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The cursors that are opened from now on: all listing begins so."""
+    found: list[str] = []
+    open_ = Machine.open
+
+    def counted(self: Machine, cursor: str, arguments: Any = ()) -> Any:
+        found.append(cursor)
+        return open_(self, cursor, arguments)
+
+    monkeypatch.setattr(Machine, "open", counted)
+    return found
+
+
+COUNTED = [
+    *("ends", "labels", "either", "distinct", "semi", "counted", "valued", "hidden", "distinct_groups", "one", "sums"),
+    *("total", "twice", "hop", "back", "over_group"),
+]
+TESTED = [
+    *("hops", "three", "ends", "labels", "either", "both", "less", "shared", "plain", "distinct", "semi", "valued"),
+    *("having", "distinct_groups", "one", "total", "twice", "one_side", "hop", "back", "copies", "checked"),
+]
+
+
+@pytest.mark.parametrize("is_told", [False, True])
+def test_what_is_answered_is_not_listed(is_told: bool, opened: list[str]) -> None:
+    db, changes = filled(5)
+    run(db, [changes.batch() for _ in range(12)])
+    rows = {name: list(db.view(name)) for name in db.views}
+    if is_told:
+        for name in db.views:
+            db.view(name).changes()
+    told = ["counted", "cities"] if is_told else []  # Their groups are kept outside the core then, with their sums.
+    opened.clear()
+    for name in COUNTED:
+        view = db.view(name)
+        assert len(view) == view.count() == len(rows[name])
+        assert bool(view) == bool(rows[name])
+        assert view.page(offset=len(rows[name]), limit=2) == []
+        assert opened == [], name
+    for name in [*TESTED, *told]:
+        assert all(row in db.view(name) for row in rows[name][:5])
+        assert rows[name][:5], name  # Else this would show nothing.
+        assert opened == [], name
+    assert ("Atlantis", 3) not in db.view("counted")  # A group that is not there is known not to be by the core, too.
+    assert opened == []
+    assert len(db.view("hops")) == len(rows["hops"])  # And what cannot be answered is listed.
+    assert opened == ["result"]
+
+
+def test_a_table_answers_without_being_listed(opened: list[str]) -> None:
+    db, changes = filled(1)
+    run(db, [changes.batch() for _ in range(6)])
+    opened.clear()
+    table = db.table("follows")
+    assert len(table) == table.count() == sum(changes.follows.values()) > 0
+    assert bool(table)
+    assert all(row in table for row in changes.follows)
+    assert (77, 77) not in table
+    assert opened == []
+
+
+class Numbers(Answers):
+    """Rows of one column, all of which it knows; as a side of a set operation."""
+
+    width = 1
+
+    def __init__(self, *numbers: int, says_list: tuple[str, ...] = ()) -> None:
+        self.numbers = numbers
+        self.says_list = says_list
+
+    def count(self) -> int | None:
+        return None if "count" in self.says_list else len(self.numbers)
+
+    def test(self, row: Sought) -> bool | None:
+        return None if "test" in self.says_list else row.words[0] in self.numbers
+
+    def access(self, position: int) -> WordRows | None:
+        return None if "access" in self.says_list else rows_of(self.numbers[position])
+
+    def rank(self, row: Sought) -> int | None:
+        return None if "rank" in self.says_list else self.numbers.index(row.words[0])
+
+
+def rows_of(*numbers: int) -> WordRows:
+    return WordRows((words_array(list(numbers)),), ones(len(numbers)), zeros(len(numbers)))
+
+
+def sought(number: int) -> Sought:
+    return Sought(lambda: [number])
+
+
+def concatenation(*sides: Any) -> Concatenation:
+    return Concatenation(sides)
+
+
+def test_union_all_puts_answers_together() -> None:
+    both = concatenation(Numbers(5, 6, 6), Numbers(), Numbers(7, 5))
+    assert both.count() == 5
+    found = [both.access(i) for i in range(5)]
+    assert [row.columns[0][0].as_py() for row in found if row is not None] == [5, 6, 6, 7, 5]
+    assert [both.rank(sought(n)) for n in (5, 6, 7)] == [0, 1, 3]
+    assert [both.test(sought(n)) for n in (7, 8)] == [True, False]
+    assert both.difference(0) is None
+
+
+def test_union_all_says_list_where_a_side_does() -> None:
+    first = Numbers(5, 6)
+    assert concatenation(first, Numbers(7, says_list=("count",))).count() is None
+    assert concatenation(Numbers(7, says_list=("count",)), first).access(2) is None
+    assert concatenation(first, Numbers(7, says_list=("access",))).access(2) is None
+    assert concatenation(first, Numbers(7, says_list=("rank",))).rank(sought(7)) is None
+    assert concatenation(Numbers(7, says_list=("count",)), first).rank(sought(5)) is None
+    unsure = concatenation(Numbers(7, says_list=("test",)), first)
+    assert unsure.test(sought(5)) is True
+    assert unsure.test(sought(8)) is None
+    assert unsure.rank(sought(5)) is None
+
+
+def test_a_view_asks_before_it_lists(monkeypatch: pytest.MonkeyPatch, opened: list[str]) -> None:
+    """Once an operator counts, accesses or ranks, its view does, up to any number, and through UNION ALL."""
+    db = ev.Database()
+    db.sql("CREATE TABLE t (a BIGINT)")
+    db.insert("t", [(1,), (2,)])
+    db.create_view("v", "SELECT a FROM t")
+    db.create_view("w", "SELECT a FROM t UNION ALL SELECT a FROM t")
+    many = 2**64
+    monkeypatch.setattr(PlainBlock, "count", lambda self: many)
+    monkeypatch.setattr(PlainBlock, "access", lambda self, position: rows_of(position % 1000))
+    monkeypatch.setattr(PlainBlock, "rank", lambda self, row: 10 * row.words[0])
+    opened.clear()
+    for name, sides in (("v", 1), ("w", 2)):
+        view = db.view(name)
+        assert view.count() == sides * many
+        assert bool(view)
+        with pytest.raises(OverflowError):
+            len(view)
+        assert view[10**12 + 7] == (7,)
+        assert view[-1] == ((many - 1) % 1000,)
+        assert view.page(offset=sides * many - 1, limit=5) == [((many - 1) % 1000,)]
+        assert view.rank((2,)) == 20
+    assert opened == []
+
+
+def test_a_string_that_is_computed_is_found_though_nobody_has_stored_it(opened: list[str]) -> None:
+    db = ev.Database()
+    db.sql("CREATE TABLE t (k BIGINT, s STRING)")
+    db.create_view("v", "SELECT k, upper(MAX(s)) AS loud FROM t GROUP BY k")
+    db.create_view("w", "SELECT upper(s) AS loud FROM t")
+    db.insert("t", [(1, "ab"), (1, "cd"), (2, "x")])
+    opened.clear()
+    assert (1, "CD") in db.view("v")
+    assert (1, "AB") not in db.view("v")
+    assert (3, "CD") not in db.view("v")
+    assert opened == []
+    assert ("AB",) in db.view("w")
+    assert ("ab",) not in db.view("w")
+
+
+def test_no_operator_answers_by_a_difference_yet() -> None:
+    db, _ = filled(0)
+
+    def asked(rows: Answers) -> Iterator[WordRows] | None:
+        return rows.difference(0)
+
+    assert {db.view(name)._ask(asked) for name in db.views} == {None}
