@@ -20,12 +20,16 @@ from everview.kernel.machine import Machine
 from tests.engine.samples import Change, Changes, database, run
 from tests.scale import scaled
 
+TRIANGLE = "follows a, follows b, follows c WHERE a.dst = b.src AND b.dst = c.src AND c.dst = a.src"
 MORE = {
     "plain": "SELECT src, dst FROM follows",
     "copies": "SELECT src FROM follows",
     "distinct": "SELECT DISTINCT src FROM follows",
     "semi": "SELECT DISTINCT f.src FROM follows f JOIN people p ON f.dst = p.id",
     "checked": "SELECT DISTINCT f.src, p.id FROM follows f, people p WHERE f.dst < p.id",
+    "paths": "SELECT DISTINCT a.src, a.dst, b.dst AS third FROM follows a JOIN follows b ON a.dst = b.src",
+    "triangles": f"SELECT DISTINCT a.src AS x, b.src AS y, c.src AS z FROM {TRIANGLE}",
+    "some_triangles": f"SELECT DISTINCT a.src AS x, b.src AS y, c.src AS z FROM {TRIANGLE} AND a.src + b.src < c.src",
     "counted": "SELECT city, COUNT(*) AS n FROM people GROUP BY city",
     "valued": "SELECT city, MAX(name) AS m, upper(MIN(name)) AS loud, COUNT(*) AS n FROM people GROUP BY city",
     "twice": "SELECT city AS c, SUM(pay) AS pay, city AS d FROM people GROUP BY city",
