@@ -63,6 +63,8 @@ VIEWS = {
     f"COUNT(DISTINCT o.note) FILTER (WHERE o.small > 1) AS d, STDDEV(o.weight) AS e {FROM}",
     "different_rows": f"SELECT DISTINCT UPPER(c.city) AS u, o.small % 2 AS s {FROM}",
 }
+PAIRED = """SELECT a.note, COUNT(DISTINCT b.small) AS d, SUM(a.weight) AS s, COUNT(DISTINCT a.price) AS p
+            FROM orders a JOIN orders b ON a.customer = b.id GROUP BY a.note"""
 MANY = ", ".join(f"COUNT(DISTINCT o.price % {n}) AS n{n}" for n in range(2, 10))
 SENT_AS_ROWS = f"SELECT c.city, {MANY} {FROM} GROUP BY c.city"
 SHARDS = (2, 4)
@@ -167,6 +169,20 @@ def test_views_are_exact_on_any_number_of_shards(at_random: bool) -> None:
             assert differences(alone.results[name], wanted[name]) == (Counter(), Counter()), views[name]
             for cluster in clusters:  # To the last bit of a double.
                 assert cluster.results[name] == alone.results[name], (views[name], str(cluster.distribution))
+
+
+def test_a_table_that_comes_on_several_ways_comes_so_to_groups_and_to_different_values() -> None:
+    history = History(3, keyed=False)
+    alone, cluster = (Cluster({"v": PAIRED}, parse_schema(PLAIN), shards) for shards in (1, 3))
+    assert cluster.distribution.first.is_masked("orders")
+    for _ in range(4):
+        batch = {"orders": history.batch(60)["orders"]}
+        alone.apply(batch)
+        cluster.apply(batch)
+        wanted = history.wanted({"v": PAIRED})["v"]
+        assert differences(cluster.results["v"], wanted) == (Counter(), Counter())
+        assert cluster.results == alone.results
+    assert len(wanted) > 1
 
 
 def test_groups_are_told_in_parts_and_not_as_rows_of_joins() -> None:
@@ -313,6 +329,13 @@ def test_rows_are_cut_by_what_the_result_shows_where_that_is_as_good(shown: str)
         for a in held["a"].elements():
             joined.update((a[at], a[2], b[2]) for b in held["b"].elements() if a[:2] == b[:2])
         assert cluster.results["v"] == joined
+
+
+@pytest.mark.parametrize(("skew", "cut"), [(0.0, "k"), (0.27, "k"), (0.5, "j")])
+def test_what_the_result_shows_may_be_a_little_worse(skew: float, cut: str) -> None:
+    sql = "SELECT a.k, a.x, b.y FROM a JOIN b ON a.j = b.j AND a.k = b.k"
+    (grid,) = plan_over(sql, parse_schema(PAIRS), 4, skew={("a", "k"): skew}).distribution.first.grids
+    assert [d.name for d in grid.dimensions] == [cut]
 
 
 def test_rows_that_two_shards_tell_of_have_the_right_net() -> None:
