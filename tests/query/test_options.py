@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from everview.errors import DataFormatError, OptionError
 from everview.query.data import canonical, view_from_data, view_to_data
-from everview.query.options import MOST_DEGREE, MOST_PARTS, OPTIMIZE, ViewOptions
+from everview.query.options import MOST_DEGREE, MOST_PARTS, NAMES, OPTIMIZE, ViewOptions
 from everview.sql import parse_schema, parse_view
 
 SCHEMA = parse_schema("CREATE TABLE e (a BIGINT, b BIGINT)")
@@ -55,6 +55,9 @@ def test_a_tenth_is_a_tenth_however_it_is_written(value: Any) -> None:
 def test_what_an_option_cannot_be_is_refused(name: str, value: Any, said: str, hint: str) -> None:
     with pytest.raises(OptionError) as refused:
         ViewOptions.of({name: value})
+    if name in NAMES:
+        with pytest.raises(OptionError):
+            ViewOptions(**{name: value})
     assert said in refused.value.message
     assert hint in str(refused.value.hint)
     assert refused.value.option == name

@@ -110,12 +110,18 @@ class View(Relation):
 
     def _accessed(self, positions: range) -> list[tuple[Any, ...]] | None:
         """The rows at some positions, each by itself; None if rows have to be listed for that."""
-        found: list[tuple[Any, ...]] = []
-        for row in self._ask(lambda rows: map(rows.access, positions)):
-            if row is None:
-                return None
-            found += tuples(self._decoded(row)[0])
-        return found
+
+        def asked(rows: Answers) -> list[WordRows] | None:
+            found: list[WordRows] = []
+            for position in positions:
+                row = rows.access(position)
+                if row is None:
+                    return None
+                found.append(row)
+            return found
+
+        found = self._ask(asked)
+        return None if found is None else [row for rows in found for row in tuples(self._decoded(rows)[0])]
 
     def _cut(self, offset: int, limit: int) -> list[tuple[Any, ...]]:
         """The same out of the list of all rows."""

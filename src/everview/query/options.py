@@ -40,20 +40,23 @@ class OptionValues(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class ViewOptions:
-    """The options of a view; None where nothing was asked for."""
+    """The options of a view; None where nothing was asked for. A value that an option cannot have is refused."""
 
     epsilon: Fraction | None = None
     optimize: str | None = None
     degree: int | None = None
 
+    def __post_init__(self) -> None:
+        for name, value in self.given().items():
+            object.__setattr__(self, name, _CHECKS[name](value))
+
     @staticmethod
     def of(values: Mapping[str, Any]) -> ViewOptions:
-        """Options by their names; unknown ones, and values that an option cannot have, are refused."""
+        """Options by their names; unknown ones are refused, too."""
         for name in values:
             if name not in NAMES:
-                raise unknown_option(name)
-        given = {name: value for name, value in values.items() if value is not None}
-        return ViewOptions(**{name: _CHECKS[name](value) for name, value in given.items()})
+                raise unknown_option(str(name))
+        return ViewOptions(**values)
 
     def __bool__(self) -> bool:
         """True if any is set."""
