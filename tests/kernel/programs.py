@@ -8,6 +8,7 @@ from random import Random
 
 from everview.kernel import Column, Machine, UpdateFault
 from everview.kernel.program import (
+    Add,
     Call,
     Compute,
     Count,
@@ -187,7 +188,8 @@ class ProgramMaker:
     def _instruction(self, frame: Frame, walked: set[str], scanned: set[str], depth: int) -> Instruction | None:
         kinds = ["compute", "store", "level", "level", "level?", "count", "emit", "remove", "call", "rank", "size"]
         if depth < 4:
-            kinds += ["upsert", "upsert", "upsert", "find", "if", "each", "scan", "nest", "nest", "select", "select"]
+            kinds += ["upsert", "upsert", "add", "add", "add", "find", "if", "each", "scan"]
+            kinds += ["nest", "nest", "select", "select"]
         maker = getattr(self, "_" + {"level?": "get_level"}.get(kind := self.random.choice(kinds), kind))
         result = maker(frame, walked, scanned, depth)
         assert result is None or not isinstance(result, tuple)
@@ -282,6 +284,34 @@ class ProgramMaker:
         missing = self._block(other, walked, scanned, depth + 1) if self.random.random() < 0.5 else ()
         self._merge(frame, one, other)
         return Find(row, table.name, key, found, (Insert(row, table.name, key), *missing))
+
+    def _add(self, frame: Frame, walked: set[str], scanned: set[str], depth: int) -> Instruction | None:
+        tables = [t for t in self.tables if t.values and t.name not in walked | scanned]
+        if not tables:
+            return None
+        table = self.random.choice(tables)
+        name = table.name
+        key = self._operands(len(table.key), frame)
+        changes = self._operands(self.random.randint(1, len(table.values)), frame)
+        row = self._new("r")
+        self.here.rows.add(name)
+        self.here.anything.add(name)
+
+        def block(own: Frame, kept: set[str]) -> tuple[Instruction, ...]:
+            return self._block(own, walked | kept, scanned, depth + 1) if self.random.random() < 0.6 else ()
+
+        one, other, gone = ({**frame, row: name} for _ in range(3))
+        appeared = block(one, set())
+        vanished = None if self.random.random() < 0.2 else block(gone, {name})
+        otherwise = block(other, set())
+        untouched = dict(frame)
+        self._merge(frame, one, other)
+        if vanished is not None:
+            self.here.removes.add(name)
+            self._void(gone, {name})
+            self._merge(frame, dict(frame), gone)
+            self._merge(frame, dict(frame), untouched)
+        return Add(row, name, key, changes, appeared, vanished, otherwise)
 
     def _find(self, frame: Frame, walked: set[str], scanned: set[str], depth: int) -> Instruction:
         table = self.random.choice(self.tables)

@@ -217,8 +217,11 @@ void fuzz_table(unsigned seed) {
         const Row row = table.find(key.data());
         expect(row == model.find(key), "a row is found elsewhere");
         if (row == kNoRow) {
-          table.insert(key.data(), log);
+          Key values(below(value_width + 1));
+          for (Word& word : values) word = some_word(static_cast<Word>(below(3)));
+          const Row added = table.insert(table.locate(key.data()), key.data(), values, log);
           model.insert(key, key_width + value_width);
+          std::copy(values.begin(), values.end(), model.items[added].words.begin() + static_cast<long>(key_width));
         } else if (below(100) < removals) {
           table.remove(row, log);
           model.remove(row);
@@ -264,7 +267,9 @@ std::vector<Word> program() {
                             /* channel: */ 1, 3, /* procedure: */ 1, 3, 6};
   const auto add = [&](std::initializer_list<Word> words) { code.insert(code.end(), words); };
   const auto add_key = [&] { code.insert(code.end(), key.begin(), key.end()); };
-  add({11});                                               // Eleven instructions.
+  add({12});                                               // Twelve instructions.
+  add({16, 4, 1, 1, kReg, 0, 1, kReg, 2});                 // Add c to table 1's row of a,
+  add({0, 1, 1, 11, 0, 3, 1, kLit, 0, 1, kKey, 4, 1, 0, 1, kValue, 4, 1, 0, 0});  // telling of rows that vanish.
   add({1, 3, 0}), add_key(), add({0, 1, 2, 3, 0}), add_key();  // Find r3 in table 0, or insert it.
   add({1, 4, 1, 1, kReg, 1, 0, 1, 2, 4, 1, 1, kReg, 1});    // Find r4 in table 1 by b, or insert it.
   add({0, 5, 0, kValue, 3, 0, 0, kReg, 2});                // r5 = r3.value + c

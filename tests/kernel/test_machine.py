@@ -14,6 +14,7 @@ import pytest
 from everview.kernel import Column, Machine, StaleCursor, UpdateFault, _kernel
 from everview.kernel.encode import encode
 from everview.kernel.program import (
+    Add,
     Call,
     Compute,
     Count,
@@ -111,6 +112,40 @@ class TestInstructions:
     def test_store_and_read(self) -> None:
         pair = one(Insert(R, "pairs", (A, B)), Store(R, "pairs", 1, C), Emit("out", (ValueOf(R, "pairs", 1),)))
         pair.apply("go", [[1, 2], [3, 4], [-5, HIGHEST]])
+        pair.check_channels()
+
+    def test_add_runs_the_block_of_what_happened(self) -> None:
+        def told(what: int) -> tuple[Instruction, ...]:
+            return (Emit("out", (Lit(what), ValueOf(R, "pairs", 0), ValueOf(R, "pairs", 1))),)
+
+        add = Add(R, "pairs", (A, Lit(0)), (B, C), told(1), told(-1), told(0))
+        pair = one(add, channels=(("out", 3),))
+        pair.apply("go", [[1, 1, 1, 1, 1, 2], [2, 3, -5, 0, 7, 0], [10, 10, 10, 10, -1, 5]])
+        seen = lists(pair.machine.take("out"))
+        assert seen == [[1, 0, -1, 1], [2, 5, 5, 7], [10, 20, 20, -1]]  # a row that vanishes has its old values
+        assert pair.machine.dump("pairs") == [((1, 0), (7, -1), 0)]  # a change of nothing makes no row
+
+    def test_add_may_keep_rows_of_zeros(self) -> None:
+        add = Add(R, "pairs", (A, B), (C,), (Emit("out", (Lit(1),)),), None, (Emit("out", (Lit(0),)),))
+        pair = one(add, Emit("out", (ValueOf(R, "pairs", 0),)))
+        pair.apply("go", [[1, 1, 1, 2], [0] * 4, [2, -2, 0, 0]])
+        pair.check_channels()
+        assert [values[0] for _, values, _ in pair.machine.dump("pairs")] == [0, 0]
+
+    def test_add_overflows_as_compute_does_but_not_where_the_row_vanishes(self) -> None:
+        pair = one(Add(R, "pairs", (A, Lit(0)), (B, C)))
+        assert pair.apply("go", [[1, 1], [1, -1], [HIGHEST, 1]]) is None
+        assert pair.apply("go", [[1, 1], [1, 1], [HIGHEST, 1]]) == "overflow"
+        assert pair.machine.dump("pairs") == [((1, 0), (1, HIGHEST), 0)]
+
+    def test_add_vanishes_with_levels_groups_and_a_row_that_takes_its_place(self) -> None:
+        live = SetLevel(R, "pairs", 2)
+        gone = (GetLevel(S, R, "pairs"), Count(Reg("n"), "pairs", 0, (A,), 2), Emit("out", (S, Reg("n"))))
+        pair = one(Add(R, "pairs", (A, B), (C,), (live,), gone), channels=(("out", 2),))
+        random = Random(7)
+        keys = [[random.randint(0, 2) for _ in range(300)] for _ in range(2)]
+        pair.apply("go", [*keys, random.choices([-1, 1], k=300)])
+        assert pair.machine.pending("out") > 20
         pair.check_channels()
 
     def test_levels_and_counts(self) -> None:
@@ -616,6 +651,23 @@ class TestPrograms:
     def test_the_verifier_is_asked(self) -> None:
         with pytest.raises(ValueError, match="no word"):
             Machine(Program((), (("out", 1),), (Procedure("go", (), (Emit("out", (A,)),)),)))
+
+    @pytest.mark.parametrize(
+        ("body", "message"),
+        [
+            ((Add(R, "pairs", (A, B), ()),), "0 words are added"),
+            ((Add(R, "pairs", (A, B), (C, C, C)),), "3 words are added"),
+            ((Add(R, "pairs", (A,), (C,)),), "2 words, not 1"),
+            ((Add(R, "pairs", (A, B), (C,)), Store(R, "pairs", 0, C)), "holds no row"),
+            ((Add(R, "pairs", (A, B), (C,), (), (Insert(S, "pairs", (B, A)),)),), "loses hold"),
+            ((Add(R, "pairs", (A, B), (C,), (), (Find(R, "pairs", (B, A)),)),), "loses hold"),
+            ((Each(S, "pairs", 0, (A,), 0, (Add(R, "pairs", (A, B), (C,)),)),), "come or go inside a loop"),
+            ((Insert(S, "pairs", (A, A)), Add(R, "pairs", (A, B), (C,)), Store(S, "pairs", 0, C)), "holds no row"),
+        ],
+    )
+    def test_additions_that_lose_hold_of_rows(self, body: tuple[Instruction, ...], message: str) -> None:
+        with pytest.raises(ValueError, match=message):
+            one(*body)
 
     @pytest.mark.parametrize(
         ("table", "procedures", "message"),

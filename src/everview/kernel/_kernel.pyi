@@ -7,6 +7,7 @@ class ArrowArray(Protocol):
     def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]: ...
 
 InputColumn = Buffer | ArrowArray
+ENCODING: int
 
 class StaleCursor(RuntimeError): ...
 

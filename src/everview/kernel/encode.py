@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from everview.kernel.program import (
+    Add,
     Call,
     Compute,
     Count,
@@ -44,6 +45,8 @@ from everview.kernel.program import (
 )
 
 T = TypeVar("T")
+ENCODING = 2
+"""Counts up with every change of the encoding: a kernel that was compiled before it must be built anew."""
 
 
 def encode(program: Program) -> list[int]:
@@ -172,6 +175,10 @@ class _Encoder:
                 return [14, self._register(i.target), *self._row(i.row, i.table), i.order, i.width]
             case Size():
                 return [15, *self._range(i.target, i)]
+            case Add():
+                head = [16, *self._row(i.row, i.table), *self._operands(i.key), *self._operands(i.changes)]
+                vanished = [0] if i.vanished is None else [1, *self._block(i.vanished)]
+                return [*head, *self._block(i.appeared), *vanished, *self._block(i.otherwise)]
 
 
 def _number(numbers: dict[str, int], name: str) -> int:

@@ -6,12 +6,18 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from everview.kernel import _kernel
-from everview.kernel.encode import encode
+from everview.kernel.encode import ENCODING, encode
 from everview.kernel.program import Program
 from everview.kernel.verifier import verify
 
 if TYPE_CHECKING:
     from everview.kernel._kernel import Column, Cursor, InputColumn
+
+if getattr(_kernel, "ENCODING", 1) != ENCODING:
+    raise ImportError(
+        f"the compiled kernel {_kernel.__file__} is of another version than {__file__}: "
+        "build it anew, by `make` or `python -m pip install --no-build-isolation --no-deps --editable .`"
+    )
 
 
 class UpdateFault(RuntimeError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from everview.kernel.program import (
+    Add,
     Call,
     Compute,
     Count,
@@ -122,6 +123,11 @@ def _instruction(i: Instruction, indent: str, depth: int) -> Iterator[str]:
             yield f"{indent}{i.target} ← rank {i.row} in {i.table} order {i.order} by {i.width}"
         case Size():
             yield f"{indent}{i.target} ← size {_range(i.table, i.order, i.key)}"
+        case Add():
+            stays = " to stay" if i.vanished is None else ""
+            yield f"{indent}add {i.row} in {i.table}[{_key(i.key)}] += {_key(i.changes)}{stays}"
+            branches = (("appeared", i.appeared), ("vanished", i.vanished or ()), ("else", i.otherwise))
+            yield from _branches(indent, depth, *branches)
 
 
 def _branches(indent: str, depth: int, *branches: tuple[str, tuple[Instruction, ...]]) -> Iterator[str]:

@@ -181,6 +181,30 @@ class Store:
 
 
 @dataclass(frozen=True, slots=True)
+class Add:
+    """row ← the row with this key, its first values increased by ``changes``; run one of three blocks.
+
+    A key that is not there counts as a row of zeros. A row is there for as long as its first value is not 0:
+
+    - ``appeared`` runs after the row has been inserted, with ``changes`` for its values;
+    - ``vanished`` runs before the row is removed, which has its old values and level until then;
+    - ``otherwise`` runs after the values of a row that stays have been changed;
+    - nothing runs if there is no row and the first change is 0.
+
+    With ``vanished`` None a row is never removed, and appears whatever the changes are. Other values than those that
+    ``changes`` has words for are left alone. Sums are checked, as ``Compute`` does.
+    """
+
+    row: Reg
+    table: str
+    key: tuple[Operand, ...]
+    changes: tuple[Operand, ...]
+    appeared: tuple[Instruction, ...] = ()
+    vanished: tuple[Instruction, ...] | None = ()
+    otherwise: tuple[Instruction, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class SetLevel:
     """Move a row to a level."""
 
@@ -317,6 +341,7 @@ Instruction: TypeAlias = (
     | Select
     | Rank
     | Size
+    | Add
 )
 
 

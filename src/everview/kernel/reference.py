@@ -10,6 +10,7 @@ import copy
 from collections.abc import Iterator, Sequence
 
 from everview.kernel.program import (
+    Add,
     Call,
     Compute,
     Count,
@@ -291,8 +292,30 @@ class Reference:
                 key = tuple(state.keys[row][c] for c in state.table.orders[i.order].columns[: i.width])
                 before = state.in_order(i.order, key).index(row)
                 frame[i.target] = _in_range(sum(state.ranked(i.order, key)[:before]))
+            case Add():
+                self._add(i, frame)
             case Size():
                 frame[i.target] = _in_range(sum(self._tables[i.table].ranked(i.order, self._key(i.key, frame))))
+
+    def _add(self, i: Add, frame: dict[Reg, int]) -> None:
+        state, key = self._tables[i.table], self._key(i.key, frame)
+        changes = self._key(i.changes, frame)
+        row = state.rows.get(key)
+        if row is None:
+            if changes[0] == 0 and i.vanished is not None:
+                return
+            row = frame[i.row] = state.insert(key)
+            state.values[row][: len(changes)] = changes
+            self._run(i.appeared, frame)
+            return
+        frame[i.row] = row
+        if i.vanished is not None and state.values[row][0] + changes[0] == 0:
+            self._run(i.vanished, frame)
+            state.remove(row)
+            return
+        for column, change in enumerate(changes):
+            state.values[row][column] = _compute(Math.ADD, state.values[row][column], change)
+        self._run(i.otherwise, frame)
 
     def _step(self, step: Step | InOrder, frame: dict[Reg, int]) -> list[int]:
         if isinstance(step, Step):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 
+from everview.kernel.effects import Facts, called, registers_set
 from everview.kernel.program import (
     LEVELS,
+    Add,
     Call,
     Compute,
     Count,
@@ -53,7 +54,7 @@ def verify(program: Program) -> None:
     _unique("cursor", [c.name for c in program.cursors])
     for table in program.tables:
         _check_indexes(table)
-    facts = _Facts(program)
+    facts = Facts(program)
     _check_calls(facts)
     for procedure in program.procedures:
         checker = _Checker(facts, f"procedure {procedure.name}")
@@ -77,7 +78,7 @@ def _unique(kind: str, names: Sequence[str]) -> None:
         raise ProgramError(f"two {kind}s are named {min(twice)}")
 
 
-def _check_calls(facts: _Facts) -> None:
+def _check_calls(facts: Facts) -> None:
     """No procedure may come back to itself: the kernel's stack is as deep as the program, never as the data."""
     finished: set[str] = set()
 
@@ -85,7 +86,7 @@ def _check_calls(facts: _Facts) -> None:
         if name in above:
             raise ProgramError(f"procedure {name} calls itself: {' → '.join((*above, name))}")
         if name not in finished:
-            for callee in _called(facts.procedures[name].body):
+            for callee in called(facts.procedures[name].body):
                 if callee not in facts.procedures:
                     raise ProgramError(f"procedure {name}: calls {callee}, which is not there")
                 visit(callee, (*above, name))
@@ -95,83 +96,13 @@ def _check_calls(facts: _Facts) -> None:
         visit(name, ())
 
 
-def _called(body: Iterable[Instruction]) -> list[str]:
-    return [i.procedure for i in _flat(body) if isinstance(i, Call)]
-
-
-def _flat(body: Iterable[Instruction]) -> Iterator[Instruction]:
-    """The instructions of a block and of the blocks in it."""
-    ahead = list(body)
-    while ahead:
-        i = ahead.pop()
-        yield i
-        match i:
-            case Find() | Select():
-                ahead += i.found
-                ahead += i.missing
-            case If():
-                ahead += i.then
-                ahead += i.otherwise
-            case Each() | Scan():
-                ahead += i.body
-            case _:
-                pass
-
-
-@dataclass(frozen=True)
-class _Effects:
-    """The tables that a block changes, callees included: at all, by rows that come or go, by rows that go."""
-
-    changed: frozenset[str]
-    moved: frozenset[str]
-    removed: frozenset[str]
-
-
-class _Facts:
-    """What is looked up of a program again and again."""
-
-    def __init__(self, program: Program) -> None:
-        self.tables = {t.name: t for t in program.tables}
-        self.procedures = {p.name: p for p in program.procedures}
-        self.channels = dict(program.channels)
-        self._effects: dict[str, _Effects] = {}
-
-    def of_procedure(self, name: str) -> _Effects:
-        """What a call of the procedure changes; calls must be known to end."""
-        if name not in self._effects:
-            self._effects[name] = self.of_block(self.procedures[name].body)
-        return self._effects[name]
-
-    def of_block(self, body: Iterable[Instruction]) -> _Effects:
-        """What a block changes."""
-        changed: set[str] = set()
-        moved: set[str] = set()
-        removed: set[str] = set()
-        for i in _flat(body):
-            match i:
-                case Store() | SetLevel():
-                    changed.add(i.table)
-                case Insert():
-                    moved.add(i.table)
-                case Remove():
-                    removed.add(i.table)
-                case Call():
-                    callee = self.of_procedure(i.procedure)
-                    changed |= callee.changed
-                    moved |= callee.moved
-                    removed |= callee.removed
-                case _:
-                    pass
-        return _Effects(frozenset(changed | moved | removed), frozenset(moved | removed), frozenset(removed))
-
-
 Frame = dict[Reg, str]
 
 
 class _Checker:
     """Walks a block with the registers that are set for certain, and their kinds."""
 
-    def __init__(self, facts: _Facts, place: str) -> None:
+    def __init__(self, facts: Facts, place: str) -> None:
         self.facts = facts
         self.place = place
 
@@ -240,6 +171,8 @@ class _Checker:
             case Size():
                 self.order(i.table, i.order, len(i.key), i.key, frame)
                 frame[i.target] = WORD
+            case Add():
+                self.add(i, frame, walked)
 
     def loop(self, i: Each | Scan, frame: Frame, walked: frozenset[str]) -> None:
         self.index(i.table, i.index, i.key, frame)
@@ -250,6 +183,27 @@ class _Checker:
         for table in effects.removed:  # from the second time round on, and after the loop
             self.void(table, frame)
         self.block(i.body, {**frame, i.row: i.table}, walked | {i.table})
+
+    def add(self, i: Add, frame: Frame, walked: frozenset[str]) -> None:
+        self.key(i.table, i.key, frame)
+        self.words(i.changes, frame)
+        values = len(self.facts.tables[i.table].values)
+        if not 0 < len(i.changes) <= values:
+            raise self.fault(f"{len(i.changes)} words are added to the {values} values of {i.table}")
+        self.keeps_rows(i.table, walked)
+        own = {**frame, i.row: i.table}
+        appeared, after = self.block(i.appeared, own, walked), self.block(i.otherwise, own, walked)
+        if i.vanished is None:
+            self.merge(frame, appeared, after)
+            return
+        if i.table in self.facts.of_block(i.vanished).moved or i.row in registers_set(i.vanished):
+            raise self.fault(f"{i.row} of {i.table} vanishes, but the block that runs before loses hold of it")
+        gone = self.block(i.vanished, own, walked)
+        self.void(i.table, gone)
+        untouched = dict(frame)  # as it is left if there is nothing to add to
+        self.merge(frame, appeared, after)
+        self.merge(frame, frame, gone)
+        self.merge(frame, frame, untouched)
 
     def call(self, i: Call, frame: Frame, walked: frozenset[str]) -> None:
         callee = self.facts.procedures[i.procedure]
@@ -348,7 +302,7 @@ class _Checker:
             raise self.fault(f"there is no level {level}")
 
 
-def _check_cursor(facts: _Facts, cursor: Cursor) -> None:
+def _check_cursor(facts: Facts, cursor: Cursor) -> None:
     checker = _Checker(facts, f"cursor {cursor.name}")
     frame: Frame = dict.fromkeys(cursor.parameters, WORD)
     for step in cursor.steps:

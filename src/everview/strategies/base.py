@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 
 from everview.kernel.program import (
-    Compute,
+    Add,
     Cursor,
     Emit,
-    Find,
     If,
-    Insert,
     Instruction,
     KeyOf,
     Lit,
-    Math,
+    Operand,
     Output,
     Procedure,
     Program,
     Reg,
-    Remove,
     Scan,
     Step,
-    Store,
     Table,
     Test,
     Update,
@@ -33,7 +30,7 @@ from everview.kernel.verifier import verify
 ROWS, KEYS = "rows", "keys"
 OVER_DELETED, DUPLICATE_KEY = "over_deleted", "duplicate_key"
 LOOK_UP, FOUND = "look_up", "found"
-_ROW, _KEY, _CHANGE, _AFTER = Reg("row"), Reg("key"), Reg("change"), Reg("after")
+_ROW, _KEY, _CHANGE = Reg("row"), Reg("key"), Reg("change")
 
 
 @lru_cache(maxsize=256)
@@ -48,24 +45,14 @@ def compile_base(width: int, primary_key: tuple[int, ...] = ()) -> Program:
     words = tuple(Reg(f"@{i}") for i in range(width))
     indexes: tuple[tuple[int, ...], ...] = ((),) if not primary_key else ((), primary_key)
     tables = [Table(ROWS, tuple(f"w{i}" for i in range(width)), ("copies",), indexes)]
-    body: list[Instruction] = []
-    body.append(
-        Find(
-            _ROW,
-            ROWS,
-            words,
-            _changed(_ROW, ROWS, OVER_DELETED),
-            (Insert(_ROW, ROWS, words), *_changed(_ROW, ROWS, OVER_DELETED)),
-        )
-    )
+    body: list[Instruction] = [_changed(_ROW, ROWS, words, _over_deleted)]
     cursors = [_listing("all", (), 0, (), width)]
     procedures: list[Procedure] = []
     channels = [(OVER_DELETED, 1), (DUPLICATE_KEY, 1)]
     if primary_key:
         key = tuple(words[i] for i in primary_key)
         tables.append(Table(KEYS, tuple(f"w{i}" for i in primary_key), ("rows",)))
-        counted = _changed(_KEY, KEYS, None)
-        body.append(Find(_KEY, KEYS, key, counted, (Insert(_KEY, KEYS, key), *counted)))
+        body.append(_changed(_KEY, KEYS, key, _duplicate))
         cursors.append(_listing("by_key", key, 1, key, width))
         emitted = (*_outputs(_ROW, width), Update())
         procedures.append(Procedure(LOOK_UP, key, (Scan(_ROW, ROWS, 1, key, 0, (Emit(FOUND, emitted),)),)))
@@ -76,19 +63,17 @@ def compile_base(width: int, primary_key: tuple[int, ...] = ()) -> Program:
     return program
 
 
-def _changed(row: Reg, table: str, below: str | None) -> tuple[Instruction, ...]:
-    """Add the change; more than one row a key, or fewer than no copies, is told."""
-    told: Instruction
-    if below is not None:
-        told = If(Test.LESS, _AFTER, Lit(0), (Emit(below, (Update(),)),))
-    else:
-        told = If(Test.LESS, Lit(1), _AFTER, (Emit(DUPLICATE_KEY, (Update(),)),))
-    return (
-        Compute(_AFTER, Math.ADD, ValueOf(row, table, 0), _CHANGE),
-        Store(row, table, 0, _AFTER),
-        told,
-        If(Test.EQUAL, _AFTER, Lit(0), (Remove(row, table),)),
-    )
+def _changed(row: Reg, table: str, key: tuple[Reg, ...], told: Callable[[Operand], Instruction]) -> Add:
+    """Add the change, and tell what it has come to if that is not as it should be."""
+    return Add(row, table, key, (_CHANGE,), (told(_CHANGE),), (), (told(ValueOf(row, table, 0)),))
+
+
+def _over_deleted(copies: Operand) -> Instruction:
+    return If(Test.LESS, copies, Lit(0), (Emit(OVER_DELETED, (Update(),)),))
+
+
+def _duplicate(rows: Operand) -> Instruction:
+    return If(Test.LESS, Lit(1), rows, (Emit(DUPLICATE_KEY, (Update(),)),))
 
 
 def _listing(name: str, parameters: tuple[Reg, ...], index: int, key: tuple[Reg, ...], width: int) -> Cursor:

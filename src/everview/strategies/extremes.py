@@ -5,32 +5,24 @@ from __future__ import annotations
 from functools import lru_cache
 
 from everview.kernel.program import (
-    Compute,
+    Add,
     Cursor,
     Emit,
-    Find,
-    If,
     InOrder,
-    Insert,
-    Instruction,
     KeyOf,
     Lit,
-    Math,
     Order,
     Procedure,
     Program,
     Reg,
-    Remove,
     Select,
-    Store,
     Table,
-    Test,
     ValueOf,
 )
 from everview.kernel.verifier import verify
 
 VALUES, FOUND = "values", "found"
-_ROW, _VALUE, _COPIES, _AFTER = Reg("row"), Reg("value"), Reg("copies"), Reg("after")
+_ROW, _VALUE, _COPIES = Reg("row"), Reg("value"), Reg("copies")
 
 
 @lru_cache(maxsize=256)
@@ -49,15 +41,10 @@ def compile_extremes(keys: int, highest: bool) -> Program:
         ("copies",),
         orders=(Order(tuple(range(keys + 1))),),
     )
-    change: tuple[Instruction, ...] = (
-        Compute(_AFTER, Math.ADD, ValueOf(_ROW, VALUES, 0), _COPIES),
-        Store(_ROW, VALUES, 0, _AFTER),
-        If(Test.EQUAL, _AFTER, Lit(0), (Remove(_ROW, VALUES),)),
-    )
     told = Emit(FOUND, (Lit(1), KeyOf(_ROW, VALUES, keys)))
     read = Select(_ROW, VALUES, 0, group, Lit(-1 if highest else 0), (told,), (Emit(FOUND, (Lit(0), Lit(0))),))
     procedures = (
-        Procedure("change", (*key, _COPIES), (Find(_ROW, VALUES, key, change, (Insert(_ROW, VALUES, key), *change)),)),
+        Procedure("change", (*key, _COPIES), (Add(_ROW, VALUES, key, (_COPIES,)),)),
         Procedure("read", group or (Reg("once"),), (read,)),
     )
     words = tuple(KeyOf(_ROW, VALUES, i) for i in range(keys + 1))

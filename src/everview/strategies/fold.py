@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from everview.kernel.program import (
+    Add,
     Compute,
     Cursor,
     Each,
@@ -16,12 +17,10 @@ from everview.kernel.program import (
     Find,
     GetLevel,
     If,
-    Insert,
     Instruction,
     KeyOf,
     Lit,
     Math,
-    Operand,
     Procedure,
     Program,
     Reg,
@@ -55,7 +54,8 @@ def compile_fold(width: int, measures: int) -> Program:
     old = tuple(f"old{i}" for i in range(measures))
     table = Table(ROWS, tuple(f"w{i}" for i in range(width)), (*now, *old), ((),))
     once = Reg("once")
-    add = Find(_ROW, ROWS, key, _add(changes), (Insert(_ROW, ROWS, key), *_add(changes)))
+    touch = SetLevel(_ROW, ROWS, TOUCHED)
+    add = Add(_ROW, ROWS, key, changes, (touch,), None, _remembered(changes, touch))
     current = tuple(ValueOf(_ROW, ROWS, i) for i in range(measures))
     procedures = (
         Procedure("add", (*key, *changes), (add,)),
@@ -74,16 +74,11 @@ def compile_fold(width: int, measures: int) -> Program:
     return program
 
 
-def _add(changes: tuple[Reg, ...]) -> tuple[Instruction, ...]:
+def _remembered(changes: tuple[Reg, ...], touch: Instruction) -> tuple[Instruction, ...]:
     """The first change since the row was settled keeps its old measures."""
-    level, sum_ = Reg("level"), Reg("sum")
-    size = len(changes)
-    remember: list[Instruction] = [Store(_ROW, ROWS, size + i, ValueOf(_ROW, ROWS, i)) for i in range(size)]
-    body: list[Instruction] = [
-        GetLevel(level, _ROW, ROWS),
-        If(Test.EQUAL, level, Lit(0), (*remember, SetLevel(_ROW, ROWS, TOUCHED))),
-    ]
+    level, before = Reg("level"), Reg("before")
+    kept: list[Instruction] = []
     for i, change in enumerate(changes):
-        operand: Operand = ValueOf(_ROW, ROWS, i)
-        body += [Compute(sum_, Math.ADD, operand, change), Store(_ROW, ROWS, i, sum_)]
-    return tuple(body)
+        kept.append(Compute(before, Math.SUBTRACT, ValueOf(_ROW, ROWS, i), change))
+        kept.append(Store(_ROW, ROWS, len(changes) + i, before))
+    return (GetLevel(level, _ROW, ROWS), If(Test.EQUAL, level, Lit(0), (*kept, touch)))

@@ -3,9 +3,11 @@
 
 #include <string>
 
-#include "program.h"
+#include "assembler.h"
 
 namespace everview {
+
+inline constexpr int kEncoding = 2;  // Which encoding is read; everview/kernel/encode.py says which is written.
 
 // Reads a flat run of words. Everything that the machine relies on is checked here and throws std::invalid_argument:
 // numbers of tables, columns, indexes, registers and procedures, widths, no recursion, depth, and that no scan's body
@@ -30,14 +32,17 @@ class Decoder {
     if (at_ != end_) refuse("there is more after the end");
     check_calls();
     check_scans();
+    for (const std::size_t depth : depths_) program_.depth = std::max(program_.depth, depth);
+    Assembler::assemble(program_);
     return std::move(program_);
   }
 
  private:
   static constexpr std::size_t kMaxWidth = 4096;
   static constexpr std::size_t kMaxItems = 1 << 20;
-  static constexpr std::size_t kMaxRegisters = 1 << 16;
-  static constexpr std::size_t kMaxDepth = 2000;  // Of nested blocks, calls included: the C++ stack's depth.
+  static constexpr std::size_t kMaxRegisters = 1 << 16;  // As of tables: cells have 16 bits for their numbers.
+  static constexpr std::size_t kMaxTables = 1 << 16;
+  static constexpr std::size_t kMaxDepth = 2000;  // Of nested blocks, calls included.
 
   using Tables = std::vector<std::uint32_t>;
   struct ScanBody {
@@ -76,7 +81,7 @@ class Decoder {
   }
 
   void read_tables() {
-    const std::size_t tables = items(kMaxItems, "tables");
+    const std::size_t tables = items(kMaxTables, "tables");
     program_.tables.reserve(tables);  // Operands point to tables, so they must not move.
     for (std::size_t i = 0; i < tables; ++i) {
       const std::size_t key_width = count(kMaxWidth, "key words");
@@ -322,6 +327,20 @@ class Decoder {
         i.reg = reg();
         read_range(i);
         break;
+      case Op::kAdd: {
+        i.reg = reg();
+        i.table = table();
+        i.operands = read_key(i.table->key_width());
+        const std::vector<Operand> added = read_operands(i.table->value_width());
+        if (added.empty()) refuse("nothing is added");
+        i.operands.insert(i.operands.end(), added.begin(), added.end());
+        i.first = read_block(depth + 1);
+        i.vanishes = number(2, "kind of addition") == 1;
+        if (i.vanishes) i.second = read_block(depth + 1);
+        i.third = read_block(depth + 1);
+        changes(i.table);
+        break;
+      }
       case Op::kNest:
         break;
     }

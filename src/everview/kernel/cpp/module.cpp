@@ -305,6 +305,7 @@ PyType_Slot column_slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(get_buff
 NB_MODULE(_kernel, module) {
   using namespace everview;
 
+  module.attr("ENCODING") = kEncoding;
   module.doc() = "Everview's compiled kernel; use it through everview.kernel.";
 #ifdef NDEBUG
   nb::set_leak_warnings(false);  // A machine alive when Python exits is no fault.

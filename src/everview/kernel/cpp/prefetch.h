@@ -113,10 +113,12 @@ class ProbeFinder {
   void visit(const Instruction& i, Registers& registers) {
     switch (i.op) {
       case Op::kFind:
-      case Op::kInsert: {
+      case Op::kInsert:
+      case Op::kAdd: {
         std::vector<Source> key = known(i.operands, registers);
+        key.resize(i.table->key_width());
         add(*i.table, Table::kNotStored, key);
-        if (i.op == Op::kInsert) {
+        if (i.op != Op::kFind) {
           for (std::size_t index = 0; index < i.table->index_count(); ++index) {
             std::vector<Source> words;
             for (const std::uint32_t column : i.table->columns(index)) words.push_back(key[column]);
@@ -126,6 +128,7 @@ class ProbeFinder {
         registers[i.reg] = {{}, i.table, std::move(key)};
         walk(i.first, registers);
         walk(i.second, registers);
+        walk(i.third, registers);
         break;
       }
       case Op::kCompute:

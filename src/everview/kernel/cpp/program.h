@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "channel.h"
+#include "code.h"
 #include "table.h"
 
 namespace everview {
@@ -71,7 +72,7 @@ using Block = std::vector<Instruction>;
 struct Instruction {
   enum class Op : std::uint8_t {
     kCompute, kFind, kInsert, kRemove, kStore, kSetLevel, kGetLevel, kCount, kIf, kEach, kScan, kEmit, kCall, kSelect,
-    kRank, kSize,
+    kRank, kSize, kAdd,
     kNest,  // Not in the encoding: scans within scans around one emit.
   };
 
@@ -82,9 +83,10 @@ struct Instruction {
   std::uint32_t row = 0;       // kGetLevel, kRank: the row.
   std::uint32_t width = 0;     // kRank: how many columns make the group.
   bool own_group = false;      // kCount: as of a loop.
+  bool vanishes = false;       // kAdd: the row goes when its first value comes to 0.
   Table* table = nullptr;
   std::vector<Operand> operands;
-  Block first, second;         // Found and missing, then and otherwise; a loop's body.
+  Block first, second, third;  // Found and missing, then and otherwise; a loop's body; appeared, vanished, otherwise.
   Nest nest;                   // kEmit, kNest: the outputs; kNest, kEach, kScan: the loops.
 };
 
@@ -92,6 +94,7 @@ struct Procedure {
   std::uint32_t parameters = 0;
   std::uint32_t registers = 0;
   std::size_t stack = 0;  // Registers of this procedure and of the deepest chain of those it calls.
+  std::uint32_t entry = 0;  // Its first line.
   Block body;
 };
 
@@ -106,6 +109,11 @@ struct Program {
   std::vector<Channel> channels;
   std::vector<Procedure> procedures;
   std::vector<CursorPlan> cursors;
+  std::vector<Line> lines;          // Of all procedures,
+  std::vector<Word> wide;           // the literals in them that take more than 32 bits,
+  std::vector<const Instruction*> nests;
+  std::size_t most_slots = 0;       // and the most operands that one of them has.
+  std::size_t depth = 0;            // Of blocks within blocks, calls included.
   std::uint64_t fingerprint = 0;  // Of the encoding: snapshots fit the program they were taken from.
 };
 

@@ -120,11 +120,27 @@ class Table {
 
   // A new row; kNoRow if the key is there already.
   Row insert(const Word* key, UndoLog& log) {
+    const Place place = locate(key);
+    return place.row == kNoRow ? insert(place, key, {}, log) : kNoRow;
+  }
+
+  // Where a key is, or would be.
+  struct Place {
+    Tag tag;
+    Row row;  // Or kNoRow.
+  };
+  Place locate(const Word* key) const noexcept {
     const Tag tag = tag_of(key);
-    if (find_slot(tag, key) != SlotTable::kNone) return kNoRow;
+    const std::size_t at = find_slot(tag, key);
+    return {tag, at == SlotTable::kNone ? kNoRow : slots_[at]};
+  }
+
+  // A new row where no row is, with these for its first values and 0 for the others.
+  Row insert(Place place, const Word* key, std::span<const Word> values, UndoLog& log) {
     if (size() == kMaxRows) throw std::length_error("a table holds at most 2^31 rows");
     log.make_room(1);
     rows_.make_fit(key, key_width_);
+    rows_.make_fit(values.data(), values.size());
     rows_.make_room(1);
     if (has_levels_) levels_.make_room(1);
     slots_.reserve_one();
@@ -132,10 +148,11 @@ class Table {
     for (OrderedIndex& order : orders_) order.prepare();
     // From here on nothing can fail.
     const Row row = static_cast<Row>(size());
-    slots_.insert(tag, row);
+    slots_.insert(place.tag, row);
     for (GroupIndex& index : indexes_) index.append();
     resize(size() + 1);
-    for (std::size_t i = 0; i < width(); ++i) rows_.write(row, i, i < key_width_ ? key[i] : 0);
+    for (std::size_t i = 0; i < key_width_; ++i) rows_.write(row, i, key[i]);
+    for (std::size_t i = 0; i < value_width(); ++i) rows_.write(row, key_width_ + i, i < values.size() ? values[i] : 0);
     count_others(row, 1);
     set_level_byte(row, 0);
     for (OrderedIndex& order : orders_) order.append(view());
@@ -232,6 +249,7 @@ class Table {
     }
   }
 
+  bool is_touched() const noexcept { return touched_; }  // Rows have come or gone since `tidy`.
   void tidy() noexcept {
     if (!touched_) return;
     touched_ = false;

@@ -14,26 +14,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from everview.kernel.program import (
+    Add,
     Call,
     Compute,
     Count,
     Find,
     If,
-    Insert,
     Instruction,
     KeyOf,
     Lit,
     Math,
     Operand,
     Reg,
-    Remove,
     Scan,
-    Store,
     Test,
-    ValueOf,
 )
 from everview.query.terms import Var
-from everview.strategies.crown.layout import CHANGE, ROW, WEIGHT, Layout, Node, Words, change_of, changes_of, reg, regs
+from everview.strategies.crown.layout import CHANGE, ROW, Layout, Node, Words, change_of, changes_of, reg, regs
 from everview.strategies.crown.plan import Relation
 from everview.strategies.crown.totals import Totals, entry_words
 
@@ -148,37 +145,20 @@ class Bags:
         Sets tell only that a row comes or goes, as ±1.
         """
         table, key, sums = shared.table, regs(shared.first.words), shared.first.sums
-        columns = {j: self.layout.measure(ROW, table, j).column for j in (0, *sums)}
-        opposite, after = Reg("opposite"), Reg("after")
+        added = self.layout.added(table, {j: change_of(j) for j in (0, *sums)})
 
         def told(changes: Sequence[Operand], earlier: Operand, later: Operand) -> tuple[Instruction, ...]:
             own = (earlier, later)
             return tuple(Call(name, (*key, *changes, *(own if shared.is_split(p) else ()))) for p, name in joins)
 
-        stored = tuple(Store(ROW, table, columns[j], change_of(j)) for j in columns)
-        changes = changes_of(sums)
         if shared.as_set:
-            appears = (Insert(ROW, table, key), *stored, *told((Lit(1),), Lit(0), Lit(-1)))
-            vanishes = (*told((Lit(-1),), Lit(-1), Lit(0)), Remove(ROW, table))
-            stays: tuple[Instruction, ...] = (Store(ROW, table, WEIGHT, after),)
-            before: tuple[Instruction, ...] = ()
-        else:
-            negated = Compute(opposite, Math.SUBTRACT, Lit(0), CHANGE)
-            appears = (Insert(ROW, table, key), *stored, negated, *told(changes, Lit(0), opposite))
-            vanishes = (Remove(ROW, table),)
-            more: list[Instruction] = [Store(ROW, table, WEIGHT, after)]
-            for j in sums:
-                total = Reg(f"total{j}")
-                more.append(Compute(total, Math.ADD, ValueOf(ROW, table, columns[j]), change_of(j)))
-                more.append(Store(ROW, table, columns[j], total))
-            stays = tuple(more)
-            before = told(changes, CHANGE, Lit(0))
-        found = (
-            *before,
-            Compute(after, Math.ADD, ValueOf(ROW, table, WEIGHT), CHANGE),
-            If(Test.EQUAL, after, Lit(0), vanishes, stays),
-        )
-        return [Find(ROW, table, key, found, appears)]
+            appeared, vanished = told((Lit(1),), Lit(0), Lit(-1)), told((Lit(-1),), Lit(-1), Lit(0))
+            return [Add(ROW, table, key, added, appeared, vanished)]
+        changes, opposite = changes_of(sums), Reg("opposite")
+        changed = told(changes, Lit(0), opposite)
+        if any(shared.is_split(p) for p in shared.parts):
+            changed = (Compute(opposite, Math.SUBTRACT, Lit(0), CHANGE), *changed)
+        return [Add(ROW, table, key, added, changed, told(changes, CHANGE, Lit(0)), changed)]
 
     # --- joins --------------------------------------------------------------------------------------------------------
 

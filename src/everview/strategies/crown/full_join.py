@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from everview.kernel.program import (
+    Add,
     Call,
     Compute,
     Count,
@@ -34,7 +35,6 @@ from everview.kernel.program import (
 from everview.query.terms import Var
 from everview.strategies.crown.layout import (
     ALARM,
-    CHANGE,
     ROW,
     Layout,
     Node,
@@ -144,15 +144,36 @@ class FullJoin:
     def _gain_pure(self, n: Node) -> list[Instruction]:
         """A generalized node stores a row from its first child on …"""
         key = regs(n.handed)
-        missing = (Insert(ROW, n.out_table, key), *self._one_more(n))
-        return [Find(ROW, n.out_table, key, self._one_more(n), missing)]
+        enter = Call(self.name(n, "enter"), (ROW,))
+        if not n.counts_children:
+            return [Insert(ROW, n.out_table, key), enter]
+        satisfied = self.layout.satisfied(ROW, n.out_table)
+        return [
+            Add(
+                ROW,
+                n.out_table,
+                key,
+                (Lit(1),),
+                otherwise=(If(Test.EQUAL, satisfied, Lit(len(n.shown)), (enter,)),),
+            )
+        ]
 
     def _lose_pure(self, n: Node) -> list[Instruction]:
         """… until its last."""
-        gone: Instruction = Remove(ROW, n.out_table)
-        if n.counts_children:
-            gone = If(Test.EQUAL, self.layout.satisfied(ROW, n.out_table), Lit(0), (gone,))
-        return [Find(ROW, n.out_table, regs(n.handed), (*self._one_less(n), gone))]
+        key = regs(n.handed)
+        leave = Call(self.name(n, "leave"), (ROW,))
+        if not n.counts_children:
+            return [Find(ROW, n.out_table, key, (leave, Remove(ROW, n.out_table)))]
+        satisfied = self.layout.satisfied(ROW, n.out_table)
+        return [
+            Add(
+                ROW,
+                n.out_table,
+                key,
+                (Lit(-1),),
+                otherwise=(If(Test.EQUAL, satisfied, Lit(len(n.shown) - 1), (leave,)),),
+            )
+        ]
 
     def _one_more(self, n: Node) -> tuple[Instruction, ...]:
         count = Reg("count")
@@ -183,44 +204,23 @@ class FullJoin:
     def _change(self, n: Node) -> list[Instruction]:
         """A row appears, vanishes, or changes its weight; a deletion's delta is read before the row goes."""
         table = n.out_table
-        key = regs(n.handed)
-        sums = self.layout.carried_sums(n)
-        after, level = Reg("after"), Reg("level")
-        appears = (
-            Insert(ROW, table, key),
-            *(self._store(n, j, change_of(j)) for j in (0, *sums)),
-            *self._watch(n, {j: change_of(j) for j in (0, *sums)}),
+        level = Reg("level")
+        changes: dict[int, Operand] = {j: change_of(j) for j in (0, *self.layout.carried_sums(n))}
+        appeared = (
+            *self._watch(n, changes),
             *self._if_satisfied(n, (Call(self.name(n, "enter"), (ROW,)), *self._delta(n, Lit(1)))),
         )
-        matching = (*self._delta(n, Lit(-1)), Call(self.name(n, "leave"), (ROW,)))
-        vanishes = (*self._if_matching(n, level, matching), Remove(ROW, table))
-        changes: tuple[Instruction, ...] = (
-            self._store(n, 0, after),
-            *(i for j in sums for i in self._added(n, j)),
-            *self._watch(n, {j: self.layout.measure(ROW, table, j) for j in (0, *sums)}),
-        )
+        gone = (*self._delta(n, Lit(-1)), Call(self.name(n, "leave"), (ROW,)))
+        changed = tuple(self._watch(n, {j: self.layout.measure(ROW, table, j) for j in changes}))
         if self.loud and not self.layout.is_set:
-            changes = (*changes, *self._if_matching(n, level, tuple(self._delta(n, None))))
-        found = (
-            Compute(after, Math.ADD, self.layout.measure(ROW, table, 0), CHANGE),
-            If(Test.EQUAL, after, Lit(0), vanishes, changes),
-        )
-        return [Find(ROW, table, key, found, appears)]
+            changed = (*changed, *self._if_matching(n, level, tuple(self._delta(n, None))))
+        added = self.layout.added(table, changes)
+        return [Add(ROW, table, regs(n.handed), added, appeared, self._if_matching(n, level, gone), changed)]
 
     def _if_matching(self, n: Node, level: Reg, then: tuple[Instruction, ...]) -> tuple[Instruction, ...]:
         if not n.is_inner:
             return then
         return (GetLevel(level, ROW, n.out_table), If(Test.NOT_EQUAL, level, Lit(0), then))
-
-    def _store(self, n: Node, j: int, source: Operand) -> Store:
-        return Store(ROW, n.out_table, self.layout.measure(ROW, n.out_table, j).column, source)
-
-    def _added(self, n: Node, j: int) -> tuple[Instruction, ...]:
-        total = Reg("total")
-        return (
-            Compute(total, Math.ADD, self.layout.measure(ROW, n.out_table, j), change_of(j)),
-            self._store(n, j, total),
-        )
 
     def _watch(self, n: Node, measures: Mapping[int, Operand]) -> Iterator[Instruction]:
         """Tell of an update that leaves a watched measure beyond its limit; loud ones tell everything anyway."""

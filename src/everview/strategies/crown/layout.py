@@ -12,14 +12,13 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from everview.kernel.program import Instruction, KeyOf, Operand, Procedure, Reg, Table, ValueOf
+from everview.kernel.program import Instruction, KeyOf, Lit, Operand, Procedure, Reg, Table, ValueOf
 from everview.query.terms import Var, names
 from everview.strategies.crown.plan import CrownPlan
 from everview.strategies.crown.tree import TreeNode
 
 Words = tuple[Var, ...]
 ALARM = "alarm"
-WEIGHT = 0
 SPARE_BITS = 15
 """Of a watched sum's limit, so much is left to the counts that it is multiplied by when a result is listed."""
 SATISFIED = "satisfied"
@@ -239,6 +238,11 @@ class Layout:
         """A measure in a row."""
         name = "weight" if j == 0 else f"sum{j}"
         return ValueOf(row, table, self._tables[table][1].index(name))
+
+    def added(self, table: str, changes: Mapping[int, Operand]) -> tuple[Operand, ...]:
+        """The words by which a row's values change, given the changes of its measures."""
+        numbers = {"weight" if j == 0 else f"sum{j}": j for j in changes}
+        return tuple(changes[numbers[name]] if name in numbers else Lit(0) for name in self._tables[table][1])
 
     def satisfied(self, row: Reg, table: str) -> ValueOf:
         """How many children match a row."""

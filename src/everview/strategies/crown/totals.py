@@ -6,24 +6,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 from everview.kernel.program import (
+    Add,
     Call,
     Compute,
     Find,
-    If,
-    Insert,
     Instruction,
     Lit,
     Math,
     Operand,
     Reg,
-    Remove,
     Scan,
-    Store,
-    Test,
-    ValueOf,
 )
 from everview.query.terms import Var
-from everview.strategies.crown.layout import CHANGE, ROW, WEIGHT, Layout, Node, Words, change_of, changes_of, reg, regs
+from everview.strategies.crown.layout import ROW, Layout, Node, Words, change_of, changes_of, reg, regs
 
 Changes = Mapping[int, Operand]
 """The change of each measure; 0 is the count."""
@@ -66,35 +61,13 @@ class Totals:
         words: Words,
         sums: Sequence[int],
         then: Callable[[Changes], Iterator[Instruction]],
-        *,
-        as_set: bool | None = None,
     ) -> list[Instruction]:
         """Add the changes to a stored row and hand them on: for sets only a coming or going, as ±1."""
-        as_set = self.layout.is_set if as_set is None else as_set
-        key = regs(words)
-        after = Reg("after")
         changes: dict[int, Operand] = {j: change_of(j) for j in (0, *sums)}
-        columns = {j: self.layout.measure(ROW, table, j).column for j in changes}
-
-        def handed(flip: int) -> tuple[Instruction, ...]:
-            return tuple(then({0: Lit(flip)} if as_set else changes))
-
-        appears = (
-            Insert(ROW, table, key),
-            *(Store(ROW, table, columns[j], changes[j]) for j in changes),
-            *handed(1),
-        )
-        vanishes = (Remove(ROW, table), *handed(-1))
-        stays: list[Instruction] = [Store(ROW, table, WEIGHT, after)]
-        for j in sums:
-            total = Reg(f"total{j}")
-            stays.append(Compute(total, Math.ADD, ValueOf(ROW, table, columns[j]), changes[j]))
-            stays.append(Store(ROW, table, columns[j], total))
-        found = (
-            Compute(after, Math.ADD, ValueOf(ROW, table, WEIGHT), CHANGE),
-            If(Test.EQUAL, after, Lit(0), vanishes, (*stays, *(() if as_set else handed(0)))),
-        )
-        return [Find(ROW, table, key, found, appears)]
+        key, added = regs(words), self.layout.added(table, changes)
+        if self.layout.is_set:
+            return [Add(ROW, table, key, added, tuple(then({0: Lit(1)})), tuple(then({0: Lit(-1)})))]
+        return [Add(ROW, table, key, added), *then(changes)]
 
     def _through(self, child: Node, changes: Changes) -> Iterator[Instruction]:
         """A hidden total has changed: every row of the parent with that key changes its weight in proportion."""

@@ -1,0 +1,119 @@
+"""What blocks of a program do: which instructions and calls are in them, which registers and tables they change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from everview.kernel.program import (
+    Add,
+    Call,
+    Compute,
+    Count,
+    Each,
+    Find,
+    GetLevel,
+    If,
+    Insert,
+    Instruction,
+    Program,
+    Rank,
+    Reg,
+    Remove,
+    Scan,
+    Select,
+    SetLevel,
+    Size,
+    Store,
+)
+
+
+def called(body: Iterable[Instruction]) -> list[str]:
+    """The procedures that a block calls, once a call."""
+    return [i.procedure for i in flat(body) if isinstance(i, Call)]
+
+
+def flat(body: Iterable[Instruction]) -> Iterator[Instruction]:
+    """The instructions of a block and of the blocks in it."""
+    ahead = list(body)
+    while ahead:
+        i = ahead.pop()
+        yield i
+        match i:
+            case Find() | Select():
+                ahead += i.found
+                ahead += i.missing
+            case If():
+                ahead += i.then
+                ahead += i.otherwise
+            case Each() | Scan():
+                ahead += i.body
+            case Add():
+                ahead += i.appeared
+                ahead += i.vanished or ()
+                ahead += i.otherwise
+            case _:
+                pass
+
+
+def registers_set(body: Iterable[Instruction]) -> set[Reg]:
+    """The registers that a block sets."""
+    found = set()
+    for i in flat(body):
+        match i:
+            case Find() | Insert() | Each() | Scan() | Select() | Add():
+                found.add(i.row)
+            case Compute() | GetLevel() | Count() | Rank() | Size():
+                found.add(i.target)
+            case _:
+                pass
+    return found
+
+
+@dataclass(frozen=True)
+class Effects:
+    """The tables that a block changes, callees included: at all, by rows that come or go, by rows that go."""
+
+    changed: frozenset[str]
+    moved: frozenset[str]
+    removed: frozenset[str]
+
+
+class Facts:
+    """What is looked up of a program again and again: its parts by name, and what blocks and calls change."""
+
+    def __init__(self, program: Program) -> None:
+        self.tables = {t.name: t for t in program.tables}
+        self.procedures = {p.name: p for p in program.procedures}
+        self.channels = dict(program.channels)
+        self._of_procedure: dict[str, Effects] = {}
+
+    def of_procedure(self, name: str) -> Effects:
+        """What a call of the procedure changes; calls must be known to end."""
+        if name not in self._of_procedure:
+            self._of_procedure[name] = self.of_block(self.procedures[name].body)
+        return self._of_procedure[name]
+
+    def of_block(self, body: Iterable[Instruction]) -> Effects:
+        """What a block changes."""
+        changed: set[str] = set()
+        moved: set[str] = set()
+        removed: set[str] = set()
+        for i in flat(body):
+            match i:
+                case Store() | SetLevel():
+                    changed.add(i.table)
+                case Insert():
+                    moved.add(i.table)
+                case Remove():
+                    removed.add(i.table)
+                case Add():
+                    (moved if i.vanished is None else removed).add(i.table)
+                case Call():
+                    callee = self.of_procedure(i.procedure)
+                    changed |= callee.changed
+                    moved |= callee.moved
+                    removed |= callee.removed
+                case _:
+                    pass
+        return Effects(frozenset(changed | moved | removed), frozenset(moved | removed), frozenset(removed))
