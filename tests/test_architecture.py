@@ -1,4 +1,6 @@
-"""The modules' order: sql → query → plan → strategies → kernel, engine, spark and cli on top, and no import against it.
+"""The modules' order, and no import against it.
+
+sql → query → plan → strategies → programs → kernel; engine, spark and cli on top.
 
 A layer may import the model that it reads or writes (``query``) and the layers after it in this order: the planner asks
 the strategies, which write programs for the kernel. Nothing imports the front end or the layers on top but those.
@@ -18,7 +20,8 @@ ALLOWED = {
     "query": {"errors"},
     "sql": {"errors", "query"},
     "kernel": {"errors"},
-    "strategies": {"errors", "query", "kernel"},
+    "programs": {"errors", "kernel"},
+    "strategies": {"errors", "query", "programs", "kernel"},
     "plan": {"errors", "query", "strategies"},
     "engine": {"errors", "query", "sql", "plan", "kernel", "strategies"},
     "tools": {"errors", "query", "sql", "plan", "strategies", "engine"},

@@ -440,11 +440,14 @@ def words(values: list[int]) -> array[int]:
 
 
 class Pair:
-    """The machine and the reference side by side: every call is made on both, and both must agree on everything."""
+    """The machine and the reference side by side: every call is made on both, and both must agree on everything.
 
-    def __init__(self, program: Program) -> None:
+    The machine may run another program that should do the same.
+    """
+
+    def __init__(self, program: Program, on_machine: Program | None = None) -> None:
         self.program = program
-        self.machine = Machine(program)
+        self.machine = Machine(on_machine or program)
         self.reference = Reference(program)
 
     def apply(self, procedure: str, columns: list[list[int]], first_update: int = 0) -> str | None:

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from random import Random
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from everview.kernel import Machine
+from everview.kernel.program import Program
 from everview.kernel.verifier import verify
 from tests.kernel.programs import Pair, ProgramMaker
 from tests.scale import thoroughness
 
 
-def run(seed: int) -> Counter[str]:
+def run(seed: int, rewritten: Callable[[Program], Program] = lambda program: program) -> Counter[str]:
     random = Random(seed)
     program = ProgramMaker(random).program()
     verify(program)
-    pair = Pair(program)
+    on_machine = rewritten(program)
+    pair = Pair(program, on_machine)
     seen: Counter[str] = Counter()
     for _ in range(random.randint(1, 12)):
         procedure = random.choice(program.procedures)
@@ -33,7 +36,7 @@ def run(seed: int) -> Counter[str]:
         pair.check_cursors(random)
         if random.random() < 0.2:
             data = pair.machine.snapshot()
-            pair.machine = Machine(program)
+            pair.machine = Machine(on_machine)
             pair.machine.restore(data)
             pair.check()
             assert pair.machine.snapshot() == data

@@ -56,18 +56,20 @@ def flat(body: Iterable[Instruction]) -> Iterator[Instruction]:
                 pass
 
 
+def register_set(i: Instruction) -> Reg | None:
+    """The register that an instruction itself sets."""
+    match i:
+        case Find() | Insert() | Each() | Scan() | Select() | Add():
+            return i.row
+        case Compute() | GetLevel() | Count() | Rank() | Size():
+            return i.target
+        case _:
+            return None
+
+
 def registers_set(body: Iterable[Instruction]) -> set[Reg]:
     """The registers that a block sets."""
-    found = set()
-    for i in flat(body):
-        match i:
-            case Find() | Insert() | Each() | Scan() | Select() | Add():
-                found.add(i.row)
-            case Compute() | GetLevel() | Count() | Rank() | Size():
-                found.add(i.target)
-            case _:
-                pass
-    return found
+    return {r for i in flat(body) if (r := register_set(i)) is not None}
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from everview.kernel.program import (
     Test,
 )
 from everview.kernel.verifier import verify
+from everview.programs.optimise import optimise
 from everview.query.terms import Var
 from everview.strategies.crown.bags import Bags
 from everview.strategies.crown.full_join import FullJoin, result_weight
@@ -27,6 +28,7 @@ from everview.strategies.crown.totals import Totals, entry_words
 from everview.strategies.strategy import DELTA, RESULT, Entry, Lookup, Maintained, Occurrence
 
 ONCE = Reg("once")
+WAKE, SLEEP = Maintained.wake, Maintained.sleep
 
 
 def compile_crown(
@@ -53,7 +55,8 @@ def compile_crown(
     cursor = _cursor(layout)
     alarm = ALARM if layout.limits else None
     channels = ((DELTA, width), *(((alarm, 1),) if alarm else ()))
-    program = Program(layout.tables(), channels, tuple(layout.procedures), (cursor,))
+    written = Program(layout.tables(), channels, tuple(layout.procedures), (cursor,))
+    program = optimise(written, [WAKE, SLEEP, *(name for e in entries for name in (e.quiet, e.loud))])
     verify(program)
     return Maintained(program, entries, layout.outputs, alarm=alarm, test=_lookups(layout))
 
@@ -118,8 +121,8 @@ def _write_switch(layout: Layout) -> None:
         whole = layout.index(root.out_table, ())
         wake.append(Each(row, root.out_table, whole, (), 1, (Call(f"{root.label}.live", (row,)),)))
         sleep.append(Each(row, root.out_table, whole, (), 2, (Call(f"{root.label}.dead", (row,)),)))
-    layout.procedure("wake", (ONCE,), wake)
-    layout.procedure("sleep", (ONCE,), sleep)
+    layout.procedure(WAKE, (ONCE,), wake)
+    layout.procedure(SLEEP, (ONCE,), sleep)
 
 
 def _lookups(layout: Layout) -> tuple[Lookup, ...]:

@@ -331,14 +331,18 @@ class FullJoin:
         """Put the longest loop inside: the kernel fills columns in runs of its rows, and looks up its group once.
 
         Loops that depend on nothing but ROW, and on which nothing depends, can stand anywhere; which is the longest is
-        seen when it comes to it. If all of these are short, the others go inside.
+        seen when it comes to it. If all of these are short, the others go inside. Loops by a whole key have one row,
+        and stand outside.
         """
         own = set(n.handed)
-        used = {v for _, _, key, _ in loops for v in key} - own
-        movable = [loop for loop in loops if own.issuperset(loop[2]) and used.isdisjoint(loop[1].handed)][:MOST_MOVABLE]
-        fixed = [loop for loop in loops if loop not in movable]
+        single = [loop for loop in loops if own.issuperset(loop[2]) and set(loop[2]) == set(loop[1].handed)]
+        several = [loop for loop in loops if loop not in single]
+        used = {v for _, _, key, _ in several for v in key} - own
+        movable = [loop for loop in several if own.issuperset(loop[2]) and used.isdisjoint(loop[1].handed)]
+        movable = movable[:MOST_MOVABLE]
+        fixed = [loop for loop in several if loop not in movable]
         if len(movable) + bool(fixed) < 2:
-            return [self._nest(n, loops, flip)]
+            return [self._nest(n, [*single, *several], flip)]
         body: list[Instruction] = []
         most, longest = self.layout.fresh("most"), self.layout.fresh("longest")
         for i, (_, other, key, level) in enumerate(movable):
@@ -350,13 +354,13 @@ class FullJoin:
                 body.append(If(Test.LESS, most, size, taken))
         chosen: tuple[Instruction, ...] = ()
         for i, loop in reversed(list(enumerate(movable))):
-            order = [*fixed, *(other for other in movable if other is not loop), loop]
+            order = [*single, *fixed, *(other for other in movable if other is not loop), loop]
             nest = self._nest(n, order, flip)
             chosen = (If(Test.EQUAL, longest, Lit(i), (nest,), chosen),) if chosen else (nest,)
         if len(movable) > 1:
             body.insert(0, Compute(longest, Math.ADD, Lit(0), Lit(0)))
         if fixed:
-            short = self._nest(n, [*movable, *fixed], flip)
+            short = self._nest(n, [*single, *movable, *fixed], flip)
             chosen = (If(Test.LESS, most, Lit(SHORT), (short,), chosen),)
         return [*body, *chosen]
 

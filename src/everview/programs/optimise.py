@@ -1,0 +1,355 @@
+"""Makes programs that do the same in fewer steps: same tables, rows, order of rows, emitted rows and faults.
+
+Strategies write what is plain: small procedures that call each other, loops wherever there may be several rows. Here
+
+- calls of small procedures are replaced by their bodies, and procedures that nobody calls any more go;
+- a loop over a whole key, which has at most one row, is a lookup;
+- a register that is but a copy is replaced by what it copies, tests of literals are decided, what does nothing goes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import fields, replace
+from typing import Any
+
+from everview.kernel.effects import Effects, Facts, called, flat, register_set, registers_set
+from everview.kernel.program import (
+    Add,
+    Call,
+    Compute,
+    Count,
+    Each,
+    Emit,
+    Find,
+    GetLevel,
+    If,
+    Instruction,
+    KeyOf,
+    Lit,
+    Math,
+    Operand,
+    Procedure,
+    Product,
+    Program,
+    Reg,
+    Scan,
+    Select,
+    Table,
+    Test,
+    Update,
+    ValueOf,
+)
+
+SMALL = 24
+"""A procedure of no more instructions is put in place of every call of it; a larger one if it is called but once."""
+MOST = 2000
+"""No procedure is made larger than this."""
+MARK = "'"
+Block = tuple[Instruction, ...]
+
+
+def optimise(program: Program, kept: Collection[str] | None = None) -> Program:
+    """A program that does the same. Of its procedures those ``kept`` (None: all) can be applied still."""
+    program = _inlined(program)
+    if kept is not None:
+        program = _without_unused(program, kept)
+    procedures = tuple(replace(p, body=_Simpler(program, p).body()) for p in program.procedures)
+    return _with_procedures(program, procedures)
+
+
+def size(body: Iterable[Instruction]) -> int:
+    """How many instructions a block has, with those in its blocks."""
+    return sum(1 for _ in flat(body))
+
+
+# --- parts of instructions -------------------------------------------------------------------------------------------
+
+
+def _blocks(i: Instruction) -> tuple[str, ...]:
+    """The names of an instruction's blocks."""
+    match i:
+        case Find() | Select():
+            return ("found", "missing")
+        case If():
+            return ("then", "otherwise")
+        case Each() | Scan():
+            return ("body",)
+        case Add(vanished=None):
+            return ("appeared", "otherwise")
+        case Add():
+            return ("appeared", "vanished", "otherwise")
+        case _:
+            return ()
+
+
+def _with_blocks(i: Instruction, change: Callable[[Block], Block]) -> Instruction:
+    """An instruction with other blocks."""
+    names = _blocks(i)
+    if not names:
+        return i
+    part: Any = i
+    found: Instruction = replace(part, **{name: change(getattr(i, name)) for name in names})
+    return found
+
+
+def _with(body: Block, values: Mapping[Reg, Operand]) -> Block:
+    """A block with other operands, or registers, for some registers."""
+    found: Block = _replaced(body, values)
+    return found
+
+
+def _replaced(part: Any, values: Mapping[Reg, Operand]) -> Any:
+    match part:
+        case Reg():
+            return values.get(part, part)
+        case tuple():
+            return tuple(_replaced(item, values) for item in part)
+        case KeyOf() | ValueOf():
+            return type(part)(_replaced(part.row, values), part.table, part.column)
+        case Product():
+            return Product(_replaced(part.factors, values))
+        case Lit() | Update() | str() | int() | None:
+            return part
+        case _:
+            return type(part)(*(_replaced(getattr(part, f.name), values) for f in fields(part)))
+
+
+# --- calls -----------------------------------------------------------------------------------------------------------
+
+
+def _inlined(program: Program) -> Program:
+    """Bodies in place of calls, callees first."""
+    facts = Facts(program)
+    calls = Counter(name for p in program.procedures for name in called(p.body))
+    done: dict[str, Procedure] = {}
+
+    def visit(procedure: Procedure) -> Procedure:
+        if procedure.name not in done:
+            for name in called(procedure.body):
+                visit(program.procedure(name))
+            done[procedure.name] = _Inliner(facts, done, calls, procedure).procedure()
+        return done[procedure.name]
+
+    return _with_procedures(program, [visit(p) for p in program.procedures])
+
+
+def _with_procedures(program: Program, procedures: Iterable[Procedure]) -> Program:
+    """The same program with other procedures."""
+    return Program(program.tables, program.channels, tuple(procedures), program.cursors)
+
+
+class _Inliner:
+    """Puts the bodies of callees, which have been through it already, in place of a procedure's calls."""
+
+    def __init__(self, facts: Facts, done: Mapping[str, Procedure], calls: Counter[str], caller: Procedure) -> None:
+        self.facts = facts
+        self.done = done
+        self.calls = calls
+        self.caller = caller
+        self.size = size(caller.body)
+        self.copies = 0
+
+    def procedure(self) -> Procedure:
+        return replace(self.caller, body=self.block(self.caller.body))
+
+    def block(self, body: Block) -> Block:
+        found: list[Instruction] = []
+        for i in body:
+            if isinstance(i, Call):
+                found += self.call(i)
+            else:
+                found.append(_with_blocks(i, self.block))
+        return tuple(found)
+
+    def call(self, i: Call) -> Block:
+        callee = self.done[i.procedure]
+        length = size(callee.body)
+        if (length > SMALL and self.calls[i.procedure] > 1) or self.size + length > MOST:
+            return (i,)
+        mine = registers_set(callee.body)
+        kinds = dict(callee.row_of)
+        if mine & kinds.keys():  # a row handle cannot be copied
+            return (i,)
+        self.size += length
+        values: dict[Reg, Operand] = {r: self.fresh(r) for r in sorted(mine, key=str)}
+        effects = self.facts.of_procedure(i.procedure)
+        before: list[Instruction] = []
+        for parameter, argument in zip(callee.parameters, i.arguments, strict=True):
+            if parameter not in mine and _lasts(argument, effects):
+                values[parameter] = argument
+                continue
+            copy = self.fresh(parameter)
+            values[parameter] = copy
+            before.append(Compute(copy, Math.ADD, argument, Lit(0)))
+        return (*before, *_with(callee.body, values))
+
+    def fresh(self, register: Reg) -> Reg:
+        """A register of the caller for one of a callee; strategies' own names have no ' in them."""
+        self.copies += 1
+        return Reg(f"{register.name.split(MARK)[0]}{MARK}{self.copies}")
+
+
+def _lasts(operand: Operand, effects: Effects) -> bool:
+    """True if an operand is the same throughout what has these effects; a caller's registers always are."""
+    match operand:
+        case KeyOf():
+            return operand.table not in effects.removed
+        case ValueOf():
+            return operand.table not in effects.changed
+        case _:
+            return True
+
+
+def _without_unused(program: Program, kept: Collection[str]) -> Program:
+    """Only procedures that are kept, and what they call."""
+    wanted = list(kept)
+    for name in wanted:
+        wanted += [n for n in called(program.procedure(name).body) if n not in wanted]
+    return _with_procedures(program, [p for p in program.procedures if p.name in wanted])
+
+
+# --- within a procedure ----------------------------------------------------------------------------------------------
+
+
+class _Simpler:
+    """Rewrites the body of one procedure."""
+
+    def __init__(self, program: Program, procedure: Procedure) -> None:
+        self.tables: dict[str, Table] = {t.name: t for t in program.tables}
+        self.procedure = procedure
+        self.levels = 0
+
+    def body(self) -> Block:
+        body = self.block(self.procedure.body, inside=False)
+        while True:
+            copies = self.copies(body)
+            simpler = self.dropped(_with(self.without_setting(body, copies), copies))
+            if simpler == body:
+                return body
+            body = simpler
+
+    # --- loops of one row ---
+
+    def block(self, body: Block, inside: bool) -> Block:
+        return tuple(one for i in body for one in self.instruction(i, inside))
+
+    def instruction(self, i: Instruction, inside: bool) -> Block:
+        """``inside`` is true in a loop around nothing but loops and one emit: the kernel runs these at one go."""
+        if not isinstance(i, Each | Scan):
+            return (_with_blocks(i, lambda body: self.block(body, inside=False)),)
+        if inside or len(i.key) != len(self.tables[i.table].key):
+            return (replace(i, body=self.block(i.body, inside=_is_nest(i))),)
+        columns = self.tables[i.table].indexes[i.index]
+        key = tuple(operand for _, operand in sorted(zip(columns, i.key, strict=True), key=lambda pair: pair[0]))
+        found = self.block(i.body, inside=False)
+        if i.level:
+            self.levels += 1
+            level = Reg(f"level of one{MARK}{self.levels}")
+            found = (GetLevel(level, i.row, i.table), If(Test.AT_MOST, Lit(i.level), level, found))
+        return (Find(i.row, i.table, key, found),)
+
+    # --- copies, and what does nothing ---
+
+    def copies(self, body: Block) -> dict[Reg, Operand]:
+        """Registers that are set once, to a literal or to a register that does not change afterwards."""
+        times = Counter(self.procedure.parameters)
+        times.update(r for i in flat(body) if (r := register_set(i)) is not None)
+        found: dict[Reg, Operand] = {}
+        for i in flat(body):
+            if not isinstance(i, Compute) or times[i.target] != 1:
+                continue
+            source = _copied(i)
+            if isinstance(source, Lit | Update) or (isinstance(source, Reg) and times[source] == 1):
+                found[i.target] = source
+        return {r: _end(source, found) for r, source in found.items()}
+
+    def without_setting(self, body: Block, registers: Collection[Reg]) -> Block:
+        """A block in which these registers are not computed."""
+        kept = (i for i in body if not isinstance(i, Compute) or i.target not in registers)
+        return tuple(_with_blocks(i, lambda inner: self.without_setting(inner, registers)) for i in kept)
+
+    def dropped(self, body: Block) -> Block:
+        """A block without decided tests, empty branches, and words that nobody reads and that cannot fault."""
+        read = {r for i in flat(body) for r in _read(i)}
+
+        def without(i: Instruction) -> Block:
+            match i:
+                case If(test, Lit(left), Lit(right)):
+                    return i.then if _holds(test, left, right) else i.otherwise
+                case If():
+                    return (i,) if i.then or i.otherwise else ()
+                case Each() | Scan():
+                    return (i,) if i.body else ()
+                case Find() | Select():
+                    return (i,) if i.found or i.missing else ()
+                case Count() | GetLevel():
+                    return (i,) if i.target in read else ()
+                case Compute():
+                    return (i,) if i.target in read or _copied(i) is None else ()
+                case _:
+                    return (i,)
+
+        def block(body: Block) -> Block:
+            return tuple(one for i in body for one in without(_with_blocks(i, block)))
+
+        return block(body)
+
+
+def _is_nest(i: Instruction) -> bool:
+    """True for loops around nothing but loops and one emit."""
+    if not isinstance(i, Scan) or len(i.body) != 1:
+        return False
+    return isinstance(i.body[0], Emit) or _is_nest(i.body[0])
+
+
+def _copied(i: Compute) -> Operand | None:
+    """What a computation gives unchanged, whatever it is; None if it computes something."""
+    left, right = i.left, i.right
+    if isinstance(left, Lit) and isinstance(right, Lit):
+        result = {Math.ADD: int.__add__, Math.SUBTRACT: int.__sub__, Math.MULTIPLY: int.__mul__}[i.operation]
+        value = result(left.value, right.value)
+        return Lit(value) if -(2**63) <= value < 2**63 else None
+    neutral = Lit(1 if i.operation is Math.MULTIPLY else 0)
+    if right == neutral:
+        return left
+    return right if left == neutral and i.operation is not Math.SUBTRACT else None
+
+
+def _end(source: Operand, copies: Mapping[Reg, Operand]) -> Operand:
+    """Where a chain of copies begins."""
+    while isinstance(source, Reg) and source in copies:
+        source = copies[source]
+    return source
+
+
+def _holds(test: Test, left: int, right: int) -> bool:
+    if test is Test.EQUAL:
+        return left == right
+    if test is Test.NOT_EQUAL:
+        return left != right
+    return left < right if test is Test.LESS else left <= right
+
+
+def _read(i: Instruction) -> set[Reg]:
+    """The registers that an instruction itself reads."""
+    own = {name: getattr(i, name) for name in (f.name for f in fields(i)) if name not in _blocks(i)}
+    if register_set(i) is not None:
+        own.pop("target" if "target" in own else "row")
+    return set(_mentioned(tuple(own.values())))
+
+
+def _mentioned(part: object) -> Iterator[Reg]:
+    match part:
+        case Reg():
+            yield part
+        case KeyOf() | ValueOf():
+            yield part.row
+        case Product():
+            yield from _mentioned(part.factors)
+        case tuple():
+            for item in part:
+                yield from _mentioned(item)
+        case _:
+            pass
