@@ -121,5 +121,6 @@ def test_two_atoms_of_one_label() -> None:
 def test_program_prints() -> None:
     driver = Driver(cq("q(a, b, c) :- r(a, b), s(b, c)."), Reference)
     text = show_program(driver.maintained.program)
-    assert "procedure input0(@a, @b, change)" in text
+    assert "procedure update r(0@a, 0@b, 0?, change)" in text
+    assert "add row'" in text
     assert "cursor result()" in text
