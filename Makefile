@@ -95,6 +95,10 @@ bench-planning: $(INSTALLED) ## how long planning takes; ARGS=--write to keep it
 bench-engine: $(INSTALLED) ## the engine beside hand-written programs; ARGS="--data ../shared/data --write" to keep it
 	@$(BIN)/python -m benchmarks.engine $(ARGS)
 
+.PHONY: bench-kernel
+bench-kernel: $(INSTALLED) ## what an update costs in the kernel; ARGS="--against OTHER/src --write" beside another checkout, to keep it
+	@$(BIN)/python -m benchmarks.kernel $(ARGS)
+
 .PHONY: bench-spark
 bench-spark: $(INSTALLED) ## the Spark pipeline's bars; ARGS="--data ../shared/data --write" to keep them
 	@$(BIN)/python -m benchmarks.spark $(filter-out --runs%,$(ARGS))
