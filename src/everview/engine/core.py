@@ -415,7 +415,8 @@ def _signature(plan: CorePlan, index: int, ranges: Mapping[Var, tuple[int, int]]
     atom = plan.query.atoms[index]
     columns = {t: Var(f"#{i}") for i, t in reversed(list(enumerate(atom.all_terms))) if isinstance(t, Var)}
     own = [p.substitute(columns) for p in _own_filters(plan, atom, index)]
-    refused = frozenset(columns[v] for v in atom.variables & plan.query.not_null)
+    never_null = {t for i, t in enumerate(atom.terms) if (atom.relation, i) in plan.facts.never_null}
+    refused = frozenset(columns[v] for v in (atom.variables & plan.query.not_null) - never_null)
     within = frozenset((columns[v], ranges[v]) for v in atom.variables & ranges.keys())
     return atom.substitute(columns), tuple(own), refused, within
 

@@ -160,10 +160,14 @@ def plan_core(
     core: Core,
     statistics: Mapping[str, float] | None = None,
     options: ViewOptions = ViewOptions(),  # noqa: B008 - immutable
+    never_null: frozenset[tuple[str, int]] = frozenset(),
 ) -> CorePlan:
-    """Plan one core; ``statistics`` are the updates expected at each table, ``options`` those of its view."""
+    """Plan one core; ``statistics`` are the updates expected at each table, ``options`` those of its view.
+
+    ``never_null`` has the columns that never hold NULL, by relation and place.
+    """
     classification = classify(core.query)
-    facts = Facts(classification, statistics or {}, options)
+    facts = Facts(classification, statistics or {}, options, never_null)
     judged = [(s, s.judge(core, facts)) for s in STRATEGIES]
     strategy = next(s for s, verdict in judged if verdict.fits)
     maintenance = strategy.plan(core, facts)

@@ -202,13 +202,22 @@ def plan_view(
     views: frozenset[str] = frozenset(),
 ) -> ViewPlan:
     """Plan every part of a view; ``views`` are the names of other views that it may read."""
-    parts = [_plan_part(s.name, s.purpose, s.body, statistics, view.options) for s in view.stages]
-    parts.append(_plan_part(view.name, "", view.body, statistics, view.options))
+    computed = {s.name for s in view.stages} | views
+    never_null = frozenset(
+        (t.name, i) for t in schema if t.name not in computed for i, c in enumerate(t.columns) if not c.nullable
+    )
+    parts = [_plan_part(s.name, s.purpose, s.body, statistics, view.options, never_null) for s in view.stages]
+    parts.append(_plan_part(view.name, "", view.body, statistics, view.options, never_null))
     return ViewPlan(view, tuple(parts), constraints_of(schema), views)
 
 
 def _plan_part(
-    name: str, purpose: str, body: Body, statistics: Mapping[str, float] | None, options: ViewOptions
+    name: str,
+    purpose: str,
+    body: Body,
+    statistics: Mapping[str, float] | None,
+    options: ViewOptions,
+    never_null: frozenset[tuple[str, int]],
 ) -> PartPlan:
     members = list(blocks(body))
     if isinstance(body, SetOperation) and _is_set_union(body):
@@ -228,7 +237,7 @@ def _plan_part(
     plans = []
     for i in kept:
         label = f"{name}, member {i + 1}" if len(members) > 1 else name
-        cores = tuple(plan_core(c, statistics, options) for c in cores_of(members[i], name))
+        cores = tuple(plan_core(c, statistics, options, never_null) for c in cores_of(members[i], name))
         plans.append(BlockPlan(label, members[i], cores))
     return PartPlan(name, purpose, body, tuple(plans), _operators(body, len(kept)), union, tuple(remarks))
 

@@ -44,6 +44,8 @@ class Facts:
     classification: Classification
     rates: Mapping[str, float] = field(default_factory=dict)
     options: ViewOptions = ViewOptions()  # noqa: RUF009 - immutable
+    never_null: frozenset[tuple[str, int]] = frozenset()
+    """The columns that never hold NULL, by their relation and their place in it."""
     """What was asked for of the view's maintenance."""
 
     @property

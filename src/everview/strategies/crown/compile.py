@@ -65,7 +65,7 @@ def _write_inputs(layout: Layout, totals: Totals) -> list[Occurrence]:
     """One procedure an atom, which tells every relation and bag that holds it; none for those that another serves."""
     targets: dict[int, list[tuple[str, Words]]] = {}
     sums: dict[int, tuple[int, ...]] = {}
-    for n in layout.nodes:
+    for n in (n for n in layout.nodes if n not in layout.shared_with):
         if n.tree.relation is not None and not layout.plan.relations[n.tree.relation].is_bag:
             (atom,) = layout.plan.relations[n.tree.relation].atoms
             targets.setdefault(atom, []).append((totals.name(n, "base"), entry_words(n)))
@@ -127,7 +127,7 @@ def _write_switch(layout: Layout) -> None:
 
 def _lookups(layout: Layout) -> tuple[Lookup, ...]:
     """A row of the result is a row of each table that listing it walks through, and these are found by their words."""
-    return tuple(Lookup(n.out_table, n.handed, n.matching) for n in layout.shown)
+    return tuple(Lookup(layout.stored_in(n.out_table), layout.key_of(n), n.matching) for n in layout.shown)
 
 
 def _cursor(layout: Layout) -> Cursor:
@@ -138,7 +138,7 @@ def _cursor(layout: Layout) -> Cursor:
     for n in layout.shown:
         row = Reg(f"at{n.number}")
         key = tuple(places[v] for v in n.key)
-        steps.append(Step(row, n.out_table, layout.index(n.out_table, n.key), key, n.matching))
+        steps.append(Step(row, layout.stored_in(n.out_table), layout.index(n.out_table, n.key), key, n.matching))
         rows[n] = row
         places.update({v: layout.word(row, n.out_table, v) for v in n.handed if v not in places})
     if layout.is_set:

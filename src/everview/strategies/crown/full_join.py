@@ -35,12 +35,14 @@ from everview.kernel.program import (
 from everview.query.terms import Var
 from everview.strategies.crown.layout import (
     ALARM,
+    CHANGE,
     ROW,
     Layout,
     Node,
     Words,
     change_of,
     changes_of,
+    reg,
     regs,
 )
 from everview.strategies.strategy import DELTA
@@ -66,6 +68,13 @@ class FullJoin:
             if self.loud and n.is_inner:
                 self.layout.row_procedure(f"{n.label}.live", n.out_table, self._live(n))
                 self.layout.row_procedure(f"{n.label}.dead", n.out_table, self._dead(n))
+            if n in self.layout.shared_with.values():
+                continue
+            if n in self.layout.shared_with:
+                first = self.layout.shared_with[n]
+                parameters = (*regs(first.handed), CHANGE)
+                self.layout.procedure(self.name(first, "change"), parameters, self._change_both(first, n))
+                continue
             self.layout.row_procedure(self.name(n, "enter"), n.out_table, self._enter(n))
             self.layout.row_procedure(self.name(n, "leave"), n.out_table, self._leave(n))
             if n.is_pure:
@@ -217,6 +226,43 @@ class FullJoin:
         added = self.layout.added(table, changes)
         return [Add(ROW, table, regs(n.handed), added, appeared, self._if_matching(n, level, gone), changed)]
 
+    def _change_both(self, first: Node, second: Node) -> list[Instruction]:
+        """A row of two leaves changes: the first one's step sees the table old, the second one's sees it new."""
+        table = first.out_table
+        after = Reg("after")
+        weight = self.layout.measure(ROW, table, 0)
+        mine = {v: reg(v) for v in first.handed}
+        theirs = dict(zip(self.layout.key_of(second), regs(first.handed), strict=True))
+        both: tuple[tuple[Node, Mapping[Var, Operand]], ...] = ((first, mine), (second, theirs))
+        entered = [[*self._key_came(n, own, i), *self._delta(n, Lit(1), own)] for i, (n, own) in enumerate(both)]
+        left = [[*self._delta(n, Lit(-1), own), *self._key_went(n, own, 1 - i)] for i, (n, own) in enumerate(both)]
+        told = [[] if self.layout.is_set else self._delta(n, None, own) for n, own in both]
+        watch = tuple(self._watch(first, {0: weight}))
+        stored = Store(ROW, table, weight.column, after)
+        vanishes = (*left[0], Remove(ROW, table), *left[1])
+        stays = (*told[0], stored, *watch, *told[1])
+        found = (Compute(after, Math.ADD, weight, CHANGE), If(Test.EQUAL, after, Lit(0), vanishes, stays))
+        new = (Insert(ROW, table, regs(first.handed)), Store(ROW, table, weight.column, CHANGE))
+        return [Find(ROW, table, regs(first.handed), found, (*entered[0], *new, *watch, *entered[1]))]
+
+    def _key_came(self, n: Node, own: Mapping[Var, Operand], alone: int) -> list[Instruction]:
+        """A P-update if a leaf's row is the first with its key: its group has ``alone`` rows then."""
+        return self._if_alone(n, own, alone, Call(self._upward(n, "gain", "gained"), tuple(own[v] for v in n.key)))
+
+    def _key_went(self, n: Node, own: Mapping[Var, Operand], alone: int) -> list[Instruction]:
+        """A P-update if it was the last."""
+        return self._if_alone(n, own, alone, Call(self._upward(n, "lose", "lost"), tuple(own[v] for v in n.key)))
+
+    def _if_alone(self, n: Node, own: Mapping[Var, Operand], alone: int, call: Call) -> list[Instruction]:
+        if set(n.key) == set(n.handed):
+            return [call]
+        others = self.layout.fresh("others")
+        index = self.layout.index(n.out_table, n.key)
+        return [
+            Count(others, n.out_table, index, call.arguments, n.matching),
+            If(Test.EQUAL, others, Lit(alone), (call,)),
+        ]
+
     def _if_matching(self, n: Node, level: Reg, then: tuple[Instruction, ...]) -> tuple[Instruction, ...]:
         if not n.is_inner:
             return then
@@ -302,10 +348,14 @@ class FullJoin:
 
     # --- deltas ----------------------------------------------------------------------------------------------------
 
-    def _delta(self, n: Node, flip: Lit | None) -> list[Instruction]:
-        """Emit every result that holds ROW of ``n``. Sets emit a coming or going (``flip``), bags the change."""
+    def _delta(self, n: Node, flip: Lit | None, own: Mapping[Var, Operand] | None = None) -> list[Instruction]:
+        """Emit every result that holds a row of ``n``: ROW, or the one that has the words ``own``.
+
+        Sets emit a coming or going (``flip``), bags the change.
+        """
         if not self.loud:
             return []
+        own = own or {v: self.layout.word(ROW, n.out_table, v) for v in n.handed}
         loops: list[Loop] = []
         here = n
         while here.parent is not None:
@@ -318,16 +368,16 @@ class FullJoin:
             here = parent
         for child in n.shown:
             self._loops_from(child, loops)
-        emitted = self._ordered(n, loops, flip)
+        emitted = self._ordered(n, loops, flip, own)
         if n.parent is None:
             return emitted
         above = Reg("above")
         if n.is_inner:
             return [GetLevel(above, ROW, n.out_table), If(Test.EQUAL, above, Lit(2), tuple(emitted))]
-        key = self.layout.words(ROW, n.out_table, n.key)
+        key = tuple(own[v] for v in n.key)
         return [*self._count_live(n.parent, n, key, above), If(Test.NOT_EQUAL, above, Lit(0), tuple(emitted))]
 
-    def _ordered(self, n: Node, loops: list[Loop], flip: Lit | None) -> list[Instruction]:
+    def _ordered(self, n: Node, loops: list[Loop], flip: Lit | None, words: Mapping[Var, Operand]) -> list[Instruction]:
         """Put the longest loop inside: the kernel fills columns in runs of its rows, and looks up its group once.
 
         Loops that depend on nothing but ROW, and on which nothing depends, can stand anywhere; which is the longest is
@@ -342,25 +392,25 @@ class FullJoin:
         movable = movable[:MOST_MOVABLE]
         fixed = [loop for loop in several if loop not in movable]
         if len(movable) + bool(fixed) < 2:
-            return [self._nest(n, [*single, *several], flip)]
+            return [self._nest(n, [*single, *several], flip, words)]
         body: list[Instruction] = []
         most, longest = self.layout.fresh("most"), self.layout.fresh("longest")
         for i, (_, other, key, level) in enumerate(movable):
             size = self.layout.fresh("size") if i else most
             index = self.layout.index(other.out_table, key)
-            body.append(Count(size, other.out_table, index, self.layout.words(ROW, n.out_table, key), level))
+            body.append(Count(size, other.out_table, index, tuple(words[v] for v in key), level))
             if i:
                 taken = (Compute(most, Math.ADD, size, Lit(0)), Compute(longest, Math.ADD, Lit(i), Lit(0)))
                 body.append(If(Test.LESS, most, size, taken))
         chosen: tuple[Instruction, ...] = ()
         for i, loop in reversed(list(enumerate(movable))):
             order = [*single, *fixed, *(other for other in movable if other is not loop), loop]
-            nest = self._nest(n, order, flip)
+            nest = self._nest(n, order, flip, words)
             chosen = (If(Test.EQUAL, longest, Lit(i), (nest,), chosen),) if chosen else (nest,)
         if len(movable) > 1:
             body.insert(0, Compute(longest, Math.ADD, Lit(0), Lit(0)))
         if fixed:
-            short = self._nest(n, [*single, *movable, *fixed], flip)
+            short = self._nest(n, [*single, *movable, *fixed], flip, words)
             chosen = (If(Test.LESS, most, Lit(SHORT), (short,), chosen),)
         return [*body, *chosen]
 
@@ -369,8 +419,8 @@ class FullJoin:
         for child in n.shown:
             self._loops_from(child, loops)
 
-    def _nest(self, n: Node, loops: list[Loop], flip: Lit | None) -> Instruction:
-        places: dict[Var, Operand] = {v: self.layout.word(ROW, n.out_table, v) for v in n.handed}
+    def _nest(self, n: Node, loops: list[Loop], flip: Lit | None, words: Mapping[Var, Operand]) -> Instruction:
+        places = dict(words)
         rows: dict[Node, Reg] = {}
         scans: list[tuple[Reg, str, int, tuple[Operand, ...], int]] = []
         for row, other, key, level in loops:

@@ -9,8 +9,9 @@ the groups by key are the counts of the projection views V_p.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from typing import Any
 
 from everview.kernel.program import Instruction, KeyOf, Lit, Operand, Procedure, Reg, Table, ValueOf
 from everview.query.terms import Var, names
@@ -23,6 +24,8 @@ SPARE_BITS = 15
 """Of a watched sum's limit, so much is left to the counts that it is multiplied by when a result is listed."""
 SATISFIED = "satisfied"
 ROW = Reg("row")
+BODIES = frozenset({"body", "found", "missing", "then", "otherwise", "appeared", "vanished"})
+"""The fields of instructions that are instructions."""
 CHANGE = Reg("change")
 
 
@@ -127,7 +130,10 @@ class Layout:
         self.procedures: list[Procedure] = []
         self._tables: dict[str, tuple[Words, tuple[str, ...]]] = {}
         self._indexes: dict[str, list[Words]] = {}
+        self._same: dict[str, tuple[str, dict[Var, Var]]] = {}
         self._registers = 0
+        self.shared_with = self._paired()
+        """A leaf whose rows are those of another leaf's table, by that other one."""
         for node in self.nodes:
             self._declare(node)
 
@@ -187,7 +193,40 @@ class Layout:
 
     # --- tables ----------------------------------------------------------------------------------------------------
 
+    def _paired(self) -> dict[Node, Node]:
+        """The second leaf of each pair that shares a table, and the first: they take the same rows, and sum nothing.
+
+        Two and not more: the table is changed between their two steps, so that each sees the other one as it must be,
+        the second one still old and then the first one new.
+        """
+        waiting: dict[Hashable, Node] = {}
+        found: dict[Node, Node] = {}
+        for n in self.nodes if self.signatures else ():
+            relation = None if n.tree.relation is None else self.plan.relations[n.tree.relation]
+            if relation is None or relation.is_bag or n.output is None or n.children or n.parent is None:
+                continue
+            if self.own_sums(n):
+                continue
+            kind = (self.signatures[relation.atoms[0]], frozenset(self._places(n)))
+            if kind in waiting:
+                found[n] = waiting.pop(kind)
+            else:
+                waiting[kind] = n
+        return found
+
+    def _places(self, n: Node) -> dict[int, Var]:
+        """The variables that a leaf stores, by their columns."""
+        assert n.tree.relation is not None
+        (atom,) = self.plan.relations[n.tree.relation].atoms
+        terms = self.plan.query.atoms[atom].all_terms
+        return {terms.index(v): v for v in n.handed}
+
     def _declare(self, n: Node) -> None:
+        if n in self.shared_with:
+            first = self.shared_with[n]
+            theirs = self._places(first)
+            self._same[n.out_table] = first.out_table, {v: theirs[place] for place, v in self._places(n).items()}
+            return
         sums = tuple(f"sum{j}" for j in self.carried_sums(n))
         if n.output is not None:
             weight = () if n.is_pure else ("weight",)
@@ -210,8 +249,23 @@ class Layout:
         """The tables that are declared."""
         return frozenset(self._tables)
 
+    def stored_in(self, table: str) -> str:
+        """The table that holds a node's rows: its own, or that of the leaf that it shares it with."""
+        return self._same[table][0] if table in self._same else table
+
+    def key_of(self, n: Node) -> Words:
+        """A node's variables in the order of its table's key."""
+        if n.out_table not in self._same:
+            return n.handed
+        table, theirs = self._same[n.out_table]
+        mine = {first: v for v, first in theirs.items()}
+        return tuple(mine[v] for v in self._tables[table][0])
+
     def index(self, table: str, columns: Words) -> int:
         """The number of a table's index on these columns, which is made if need be."""
+        if table in self._same:
+            table, theirs = self._same[table]
+            columns = tuple(theirs[v] for v in columns)
         known = self._indexes[table]
         if columns not in known:
             known.append(columns)
@@ -228,6 +282,9 @@ class Layout:
 
     def word(self, row: Reg, table: str, v: Var) -> KeyOf:
         """A variable's word in a row."""
+        if table in self._same:
+            table, theirs = self._same[table]
+            v = theirs[v]
         return KeyOf(row, table, self._tables[table][0].index(v))
 
     def words(self, row: Reg, table: str, variables: Words) -> tuple[Operand, ...]:
@@ -237,6 +294,7 @@ class Layout:
     def measure(self, row: Reg, table: str, j: int) -> ValueOf:
         """A measure in a row."""
         name = "weight" if j == 0 else f"sum{j}"
+        table = self.stored_in(table)
         return ValueOf(row, table, self._tables[table][1].index(name))
 
     def added(self, table: str, changes: Mapping[int, Operand]) -> tuple[Operand, ...]:
@@ -257,13 +315,27 @@ class Layout:
 
     def procedure(self, name: str, parameters: Sequence[Reg], body: Sequence[Instruction]) -> str:
         """Add a procedure over words."""
-        self.procedures.append(Procedure(name, tuple(parameters), tuple(body)))
+        self.procedures.append(Procedure(name, tuple(parameters), self._resolved(body)))
         return name
 
     def row_procedure(self, name: str, table: str, body: Sequence[Instruction]) -> str:
         """Add a procedure over a row of a table, in register ROW."""
-        self.procedures.append(Procedure(name, (ROW,), tuple(body), ((ROW, table),)))
+        self.procedures.append(Procedure(name, (ROW,), self._resolved(body), ((ROW, self.stored_in(table)),)))
         return name
+
+    def _resolved(self, body: Sequence[Instruction]) -> tuple[Instruction, ...]:
+        """The same over the tables that hold the nodes' rows."""
+        return tuple(map(self._resolve, body)) if self._same else tuple(body)
+
+    def _resolve(self, instruction: Instruction) -> Instruction:
+        changed: dict[str, Any] = {}
+        for part in fields(instruction):
+            value = getattr(instruction, part.name)
+            if part.name == "table":
+                changed["table"] = self.stored_in(value)
+            elif part.name in BODIES:
+                changed[part.name] = self._resolved(value)
+        return replace(instruction, **changed) if changed else instruction
 
 
 def reg(v: Var) -> Reg:

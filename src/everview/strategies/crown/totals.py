@@ -43,7 +43,7 @@ class Totals:
                 body = self.kept(n.sum_table, n.key, sums, partial(self._through, n))
                 self.layout.procedure(self.name(n, "change"), (*regs(n.key), *changes_of(sums)), body)
         for n in self.layout.nodes:
-            if not n.is_generalized:
+            if not n.is_generalized and n not in self.layout.shared_with:
                 parameters = (*regs(entry_words(n)), *changes_of(self.layout.own_sums(n)))
                 self.layout.procedure(self.name(n, "base"), parameters, self._base(n))
 
