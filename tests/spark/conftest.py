@@ -12,11 +12,13 @@ import tempfile
 import time
 import warnings
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from everview.kernel import machine
 from everview.spark.interpreter import worker_environment
 from everview.spark.session import PATIENT
 
@@ -37,6 +39,15 @@ SETTINGS = {
     ),
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
 }
+
+
+@pytest.fixture(scope="session", autouse=True)
+def programs_are_prepared_once() -> Iterator[None]:
+    """Verify and encode equal programs once: shards that are played in one process all have the same ones."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(machine, "verify", lru_cache(maxsize=1_000)(machine.verify))
+        patch.setattr(machine, "encode", lru_cache(maxsize=1_000)(machine.encode))
+        yield
 
 
 @pytest.fixture(scope="session")
