@@ -52,6 +52,7 @@ def test_a_query_that_its_limit_keeps_out_has_both_outcomes() -> None:
             assert (outcome.get("construct") == "LIMIT") == (f"{name}{WITHOUT_LIMIT}" in queries)
 
 
+@pytest.mark.slow
 def test_generated_docs_are_fresh() -> None:
     done = subprocess.run(
         [sys.executable, str(ROOT / "scripts" / "make_docs.py"), "--check"],

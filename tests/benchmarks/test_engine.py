@@ -34,6 +34,7 @@ def test_random_updates_delete_only_what_is_there() -> None:
         (there.add if weight > 0 else there.discard)((a, b))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("query", ["3-hop", "4-hop"])
 def test_deltas_are_those_of_the_hand_written_program(query: str) -> None:
     updates = fifo("window", EDGES)
@@ -59,6 +60,7 @@ def test_a_wrong_row_is_noticed() -> None:
         engine._compare("reversed", checked, measured, sums)
 
 
+@pytest.mark.slow
 def test_the_other_bars_give_records_and_a_table() -> None:
     records = [
         *engine.selectivity("power law", "random", fifo("window", EDGES), 100, 1),

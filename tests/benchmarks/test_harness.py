@@ -95,6 +95,7 @@ def test_rivals_are_checked_on_the_first_data_of_a_query_and_we_on_each() -> Non
     assert loaded.data == replace(first.scaled(first.check_scale, None).data, after=0.5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("system", ["everview", "everview-spark-2", "duckdb"])
 def test_a_case_is_run_and_checked(system: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("benchmarks.case.LOGS", tmp_path)

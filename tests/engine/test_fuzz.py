@@ -49,7 +49,7 @@ def seeds(count: int) -> Iterator[int]:
 def everything(db: ev.Database) -> dict[str, Any]:
     """All that is visible of a database, and how much memory it takes."""
     found: dict[str, Any] = {name: db.view(name).to_arrow() for name in db.views}
-    found |= {name: len(table) for name, table in db._tables.items()}
+    found |= {name: table.count() for name, table in db._tables.items()}
     return {**found, "version": db.version, "uses": uses(db)}
 
 
@@ -95,7 +95,7 @@ def test_whatever_is_sent() -> None:
         for feed in feeds:
             feed.read()
     if "EVERVIEW_FUZZ_SEED" not in os.environ:
-        assert min(taken, refused) > 40
+        assert min(taken, refused) > 10 * scaled(4)
 
 
 def _same(one: Any, other: Any) -> bool:

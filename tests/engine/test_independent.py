@@ -9,7 +9,7 @@ import pytest
 
 from everview.errors import EverviewError
 from tests.engine.independent import FAULTS, Session
-from tests.scale import scaled
+from tests.scale import SCALE, scaled
 
 SESSIONS = scaled(40)
 FAULTY = 32
@@ -28,7 +28,7 @@ def test_sessions_are_right(tmp_path: Path) -> None:
         seen += session.seen
     for what in ("refused", "fed", "compared", "_reloaded", "_passing", "_upserted", "_wrong"):
         assert seen[what] >= SESSIONS // 4, (what, seen)
-    assert seen["refused definitions"], seen
+    assert seen["refused definitions"] or SCALE < 1, seen
 
 
 @pytest.mark.slow

@@ -250,6 +250,7 @@ def test_no_file(tmp_path: Path) -> None:
     refused(Path("/dev/null"), "is no regular file")
 
 
+@pytest.mark.slow
 def test_what_is_no_regular_file_is_refused_without_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a process of its own: one that waits for a writer of the FIFO could not be stopped here."""
     os.mkfifo(tmp_path / "fifo")

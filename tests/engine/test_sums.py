@@ -20,7 +20,7 @@ import everview as ev
 from everview.errors import DataError
 from everview.query.types import Kind
 from tests.engine.test_regressions import changes, made
-from tests.scale import scaled
+from tests.scale import SCALE, scaled
 
 BIG = 2**63 - 1
 TABLES = {
@@ -267,8 +267,8 @@ def test_random_batches(part: int) -> None:
         except Exception as error:
             raise AssertionError(f"seed {seed}") from error
         accepted, refused = accepted + more[0], refused + more[1]
-    assert accepted > 10
-    assert refused > 3
+    assert accepted > 10 or SCALE < 1
+    assert refused > 3 or SCALE < 1
 
 
 # --- one by one ------------------------------------------------------------------------------------------------------
