@@ -93,7 +93,8 @@ class CoreRuntime:
         for runtime in entry.occurrences if entry is not None else ():
             width = len(runtime.occurrence.variables)
             columns, _ = runtime.columns(changes, Journal())
-            yield runtime.occurrence.atom, columns[:width], columns[width]
+            for atom in (runtime.occurrence.atom, *runtime.occurrence.serves):
+                yield atom, columns[:width], columns[width]
 
     @property
     def parked(self) -> tuple[Parked, ...]:

@@ -129,11 +129,15 @@ class Sum:
 
 @dataclass(frozen=True)
 class Occurrence:
-    """How one atom's rows come in: the variables whose words are given, in order, and the sums whose change is."""
+    """How one atom's rows come in: the variables whose words are given, in order, and the sums whose change is.
+
+    ``serves`` are the other atoms that these rows are for, as they take the same ones.
+    """
 
     atom: int
     variables: tuple[Var, ...]
     sums: tuple[int, ...]
+    serves: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

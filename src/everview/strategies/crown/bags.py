@@ -73,9 +73,10 @@ class Shared:
 
 @dataclass(frozen=True)
 class Input:
-    """A procedure that takes the changes of an atom's rows, by these words and sums."""
+    """A procedure that takes the changes of an atom's rows, by these words and sums, for it and for other atoms."""
 
     atom: int
+    serves: frozenset[int]
     procedure: str
     words: Words
     sums: tuple[int, ...]
@@ -107,7 +108,8 @@ class Bags:
             name = f"{shared.table}{self.totals.tag}"
             first = shared.first
             self.layout.procedure(name, (*regs(first.words), *changes_of(first.sums)), self._changed(shared, joins))
-            yield Input(first.atom, name, first.words, first.sums)
+            served = frozenset(p.atom for p in shared.parts) - {first.atom}
+            yield Input(first.atom, served, name, first.words, first.sums)
 
     def _part(self, n: Node, relation: Relation, atom: int, is_guard: bool) -> Part:
         """Of an atom's variables only those count that the bag hands on or that others of the bag share."""

@@ -65,20 +65,23 @@ def _write_inputs(layout: Layout, totals: Totals) -> list[Occurrence]:
     """One procedure an atom, which tells every relation and bag that holds it; none for those that another serves."""
     targets: dict[int, list[tuple[str, Words]]] = {}
     sums: dict[int, tuple[int, ...]] = {}
+    served: dict[int, set[int]] = {layout.atom_of(one): {layout.atom_of(n)} for n, one in layout.shared_with.items()}
     for n in (n for n in layout.nodes if n not in layout.shared_with):
         if n.tree.relation is not None and not layout.plan.relations[n.tree.relation].is_bag:
-            (atom,) = layout.plan.relations[n.tree.relation].atoms
+            atom = layout.atom_of(n)
             targets.setdefault(atom, []).append((totals.name(n, "base"), entry_words(n)))
             sums[atom] = sums.get(atom, ()) + layout.own_sums(n)
     for given in Bags(layout, totals).write():
         targets.setdefault(given.atom, []).append((given.procedure, given.words))
         sums[given.atom] = sums.get(given.atom, ()) + given.sums
+        served.setdefault(given.atom, set()).update(given.serves)
     found = []
     for atom, calls in sorted(targets.items()):
         words = tuple(sorted({v for _, needed in calls for v in needed}))
         body = [Call(name, (*regs(needed), *changes_of(_sums_of(layout, name)))) for name, needed in calls]
         layout.procedure(f"input{atom}{totals.tag}", (*regs(words), *changes_of(sums[atom])), body)
-        found.append(Occurrence(atom, words, sums[atom]))
+        serves = tuple(sorted(served.get(atom, set()) - targets.keys()))
+        found.append(Occurrence(atom, words, sums[atom], serves))
     return found
 
 

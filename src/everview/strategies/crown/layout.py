@@ -214,11 +214,15 @@ class Layout:
                 waiting[kind] = n
         return found
 
-    def _places(self, n: Node) -> dict[int, Var]:
-        """The variables that a leaf stores, by their columns."""
+    def atom_of(self, n: Node) -> int:
+        """The atom that a node of one atom stands for."""
         assert n.tree.relation is not None
         (atom,) = self.plan.relations[n.tree.relation].atoms
-        terms = self.plan.query.atoms[atom].all_terms
+        return atom
+
+    def _places(self, n: Node) -> dict[int, Var]:
+        """The variables that a leaf stores, by their columns."""
+        terms = self.plan.query.atoms[self.atom_of(n)].all_terms
         return {terms.index(v): v for v in n.handed}
 
     def _declare(self, n: Node) -> None:
