@@ -90,13 +90,37 @@ class TestInstructions:
         [
             (operation, a, b)
             for operation in Math
-            for a, b in product([0, 1, -1, 7, HIGHEST, -HIGHEST - 1, 2**32], repeat=2)
+            for a, b in product([0, 1, -1, 3, -3, 7, 64, HIGHEST, -HIGHEST - 1, 2**32], repeat=2)
         ],
     )
     def test_compute(self, operation: Math, a: int, b: int) -> None:
         pair = one(Compute(S, operation, A, B), Emit("out", (S,)))
         pair.apply("go", [[a], [b], [0]])
         pair.check_channels()
+
+    @pytest.mark.parametrize(
+        ("operation", "a", "b", "found"),
+        [
+            (Math.DIVIDE, -7, 2, -4),
+            (Math.DIVIDE, 7, -2, -4),
+            (Math.REMAINDER, -7, 2, 1),
+            (Math.REMAINDER, 7, -2, -1),
+            (Math.ROOT, 26, 3, 2),
+            (Math.ROOT, 27, 3, 3),
+            (Math.ROOT, HIGHEST, 2, 3037000499),
+            (Math.ROOT, HIGHEST, 62, 2),
+            (Math.ROOT, HIGHEST, 64, 1),
+            (Math.ROOT, 0, 5, 0),
+        ],
+    )
+    def test_quotients_and_roots(self, operation: Math, a: int, b: int, found: int) -> None:
+        pair = one(Compute(S, operation, A, B), Emit("out", (S,)))
+        pair.apply("go", [[a], [b], [0]])
+        assert lists(pair.machine.take("out")) == pair.reference.take("out") == [[found]]
+
+    @pytest.mark.parametrize(("operation", "a", "b"), [(Math.DIVIDE, 1, 0), (Math.REMAINDER, 1, 0), (Math.ROOT, -1, 2)])
+    def test_words_without_a_quotient_or_root_are_faults_of_the_program(self, operation: Math, a: int, b: int) -> None:
+        assert one(Compute(S, operation, A, B)).apply("go", [[a], [b], [0]]) == "program"
 
     @pytest.mark.parametrize("test", list(Comparison))
     def test_if(self, test: Comparison) -> None:

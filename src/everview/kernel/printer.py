@@ -35,7 +35,14 @@ from everview.kernel.program import (
     Test,
 )
 
-_SYMBOLS = {Math.ADD: "+", Math.SUBTRACT: "-", Math.MULTIPLY: "*"}
+_SYMBOLS = {
+    Math.ADD: "+",
+    Math.SUBTRACT: "-",
+    Math.MULTIPLY: "*",
+    Math.DIVIDE: "//",
+    Math.REMAINDER: "%",
+    Math.ROOT: "root",
+}
 _TESTS = {Test.EQUAL: "=", Test.NOT_EQUAL: "≠", Test.LESS: "<", Test.AT_MOST: "≤"}
 
 

@@ -125,11 +125,19 @@ class Test(IntEnum):
 
 
 class Math(IntEnum):
-    """The operations of ``Compute``; all are checked, an overflow ends the update and undoes it."""
+    """The operations of ``Compute``; all are checked, an overflow ends the update and undoes it.
+
+    ``DIVIDE`` rounds down and ``REMAINDER`` has the divisor's sign, as // and % of Python; by 0 they are faults of the
+    program. ``ROOT`` is the largest whole number whose ``right``-th power is at most ``left``: a fault of the program
+    if ``left`` is negative or ``right`` less than 1.
+    """
 
     ADD = 0
     SUBTRACT = 1
     MULTIPLY = 2
+    DIVIDE = 3
+    REMAINDER = 4
+    ROOT = 5
 
 
 @dataclass(frozen=True, slots=True)

@@ -359,8 +359,29 @@ class Reference:
 
 
 def _compute(operation: Math, left: int, right: int) -> int:
-    result = {Math.ADD: left + right, Math.SUBTRACT: left - right, Math.MULTIPLY: left * right}[operation]
-    return _in_range(result)
+    match operation:
+        case Math.ADD:
+            return _in_range(left + right)
+        case Math.SUBTRACT:
+            return _in_range(left - right)
+        case Math.MULTIPLY:
+            return _in_range(left * right)
+        case Math.ROOT:
+            return _root(left, right)
+    if right == 0:
+        raise Fault("program", f"{left} is divided by 0")
+    return _in_range(left // right if operation is Math.DIVIDE else left % right)
+
+
+def _root(left: int, right: int) -> int:
+    if left < 0 or right < 1:
+        raise Fault("program", f"{left} has no root number {right}")
+    root = 0
+    for bit in reversed(range(64)):
+        more = root + (1 << bit)
+        if right * (more.bit_length() - 1) < 64 and more**right <= left:
+            root = more
+    return root
 
 
 def _in_range(result: int) -> int:

@@ -307,9 +307,11 @@ def _is_nest(i: Instruction) -> bool:
 def _copied(i: Compute) -> Operand | None:
     """What a computation gives unchanged, whatever it is; None if it computes something."""
     left, right = i.left, i.right
+    exact = {Math.ADD: int.__add__, Math.SUBTRACT: int.__sub__, Math.MULTIPLY: int.__mul__}
+    if i.operation not in exact:
+        return None
     if isinstance(left, Lit) and isinstance(right, Lit):
-        result = {Math.ADD: int.__add__, Math.SUBTRACT: int.__sub__, Math.MULTIPLY: int.__mul__}[i.operation]
-        value = result(left.value, right.value)
+        value = exact[i.operation](left.value, right.value)
         return Lit(value) if -(2**63) <= value < 2**63 else None
     neutral = Lit(1 if i.operation is Math.MULTIPLY else 0)
     if right == neutral:

@@ -116,7 +116,8 @@ class Assembler {
   }
 
   void instruction(const Instruction& i) {
-    static constexpr Code kMath[] = {Code::kSum, Code::kDifference, Code::kProduct};
+    static constexpr Code kMath[] = {Code::kSum,    Code::kDifference, Code::kProduct,
+                                      Code::kDivide, Code::kRemainder,  Code::kRoot};
     static constexpr Code kTests[] = {Code::kIfEqual, Code::kIfNotEqual, Code::kIfLess, Code::kIfAtMost};
     switch (i.op) {
       case Op::kCompute:

@@ -239,7 +239,7 @@ class Decoder {
     switch (i.op) {
       case Op::kCompute:
         i.reg = reg();
-        i.detail = static_cast<std::uint8_t>(number(3, "operation"));
+        i.detail = static_cast<std::uint8_t>(number(6, "operation"));
         i.operands = {read_operand(), read_operand()};
         break;
       case Op::kFind:

@@ -44,7 +44,7 @@ class Interpreter {
     calls_.clear();
     copies_.resize(0);
     StepCounter steps{steps_};
-    const auto read = [&](const Slot& slot) -> Word { return read_slot(slot, registers); };
+    const auto read = [&](const Slot& slot) __attribute__((always_inline)) -> Word { return read_slot(slot, registers); };
     // K, of which the first is number `from` of the slots; all words are read before anything is changed.
     const auto read_words = [&](const Line& i, std::size_t from) -> const Word* {
       const Slot* const slots = i.slots;
@@ -69,6 +69,25 @@ class Interpreter {
         case Code::kProduct:
           ++steps.count;
           registers[i.reg] = multiply(read(i.slots[0]), read(i.slots[1]));
+          ++pc;
+          break;
+
+        // Divide, Remainder: registers[P.reg] <- K[0] / K[1], rounded down, or what is left, which has the sign of K[1].
+        // Root: the largest word whose K[1]-th power is at most K[0]. Fault if K[1] is 0, or K[0] negative, or K[1] less
+        // than 1, and if a quotient leaves 64 bits.
+        case Code::kDivide:
+          ++steps.count;
+          registers[i.reg] = divide(read(i.slots[0]), read(i.slots[1]));
+          ++pc;
+          break;
+        case Code::kRemainder:
+          ++steps.count;
+          registers[i.reg] = remainder(read(i.slots[0]), read(i.slots[1]));
+          ++pc;
+          break;
+        case Code::kRoot:
+          ++steps.count;
+          registers[i.reg] = root(read(i.slots[0]), read(i.slots[1]));
           ++pc;
           break;
 
@@ -176,7 +195,8 @@ class Interpreter {
             break;
           }
           registers[i.reg] = place.row;
-          const Word first = sum(table.words(place.row)[width], changes[0]);
+          const Word before = table.words(place.row)[width];
+          const Word first = sum(before, changes[0]);
           if (first == 0 && i.detail != kStays) {
             pc = lines + targets[1].number;
             if (i.detail == kGoesAfter) break;
@@ -185,9 +205,11 @@ class Interpreter {
             table.remove(place.row, log_);
             break;
           }
-          table.store(place.row, 0, first, log_);
+          table.store(place.row, 0, before, first, log_);
           for (std::size_t c = 1; c < count; ++c) {
-            if (changes[c] != 0) table.store(place.row, c, sum(table.words(place.row)[width + c], changes[c]), log_);
+            if (changes[c] == 0) continue;
+            const Word old = table.words(place.row)[width + c];
+            table.store(place.row, c, old, sum(old, changes[c]), log_);
           }
           pc = lines + i.jump;
           break;
@@ -366,25 +388,19 @@ class Interpreter {
   void give_back(bool all) noexcept { all ? copies_.release() : copies_.give_back(); }
 
  private:
-  Word read_slot(const Slot& slot, const Word* registers) const {
-    switch (slot.source) {
-      case Slot::Source::kRegister:
-        return registers[slot.reg];
-      case Slot::Source::kLiteral:
-        return slot.literal;
-      case Slot::Source::kField: {
-        const Table& table = program_.tables[slot.field.table];
-        return table.words(row_in(registers[slot.reg], table))[slot.field.column];
-      }
-      case Slot::Source::kWide:
-        return program_.wide[slot.number];
-      case Slot::Source::kUpdate:
-        return update_;
-      case Slot::Source::kFactors:
-      case Slot::Source::kTargets:
-        break;
+  // Most operands are registers, some are literals; the others are read apart, so that this stays short.
+  [[gnu::always_inline]] Word read_slot(const Slot& slot, const Word* registers) const {
+    if (slot.source == Slot::Source::kRegister) return registers[slot.reg];
+    if (slot.source == Slot::Source::kLiteral) return slot.literal;
+    return read_other(slot, registers);
+  }
+
+  Word read_other(const Slot& slot, const Word* registers) const {
+    if (slot.source == Slot::Source::kField) {
+      const Table& table = program_.tables[slot.field.table];
+      return table.words(row_in(registers[slot.reg], table))[slot.field.column];
     }
-    __builtin_unreachable();
+    return slot.source == Slot::Source::kUpdate ? update_ : program_.wide[slot.number];
   }
 
   template <class ReadWords>
@@ -415,6 +431,39 @@ class Interpreter {
   // To be called before rows of a table come or go: it is tidied when the update is done.
   void touch(Table& table) noexcept {
     if (!table.is_touched()) touched_.push_back(&table);
+  }
+
+  static Word divide(Word a, Word b) {
+    if (b == 0) fail_program("a word was to be divided by 0");
+    if (b == -1 && a == kLowestWord) fail_overflow();
+    return a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0);
+  }
+
+  static Word remainder(Word a, Word b) {
+    if (b == 0) fail_program("a word was to be divided by 0");
+    if (b == -1) return 0;
+    const Word rest = a % b;
+    return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+  }
+
+  // Bit by bit, from the highest that a root can have.
+  static Word root(Word a, Word b) {
+    if (a < 0 || b < 1) fail_program("a word has no such root");
+    Word found = 0;
+    for (int bit = static_cast<int>(62 / b); bit >= 0; --bit) {
+      const Word more = found | Word{1} << bit;
+      if (power_is_at_most(more, b, a)) found = more;
+    }
+    return found;
+  }
+
+  static bool power_is_at_most(Word base, Word exponent, Word most) noexcept {
+    if (base <= 1) return base <= most;
+    Word power = 1;
+    for (Word i = 0; i < exponent; ++i) {
+      if (__builtin_mul_overflow(power, base, &power) || power > most) return false;
+    }
+    return true;
   }
 
   static Word sum(Word a, Word b) {

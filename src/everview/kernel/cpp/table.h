@@ -131,7 +131,7 @@ class Table {
   };
   Place locate(const Word* key) const noexcept {
     const Tag tag = tag_of(key);
-    const std::size_t at = find_slot(tag, key);
+    const std::size_t at = key_width_ == 1 ? find_slot_of_word(tag, *key) : find_slot(tag, key);
     return {tag, at == SlotTable::kNone ? kNoRow : slots_[at]};
   }
 
@@ -162,12 +162,16 @@ class Table {
   }
 
   void store(Row row, std::size_t column, Word word, UndoLog& log) {
+    store(row, column, rows_[row][key_width_ + column], word, log);
+  }
+  // The same where it is known what the word was.
+  void store(Row row, std::size_t column, Word before, Word word, UndoLog& log) {
     log.make_room(3);
     rows_.make_fit(&word, 1);
-    log.push(rows_[row][key_width_ + column]);
+    log.push(before);
     log.push(static_cast<Word>(column << 32 | row));
     log.push({UndoLog::Kind::kStore, number_});
-    write_value(row, key_width_ + column, word);
+    write_value(row, key_width_ + column, before, word);
   }
 
   void set_level(Row row, std::uint8_t level, UndoLog& log) {
@@ -214,7 +218,7 @@ class Table {
         const auto at = static_cast<std::uint64_t>(log.pop());
         const auto row = static_cast<Row>(at);
         const std::size_t column = key_width_ + (at >> 32);
-        write_value(row, column, log.pop());
+        write_value(row, column, rows_[row][column], log.pop());
         break;
       }
       case UndoLog::Kind::kInsert: {
@@ -355,14 +359,21 @@ class Table {
     });
   }
 
+  // The same for a key of one word, which most keys are: nothing but cells is compared while rows are narrow.
+  std::size_t find_slot_of_word(Tag tag, Word word) const noexcept {
+    const RowsView rows = view();
+    if (rows.wide) return slots_.find(tag, [&](Row row) { return rows[row][0] == word; });
+    if (!is_narrow(word)) return SlotTable::kNone;
+    return slots_.find(tag, [&, cell = cell_of(word)](Row row) { return rows.cells[row * rows.stride] == cell; });
+  }
+
   void log_positions(Row row, std::uint8_t level, UndoLog::Kind kind, UndoLog& log) const noexcept {
     for (const GroupIndex& index : indexes_) log.push(index.place(row).position);
     log.push(static_cast<Word>(std::uint64_t{level} << 32 | row));
     log.push({kind, number_});
   }
 
-  void write_value(Row row, std::size_t column, Word word) noexcept {
-    const Word before = rows_[row][column];
+  void write_value(Row row, std::size_t column, Word before, Word word) noexcept {
     for (OrderedIndex& order : orders_) order.stored(row, column, before, word);
     rows_.write(row, column, word);
     others_[column - key_width_] += (word != 1) - (before != 1);
