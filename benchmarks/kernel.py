@@ -21,7 +21,7 @@ from time import process_time
 ROOT = Path(__file__).resolve().parents[1]
 EPINIONS = ROOT.parent / "shared" / "data" / "epinions.csv.gz"
 TABLES = ROOT / "docs" / "performance-tables.md"
-BEGIN, END = "<!-- kernel: written by `make bench-kernel` -->", "<!-- end of kernel -->"
+BEGIN, END = "<!-- kernel: written by `make bench-kernel ARGS=--write` -->", "<!-- end of kernel -->"
 STAR = """SELECT g1.src, COUNT(*) AS n FROM g g1 JOIN g g2 ON g1.src = g2.src JOIN g g3 ON g1.src = g3.src
     JOIN g g4 ON g1.src = g4.src GROUP BY g1.src"""
 HOPS = """SELECT g1.src AS a, g2.src AS b, g3.src AS c, g3.dst AS d FROM g g1 JOIN g g2 ON g1.dst = g2.src

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from dataclasses import dataclass, field
 from random import Random
 
@@ -16,6 +17,7 @@ from everview.kernel.program import (
     Each,
     Emit,
     Find,
+    Function,
     GetLevel,
     If,
     InOrder,
@@ -85,6 +87,7 @@ class ProgramMaker:
         self.nesting = 0
         self.fresh = 0
         self.in_procedure = True
+        self.reads_only = False
         self.extreme = random.choice([0, 0.02, 0.2])  # How often a literal is one that overflows.
 
     def program(self) -> Program:
@@ -92,7 +95,8 @@ class ProgramMaker:
             self._procedure(f"p{i}")
         self.in_procedure = False
         cursors = tuple(self._cursor(i) for i in range(2))
-        return Program(self.tables, self.channels, tuple(self.done), cursors)
+        functions = tuple(self._function(i) for i in range(2))
+        return Program(self.tables, self.channels, tuple(self.done), cursors, functions)
 
     def _table(self, i: int) -> Table:
         key = tuple(f"k{c}" for c in range(self.random.choice([0, 1, 1, 2, 2, 3])))
@@ -130,6 +134,15 @@ class ProgramMaker:
                 frame[step.row] = step.table
         outputs = tuple(self._output(frame) for _ in range(self.random.randint(1, 3)))
         return Cursor(f"q{i}", parameters, tuple(steps), outputs)
+
+    def _function(self, i: int) -> Function:
+        self.here = _Effects()
+        self.reads_only = True
+        parameters = tuple(Reg(f"a{j}") for j in range(self.random.randint(1, 3)))
+        frame: Frame = dict.fromkeys(parameters, WORD)
+        body = self._block(frame, set(), set(), 0)
+        results = tuple(self._output(frame) for _ in range(self.random.randint(1, 3)))
+        return Function(f"f{i}", parameters, body, results)
 
     def _step(self, frame: Frame) -> Step | None:
         loop = self._loop(frame)
@@ -190,6 +203,9 @@ class ProgramMaker:
         if depth < 4:
             kinds += ["upsert", "upsert", "add", "add", "add", "find", "if", "each", "scan"]
             kinds += ["nest", "nest", "select", "select"]
+        if self.reads_only:
+            kinds = ["compute", "level?", "count", "rank", "size"]
+            kinds += ["find", "if", "each", "scan", "select"] if depth < 4 else []
         maker = getattr(self, "_" + {"level?": "get_level"}.get(kind := self.random.choice(kinds), kind))
         result = maker(frame, walked, scanned, depth)
         assert result is None or not isinstance(result, tuple)
@@ -487,6 +503,28 @@ class Pair:
             rows = len(self.reference._channels[name])
             assert self.machine.pending(name) == rows
             assert [list(memoryview(c)) for c in self.machine.take(name)] == self.reference.take(name)
+
+    def check_functions(self, random: Random) -> Counter[str]:
+        """What functions give; a cursor that was opened before goes on."""
+        seen: Counter[str] = Counter()
+        for function in self.program.functions:
+            columns = [[random.randint(-1, 3) for _ in range(5)] for _ in function.parameters]
+            fault, expected = None, None
+            try:
+                expected = self.reference.ask(function.name, columns)
+            except Fault as raised:
+                fault = (raised.kind, raised.update)
+            opened = [self.machine.open(c.name, [0] * len(c.parameters)) for c in self.program.cursors]
+            found, answers = None, None
+            try:
+                answers = [list(memoryview(c)) for c in self.machine.ask(function.name, [words(c) for c in columns])]
+            except UpdateFault as raised:
+                found = (raised.kind, raised.update)
+            assert (found, answers) == (fault, expected)
+            assert all(cursor.skip(0) == 0 for cursor in opened)
+            seen[fault[0] if fault else "answers"] += 1
+        self.check()
+        return seen
 
     def check_cursors(self, random: Random) -> None:
         for cursor in self.program.cursors:

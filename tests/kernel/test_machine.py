@@ -22,6 +22,7 @@ from everview.kernel.program import (
     Each,
     Emit,
     Find,
+    Function,
     GetLevel,
     If,
     Insert,
@@ -538,6 +539,53 @@ class TestCursors:
         assert lists(machine.open("c", [3]).fetch(9)) == [[9]]
         with pytest.raises(OverflowError):
             machine.open("c", [2**40]).fetch(1)
+
+
+class TestFunctions:
+    def program(self, *body: Instruction, results: tuple[Operand, ...] = (S,)) -> Program:
+        made = bag()
+        functions = (Function("how many", (A,), body, results),)
+        return Program(made.tables, made.channels, made.procedures, made.cursors, functions)
+
+    def test_answers_come_by_columns_and_cursors_go_on(self) -> None:
+        pair = Pair(self.program(Count(S, "pairs", 0, (A,), 0), results=(A, S)))
+        pair.apply("change", [[1, 1, 2], [5, 6, 5], [1, 1, 1]])
+        cursor = pair.machine.open("all")
+        assert lists(cursor.fetch(1)) == [[1], [5]]
+        before = pair.machine.steps
+        assert lists(pair.machine.ask("how many", columns((1,), (2,), (3,)))) == [[1, 2, 3], [2, 1, 0]]
+        assert pair.machine.steps > before
+        assert lists(cursor.fetch(5)) == [[1, 2], [6, 5]]
+        assert pair.reference.ask("how many", [[1, 2, 3]]) == [[1, 2, 3], [2, 1, 0]]
+
+    def test_a_fault_gives_the_row_and_no_answers_are_left(self) -> None:
+        pair = Pair(self.program(Compute(S, Math.MULTIPLY, A, A)))
+        with pytest.raises(UpdateFault) as raised:
+            pair.machine.ask("how many", columns((2,), (HIGHEST,)))
+        assert (raised.value.kind, raised.value.update) == ("overflow", 1)
+        assert lists(pair.machine.ask("how many", columns((3,)))) == [[9]]
+
+    @pytest.mark.parametrize(
+        "body",
+        [
+            (Insert(R, "pairs", (A, A)), Compute(S, Math.ADD, A, A)),
+            (Compute(S, Math.ADD, A, A), Emit("out", (S, S, S, S))),
+            (Call("change", (A, A, A)), Compute(S, Math.ADD, A, A)),
+        ],
+    )
+    def test_functions_only_read(self, body: tuple[Instruction, ...]) -> None:
+        program = self.program(*body)
+        with pytest.raises(ValueError, match="functions only read"):
+            Machine(program)
+        machine = _kernel.Machine(encode(program))
+        if not isinstance(body[1], Emit):
+            with pytest.raises(ValueError, match="must not change"):
+                machine.ask(len(program.procedures), columns((1,)), 1)
+
+    def test_results_must_be_set(self) -> None:
+        body = (Find(R, "pairs", (A, A), (Compute(S, Math.ADD, A, A),)),)
+        with pytest.raises(ValueError, match="holds no word"):
+            Machine(self.program(*body))
 
 
 class TestMemory:

@@ -34,6 +34,7 @@ def run(seed: int, rewritten: Callable[[Program], Program] = lambda program: pro
         if random.random() < 0.5:
             pair.check_channels()
         pair.check_cursors(random)
+        seen += pair.check_functions(random)
         if random.random() < 0.2:
             data = pair.machine.snapshot()
             pair.machine = Machine(on_machine)
@@ -55,4 +56,4 @@ def test_machine_and_reference_agree(seed: int) -> None:
 
 def test_the_random_programs_do_something() -> None:
     seen = sum((run(seed) for seed in range(60)), Counter())
-    assert min(seen["None"], seen["overflow"], seen["program"], seen["rows"]) > 10, seen
+    assert min(seen["None"], seen["overflow"], seen["program"], seen["rows"], seen["answers"]) > 10, seen

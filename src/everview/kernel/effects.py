@@ -11,6 +11,7 @@ from everview.kernel.program import (
     Compute,
     Count,
     Each,
+    Emit,
     Find,
     GetLevel,
     If,
@@ -74,11 +75,15 @@ def registers_set(body: Iterable[Instruction]) -> set[Reg]:
 
 @dataclass(frozen=True)
 class Effects:
-    """The tables that a block changes, callees included: at all, by rows that come or go, by rows that go."""
+    """The tables that a block changes, callees included: at all, by rows that come or go, by rows that go.
+
+    And whether it emits anything.
+    """
 
     changed: frozenset[str]
     moved: frozenset[str]
     removed: frozenset[str]
+    emits: bool
 
 
 class Facts:
@@ -101,6 +106,7 @@ class Facts:
         changed: set[str] = set()
         moved: set[str] = set()
         removed: set[str] = set()
+        emits = False
         for i in flat(body):
             match i:
                 case Store() | SetLevel():
@@ -116,6 +122,9 @@ class Facts:
                     changed |= callee.changed
                     moved |= callee.moved
                     removed |= callee.removed
+                    emits = emits or callee.emits
+                case Emit():
+                    emits = True
                 case _:
                     pass
-        return Effects(frozenset(changed | moved | removed), frozenset(moved | removed), frozenset(removed))
+        return Effects(frozenset(changed | moved | removed), frozenset(moved | removed), frozenset(removed), emits)

@@ -1,7 +1,8 @@
 """Programs as flat lists of words, the form in which the compiled kernel reads them (``cpp/decoder.h``).
 
 Names become numbers: tables, channels, procedures and cursors by their place in the program, registers by the order
-in which a procedure or cursor mentions them, its parameters first. Lists are preceded by their lengths.
+in which a procedure or cursor mentions them, its parameters first. Lists are preceded by their lengths. Functions come
+after the procedures, and their channels after the others.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from everview.kernel.program import (
     Each,
     Emit,
     Find,
+    Function,
     GetLevel,
     If,
     InOrder,
@@ -54,11 +56,23 @@ def encode(program: Program) -> list[int]:
     encoder = _Encoder(program)
     return [
         *_listed(program.tables, _table),
-        len(program.channels),
+        len(program.channels) + len(program.functions),
         *(width for _, width in program.channels),
-        *_listed(program.procedures, encoder.procedure),
+        *(len(f.results) for f in program.functions),
+        *_listed((*program.procedures, *(asked(f) for f in program.functions)), encoder.procedure),
         *_listed(program.cursors, encoder.cursor),
     ]
+
+
+def answers_of(function: str) -> str:
+    """The name of the channel that holds a function's results until they are taken."""
+    return f"answers of {function}"
+
+
+def asked(function: Function) -> Procedure:
+    """A function as the procedure that the kernel runs: after the program's own, with a channel for its results."""
+    give = Emit(answers_of(function.name), function.results)
+    return Procedure(function.name, function.parameters, (*function.body, give))
 
 
 def _listed(items: Sequence[T], encoded: Callable[[T], Iterable[int]]) -> list[int]:
@@ -79,7 +93,8 @@ class _Encoder:
 
     def __init__(self, program: Program) -> None:
         self._tables = {t.name: i for i, t in enumerate(program.tables)}
-        self._channels = {name: i for i, (name, _) in enumerate(program.channels)}
+        channels = (*(name for name, _ in program.channels), *(answers_of(f.name) for f in program.functions))
+        self._channels = {name: i for i, name in enumerate(channels)}
         self._procedures = {p.name: i for i, p in enumerate(program.procedures)}
         self._registers: dict[Reg, int] = {}
 

@@ -51,6 +51,8 @@ class Machine:
         self._channels = _numbered([name for name, _ in program.channels])
         self._procedures = _numbered([p.name for p in program.procedures])
         self._cursors = _numbered([c.name for c in program.cursors])
+        first = (len(program.procedures), len(program.channels))
+        self._functions = {f.name: (first[0] + i, first[1] + i) for i, f in enumerate(program.functions)}
 
     def apply(
         self,
@@ -77,6 +79,16 @@ class Machine:
         """
         weights = [weight] if isinstance(weight, int) else list(weight)
         _check(self._machine.unapply(self._procedures[procedure], columns, weights, count))
+
+    def ask(self, function: str, columns: Sequence[InputColumn]) -> list[Column]:
+        """A function's results for each row of its arguments, by columns. Nothing changes, and cursors go on.
+
+        Raises ``UpdateFault`` at the first row that it fails on.
+        """
+        procedure, channel = self._functions[function]
+        answers, failure = self._machine.ask(procedure, columns, channel)
+        _check(failure)
+        return answers
 
     def take(self, channel: str) -> list[Column]:
         """Empty a channel and give what it held, by columns, without copying."""

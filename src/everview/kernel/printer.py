@@ -13,6 +13,7 @@ from everview.kernel.program import (
     Each,
     Emit,
     Find,
+    Function,
     GetLevel,
     If,
     InOrder,
@@ -54,6 +55,8 @@ def show_program(program: Program) -> str:
         lines += ["", *_procedure(procedure)]
     for cursor in program.cursors:
         lines += ["", *_cursor(cursor)]
+    for function in program.functions:
+        lines += ["", *_function(function)]
     return "\n".join(lines)
 
 
@@ -72,6 +75,12 @@ def _order(number: int, order: Order, table: Table) -> str:
 def _procedure(procedure: Procedure) -> Iterator[str]:
     yield f"procedure {procedure.name}({', '.join(map(str, procedure.parameters))})"
     yield from _block(procedure.body, 1)
+
+
+def _function(function: Function) -> Iterator[str]:
+    yield f"function {function.name}({', '.join(map(str, function.parameters))})"
+    yield from _block(function.body, 1)
+    yield f"  give {', '.join(map(str, function.results))}"
 
 
 def _cursor(cursor: Cursor) -> Iterator[str]:

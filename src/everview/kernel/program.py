@@ -367,6 +367,19 @@ class Procedure:
 
 
 @dataclass(frozen=True, slots=True)
+class Function:
+    """A question: gives ``results`` for the words that it is asked with, as they are after ``body``.
+
+    It changes no table and emits nothing, nor does what it calls: state and cursors stay as they are.
+    """
+
+    name: str
+    parameters: tuple[Reg, ...]
+    body: tuple[Instruction, ...]
+    results: tuple[Output, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Step:
     """One loop of a cursor: the rows of a group on ``level`` or above."""
 
@@ -405,12 +418,13 @@ class Cursor:
 
 @dataclass(frozen=True)
 class Program:
-    """Tables, channels (by name, with their width), procedures and cursors."""
+    """Tables, channels (by name, with their width), procedures, cursors and functions."""
 
     tables: tuple[Table, ...] = ()
     channels: tuple[tuple[str, int], ...] = ()
     procedures: tuple[Procedure, ...] = ()
     cursors: tuple[Cursor, ...] = ()
+    functions: tuple[Function, ...] = ()
     _tables: dict[str, Table] = field(init=False, repr=False, compare=False)
     _procedures: dict[str, Procedure] = field(init=False, repr=False, compare=False)
 
@@ -425,6 +439,10 @@ class Program:
     def procedure(self, name: str) -> Procedure:
         """A procedure by its name."""
         return self._procedures[name]
+
+    def function(self, name: str) -> Function:
+        """A function by its name."""
+        return next(f for f in self.functions if f.name == name)
 
     def cursor(self, name: str) -> Cursor:
         """A cursor by its name."""

@@ -203,6 +203,21 @@ class Reference:
             self._call(procedure, [-a if i == weight else a for i, a in enumerate(arguments)])
         self._channels = channels
 
+    def ask(self, function: str, columns: Sequence[Sequence[int]]) -> list[list[int]]:
+        """A function's results for each row of its arguments, by columns."""
+        found = self.program.function(function)
+        given = []
+        for i, arguments in enumerate(zip(*columns, strict=True)):
+            self._update = i
+            frame = dict(zip(found.parameters, arguments, strict=True))
+            try:
+                self._run(found.body, frame)
+                given.append(tuple(self._output(o, frame) for o in found.results))
+            except Fault as fault:
+                fault.update = i
+                raise
+        return [[row[c] for row in given] for c in range(len(found.results))]
+
     def take(self, channel: str) -> list[list[int]]:
         """Empty a channel and give back what it held, by columns."""
         rows, self._channels[channel] = self._channels[channel], []

@@ -15,6 +15,7 @@ from everview.kernel.program import (
     Each,
     Emit,
     Find,
+    Function,
     GetLevel,
     If,
     Insert,
@@ -52,6 +53,7 @@ def verify(program: Program) -> None:
     _unique("channel", [name for name, _ in program.channels])
     _unique("procedure", [p.name for p in program.procedures])
     _unique("cursor", [c.name for c in program.cursors])
+    _unique("function", [f.name for f in program.functions])
     for table in program.tables:
         _check_indexes(table)
     facts = Facts(program)
@@ -61,6 +63,8 @@ def verify(program: Program) -> None:
         checker.block(procedure.body, dict.fromkeys(procedure.parameters, WORD) | dict(procedure.row_of), frozenset())
     for cursor in program.cursors:
         _check_cursor(facts, cursor)
+    for function in program.functions:
+        _check_function(facts, function)
 
 
 def _check_indexes(table: Table) -> None:
@@ -314,3 +318,15 @@ def _check_cursor(facts: Facts, cursor: Cursor) -> None:
             checker.words((step.start,), frame)
         frame[step.row] = step.table
     checker.outputs(cursor.outputs, frame)
+
+
+def _check_function(facts: Facts, function: Function) -> None:
+    checker = _Checker(facts, f"function {function.name}")
+    for name in called(function.body):
+        if name not in facts.procedures:
+            raise checker.fault(f"calls {name}, which is not there")
+    effects = facts.of_block(function.body)
+    if effects.changed or effects.emits:
+        raise checker.fault("changes tables or emits, but functions only read")
+    after = checker.block(function.body, dict.fromkeys(function.parameters, WORD), frozenset())
+    checker.outputs(function.results, after)

@@ -137,7 +137,7 @@ def _inlined(program: Program) -> Program:
 
 def _with_procedures(program: Program, procedures: Iterable[Procedure]) -> Program:
     """The same program with other procedures."""
-    return Program(program.tables, program.channels, tuple(procedures), program.cursors)
+    return Program(program.tables, program.channels, tuple(procedures), program.cursors, program.functions)
 
 
 class _Inliner:
@@ -204,7 +204,7 @@ def _lasts(operand: Operand, effects: Effects) -> bool:
 
 def _without_unused(program: Program, kept: Collection[str]) -> Program:
     """Only procedures that are kept, and what they call."""
-    wanted = list(kept)
+    wanted = [*kept, *(name for f in program.functions for name in called(f.body))]
     for name in wanted:
         wanted += [n for n in called(program.procedure(name).body) if n not in wanted]
     return _with_procedures(program, [p for p in program.procedures if p.name in wanted])

@@ -459,6 +459,7 @@ class Decoder {
     }
     if (depths_[p] > kMaxDepth) refuse("its blocks and calls are nested too deeply");
     procedure.stack = procedure.registers + below;
+    procedure.reads_only = changes_[p].empty();
     std::sort(changes_[p].begin(), changes_[p].end());
     changes_[p].erase(std::unique(changes_[p].begin(), changes_[p].end()), changes_[p].end());
   }

@@ -97,6 +97,19 @@ class Machine {
     return failure;
   }
 
+  // Runs a procedure that only reads with row 0, 1, … of its columns; stops at the first that fails. The state stays as it
+  // is, so cursors go on.
+  std::optional<Failure> ask(std::size_t procedure, const std::vector<const Word*>& columns, std::size_t rows) {
+    const Procedure& called = program_.procedures[procedure];
+    if (!called.reads_only) throw std::invalid_argument("what is asked must not change anything");
+    Word* const arguments = interpreter_.arguments();
+    for (std::size_t i = 0; i < rows; ++i) {
+      for (std::size_t c = 0; c < columns.size(); ++c) arguments[c] = columns[c][i];
+      if (const std::optional<Fault> fault = run_update(called, static_cast<Word>(i))) return {{i, *fault}};
+    }
+    return std::nullopt;
+  }
+
   // Removes all rows; what the channels hold belongs to the old state, and goes too.
   void clear() {
     std::vector<Table> fresh;

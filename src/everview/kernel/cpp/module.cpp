@@ -141,6 +141,19 @@ Failure unapply(SharedMachine& machine, std::size_t procedure, const nb::sequenc
   return describe(machine.use([&](Machine& m) { return m.unapply(procedure, batch.words, count, weights); }));
 }
 
+// Runs a procedure that only reads, and takes what it has put into a channel; nothing, if it fails.
+std::pair<std::vector<Column>, Failure> ask(SharedMachine& machine, std::size_t procedure, const nb::sequence& columns,
+                                            std::size_t channel) {
+  check(procedure, machine.program().procedures.size(), "procedure");
+  check(channel, machine.program().channels.size(), "channel");
+  const Batch batch(machine.program().procedures[procedure], columns);
+  return machine.use([&](Machine& m) -> std::pair<std::vector<Column>, Failure> {
+    const auto failure = m.ask(procedure, batch.words, batch.rows);
+    if (failure) m.channel(channel).clear();
+    return {failure ? std::vector<Column>() : m.channel(channel).take(), describe(failure)};
+  });
+}
+
 std::vector<Column> take(SharedMachine& machine, std::size_t channel) {
   check(channel, machine.program().channels.size(), "channel");
   return machine.use([&](Machine& m) { return m.channel(channel).take(); });
@@ -344,6 +357,7 @@ NB_MODULE(_kernel, module) {
       .def("apply", &apply, "procedure"_a, "columns"_a, "first_update"_a)
       .def("apply_some", &apply_some, "procedure"_a, "columns"_a, "first_update"_a, nb::arg("most_pending").none())
       .def("unapply", &unapply, "procedure"_a, "columns"_a, "weights"_a, "count"_a)
+      .def("ask", &ask, "procedure"_a, "columns"_a, "channel"_a)
       .def("take", &take, "channel"_a)
       .def("discard", &discard, "channel"_a)
       .def("pending", &pending, "channel"_a)

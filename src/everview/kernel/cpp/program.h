@@ -95,6 +95,7 @@ struct Procedure {
   std::uint32_t registers = 0;
   std::size_t stack = 0;  // Registers of this procedure and of the deepest chain of those it calls.
   std::uint32_t entry = 0;  // Its first line.
+  bool reads_only = false;  // Neither it nor what it calls changes a table.
   Block body;
 };
 
