@@ -183,8 +183,13 @@ def test_a_query_in_one_long_line(capsys: pytest.CaptureFixture[str], follows: P
 
 
 def everview(*arguments: str, **options: Any) -> subprocess.Popen[str]:
+    """A process that hears Ctrl-C, also where the tests themselves run in the background and do not."""
     command = [sys.executable, "-m", "everview", *arguments]
-    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, encoding="utf-8", **options)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # what is ignored here is ignored there
+    try:
+        return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, encoding="utf-8", **options)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_readers_that_have_seen_enough(follows: Path) -> None:
