@@ -307,3 +307,32 @@ def test_changed_rows_are_said_only_where_they_were_counted() -> None:
     stats = db.view("v").stats()
     assert (stats["updates"], stats["counted_updates"], stats["deltas"], stats["amplification"]) == (5, 2, 2, 1.0)
     assert "2 changed rows (1.00 an update of the 2 counted)" in str(db.view("v").explain(analyze=True))
+
+
+def test_copies_that_double_in_every_stage_are_numbers_and_not_rows() -> None:
+    """One row of e is 2^35 of the view; they were passed on one by one, 4 GB of them before memory ran out."""
+    doubled = "".join(f", c{i} AS (SELECT s FROM c{i - 1} UNION ALL SELECT s FROM c{i - 1})" for i in range(1, 36))
+    db = ev.Database()
+    db.sql(f"CREATE TABLE e (s STRING); CREATE VIEW v AS WITH c0 AS (SELECT s FROM e){doubled} SELECT s FROM c35")
+    db.insert("e", [("x",), ("y",), ("x",)])
+    assert len(db.view("v")) == 3 << 35
+    db.delete("e", [("x",)])
+    assert len(db.view("v")) == 2 << 35
+    db.delete("e", [("x",), ("y",)])
+    assert len(db.view("v")) == 0
+    assert not len(db._dictionary.to_state()["string"])
+
+
+def test_a_stage_that_changes_in_many_rows_is_read_as_it_is() -> None:
+    db = ev.Database()
+    db.sql("CREATE TABLE a (k INT, x INT); CREATE TABLE b (k INT, y INT)")
+    db.sql(
+        "CREATE VIEW v AS SELECT y, n FROM (SELECT b.y, COUNT(*) AS n FROM a JOIN b ON a.k = b.k GROUP BY b.y) g "
+        "JOIN (SELECT DISTINCT y AS z FROM b) d ON g.y = d.z WHERE n > 0"
+    )
+    db.insert("b", [(1, y) for y in range(100)])
+    db.insert("a", [(1, 5)])
+    db.insert("a", [(1, 6), (2, 7)])
+    assert sorted(db.view("v")) == [(y, 2) for y in range(100)]
+    db.delete("a", [(1, 5), (1, 6)])
+    assert list(db.view("v")) == []

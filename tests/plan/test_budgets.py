@@ -87,3 +87,10 @@ def test_trees_to_compare_are_looked_for_in_a_bounded_number_of_steps() -> None:
     )
     assert found.to_dict()["cores"][0]["cut"]
     assert "the search for other trees was cut" in str(found)
+
+
+def test_rules_over_undeclared_relations_are_not_spread() -> None:
+    with pytest.raises(ev.errors.QueryError, match="rows of e cannot be spread") as refused:
+        ev.explain("v(x, z) :- e(x, y), e(y, z).", shards=4)
+    assert refused.value.hint == "give a schema with CREATE TABLE e (…)"
+    assert ev.explain("v(x, z) :- e(x, y), e(y, z).", EDGES, shards=4).distribution is not None

@@ -1,4 +1,4 @@
-"""``everview explain``, ``run``, ``bench``, ``enclosureness`` and ``demo``: the command line."""
+"""``everview explain``, ``run``, ``bench``, ``enclosureness``, ``check`` and ``demo``: the command line."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from pathlib import Path
 from everview import __version__
 from everview.cli.bench import add_arguments as add_bench_arguments
 from everview.cli.bench import run as run_bench
+from everview.cli.check import add_arguments as add_check_arguments
+from everview.cli.check import run as run_check
 from everview.cli.demo import add_arguments as add_demo_arguments
 from everview.cli.demo import run_demo
 from everview.cli.enclosureness import add_arguments as add_enclosureness_arguments
@@ -63,6 +65,8 @@ def _run(options: argparse.Namespace) -> int:
         return run_bench(options, sys.stdout)
     if options.command == "enclosureness":
         return run_enclosureness(options, sys.stdout)
+    if options.command == "check":
+        return run_check(options, sys.stdout)
     return _explain(options)
 
 
@@ -116,6 +120,14 @@ def _parser() -> argparse.ArgumentParser:
         epilog=f"{SOURCES} Exit codes: 0 computed, 2 refused",
     )
     add_enclosureness_arguments(enclosureness)
+    check = commands.add_parser(
+        "check",
+        help="check a saved database",
+        description="Load what db.save has written, fill its views from the rows of its tables, and compare them with "
+        "what the file says they are.",
+        epilog="exit codes: 0 it is whole, 2 it is damaged, was edited, or cannot be read",
+    )
+    add_check_arguments(check)
     demo = commands.add_parser("demo", help="see views at work")
     add_demo_arguments(demo)
     return parser

@@ -260,11 +260,15 @@ class Database:
             save(self, path)
 
     @classmethod
-    def load(cls, path: str | PathLike[str], *, memory_limit: int | None = None) -> Database:
-        """The database that was saved to a file, as it was, at the same version; SnapshotError if it is damaged."""
+    def load(cls, path: str | PathLike[str], *, memory_limit: int | None = None, verify: bool = False) -> Database:
+        """The database that was saved to a file, as it was, at the same version; SnapshotError if it is damaged.
+
+        Checksums tell damage, not forgery. With ``verify=True`` nothing of the views' saved state is used: they are
+        filled from the tables' rows, and a file whose views would have shown other rows is refused.
+        """
         from everview.engine.snapshot import load
 
-        return load(lambda: cls(memory_limit=memory_limit), path)
+        return load(lambda: cls(memory_limit=memory_limit), path, verify=verify)
 
     # --- feeds -----------------------------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Unpack
 
@@ -13,7 +13,7 @@ from everview.plan.explain import Explanation
 from everview.plan.view_plan import plan_view
 from everview.query.options import OptionValues, ViewOptions
 from everview.query.schema import Schema
-from everview.query.view import View
+from everview.query.view import View, blocks
 from everview.sql import parse_rules, parse_schema, parse_script
 
 _QUOTED_OR_COMMENT = re.compile(
@@ -85,9 +85,22 @@ def explain_all(
         return found
     if shards < 1:
         raise QueryError(f"shards is {shards}", hint="there is at least one")
+    _check_declared(views, tables)
     known = {name.lower(): rate for name, rate in (rates or {}).items()}
     named = {t.name: known[t.name.lower()] for t in tables if t.name.lower() in known} or None
     return [e.spread(tables, shards, views[:i], rates=named) for i, e in enumerate(found)]
+
+
+def _check_declared(views: Sequence[View], tables: Schema) -> None:
+    """Rules need no schema, but rows are spread by the columns of their tables, which only a schema has."""
+    defined = {v.name for v in views} | {s.name for v in views for s in v.stages}
+    bodies = [body for v in views for body in (*(s.body for s in v.stages), v.body)]
+    for atom in (a for body in bodies for block in blocks(body) for a in block.atoms):
+        if atom.relation not in defined and tables.table(atom.relation) is None:
+            raise QueryError(
+                f"rows of {atom.relation} cannot be spread over shards: its columns are not declared",
+                hint=f"give a schema with CREATE TABLE {atom.relation} (…)",
+            )
 
 
 def _explained(view: View, schema: Schema, rates: Mapping[str, float] | None, views: frozenset[str]) -> Explanation:

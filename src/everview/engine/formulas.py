@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from everview.engine.words import arrow_type
-from everview.query.formula import Formula, Leaf, Operation
+from everview.query.formula import Formula, Leaf, Operation, walk
 from everview.query.terms import Const, Var
 from everview.query.types import MOST_DIGITS, DataType, Kind
 
@@ -40,28 +40,43 @@ _UNKNOWN: Final = pa.scalar(None, pa.bool_())
 
 def compiled(formula: Formula) -> Compiled:
     """A function that computes the formula; ``pa.ArrowInvalid`` where a value does not fit its type."""
-    if isinstance(formula, Leaf):
-        term = formula.term
+    steps = [_step(part) for part in walk(formula)]
+
+    def compute(columns: Columns) -> Any:
+        values: list[Any] = []
+        for count, step in steps:
+            arguments = values[len(values) - count :]
+            del values[len(values) - count :]
+            values.append(step(columns, *arguments))
+        return values.pop()
+
+    return compute
+
+
+def _step(part: Formula) -> tuple[int, Callable[..., Any]]:
+    """How many values a part of a formula takes, and what it computes of the columns and those."""
+    if isinstance(part, Leaf):
+        term = part.term
         if isinstance(term, Var):
-            return lambda columns: columns[term]
-        value = _scalar(term, formula.type)
-        return lambda columns: value
-    if formula.operator == "in":
-        return _member(formula.arguments[0], formula.arguments[1:])
-    inner = [compiled(a) for a in formula.arguments]
-    if formula.operator == "cast":
-        (argument,), target = inner, arrow_type(formula.type)
-        return lambda columns: argument(columns).cast(target)
-    if formula.operator in _UNARY:
-        (argument,), unary = inner, _UNARY[formula.operator]
-        return lambda columns: unary(argument(columns))
-    (left, right), binary = inner, _BINARY[formula.operator]
-    if formula.type.kind is Kind.DECIMAL and formula.type.precision == MOST_DIGITS:
-        return _rounded(binary, left, right, formula)
-    return lambda columns: binary(left(columns), right(columns))
+            return 0, lambda columns: columns[term]
+        value = _scalar(term, part.type)
+        return 0, lambda columns: value
+    count = len(part.arguments)
+    if part.operator == "in":
+        return count, _member(part.arguments[0], part.arguments[1:])
+    if part.operator == "cast":
+        target = arrow_type(part.type)
+        return count, lambda columns, argument: argument.cast(target)
+    if part.operator in _UNARY:
+        unary = _UNARY[part.operator]
+        return count, lambda columns, argument: unary(argument)
+    binary = _BINARY[part.operator]
+    if part.type.kind is Kind.DECIMAL and part.type.precision == MOST_DIGITS:
+        return count, _rounded(binary, part)
+    return count, lambda columns, left, right: binary(left, right)
 
 
-def _rounded(binary: Callable[[Any, Any], Any], left: Compiled, right: Compiled, formula: Operation) -> Compiled:
+def _rounded(binary: Callable[[Any, Any], Any], formula: Operation) -> Callable[..., Any]:
     """A result of so many digits that some may be cut: computed with all of them, halves rounded away from zero."""
     a, b = (pa.decimal256(side.type.precision, side.type.scale) for side in formula.arguments)
     scale = formula.type.scale
@@ -69,8 +84,8 @@ def _rounded(binary: Callable[[Any, Any], Any], left: Compiled, right: Compiled,
     half = pa.scalar(Decimal((0, (5,), -scale - 1)), pa.decimal256(scale + 1, scale + 1))
     less = pc.negate(half)
 
-    def compute(columns: Columns) -> Any:
-        exact = binary(left(columns).cast(a), right(columns).cast(b))
+    def compute(columns: Columns, left: Any, right: Any) -> Any:
+        exact = binary(left.cast(a), right.cast(b))
         if exact.type.scale > scale:  # Arrow's own rounding is wrong for some numbers of more than 38 digits
             exact = pc.add(exact, pc.if_else(pc.less(exact, pa.scalar(0, exact.type)), less, half))
             exact = exact.cast(ending, safe=False)
@@ -79,13 +94,11 @@ def _rounded(binary: Callable[[Any, Any], Any], left: Compiled, right: Compiled,
     return compute
 
 
-def _member(tested: Formula, members: tuple[Formula, ...]) -> Compiled:
-    argument = compiled(tested)
+def _member(tested: Formula, members: tuple[Formula, ...]) -> Callable[..., Any]:
     listed = [_scalar(m.term, m.type) for m in members if isinstance(m, Leaf) and isinstance(m.term, Const)]
     values = pa.array([v.as_py() for v in listed], arrow_type(tested.type))
 
-    def test(columns: Columns) -> Any:
-        array = argument(columns)
+    def test(columns: Columns, array: Any, *members: Any) -> Any:
         found = pc.is_in(array, value_set=values)
         return pc.if_else(pc.is_valid(array), found, _UNKNOWN) if array.null_count else found
 

@@ -21,6 +21,9 @@ from everview.plan.view_plan import ViewPlan
 from everview.query.types import BIGINT, DataType
 from everview.query.view import Block, View
 
+_MANY_COPIES = 16
+"""A stage that changes in so many times as many rows as came in has them added up before others read them."""
+
 
 class ViewRuntime:
     """Maintains one view: changes of the relations it reads come in, its own changes come out."""
@@ -55,6 +58,7 @@ class ViewRuntime:
         """Those of them that are views."""
         self._parked = [(p, source) for _, source in self.stages for p in source.parked]
         self.net = Fold(self.types, 1, dictionary)
+        self._sums: dict[str, Fold] = {}
         self.updates = 0
         self.deltas = 0
         self.told = 0
@@ -113,11 +117,21 @@ class ViewRuntime:
         waiting = [replace(changes, apart=False) if changes.apart and not self.tells_updates else changes]
         for name, source in self.stages[:-1]:
             rows = WordRows.concat(self._pieces(source, waiting, journal), source.width)
+            if len(rows) > _MANY_COPIES * len(changes):
+                rows = self._added_up(name, rows)
             if len(rows):
                 waiting.append(self._of_stage(name, rows))
         for piece in self._pieces(self.result, waiting, journal):
             self.deltas += len(piece)
             yield piece
+
+    def _added_up(self, stage: str, rows: WordRows) -> WordRows:
+        """A stage's changes with copies as numbers: UNION ALL of a stage with itself, and so on, would double them."""
+        fold = self._sums.get(stage) or self._sums.setdefault(stage, Fold(self._types_of(stage), 1, self.dictionary))
+        fold.add(rows.columns, (rows.weight,), Journal())
+        columns, _, (weight,) = fold.touched()
+        fold.clear()
+        return WordRows(columns, weight, zeros(len(weight))).filter(pc.not_equal(weight, ZERO))
 
     @staticmethod
     def _pieces(source: Source, waiting: list[Changes], journal: Journal) -> Iterator[WordRows]:
@@ -126,9 +140,11 @@ class ViewRuntime:
                 yield from pieces_of(source, changes, journal)
 
     def _of_stage(self, name: str, rows: WordRows) -> Changes:
-        part = next(p for p in self.plan.parts if p.name == name)
-        types = tuple(c.type for c in part.body.columns)
-        return Changes(name, types, rows, self.dictionary, is_base=False)
+        return Changes(name, self._types_of(name), rows, self.dictionary, is_base=False)
+
+    def _types_of(self, stage: str) -> tuple[DataType, ...]:
+        part = next(p for p in self.plan.parts if p.name == stage)
+        return tuple(c.type for c in part.body.columns)
 
     def netted(self, parts: list[WordRows], *, per_update: bool = False) -> WordRows:
         """A batch's, or each single update's, changes added up: rows that came and went again are gone."""

@@ -3,7 +3,8 @@
 The file holds what the user wrote (definitions, in order), the base tables' rows, and as a shortcut the state of every
 view. Loading runs the definitions again and then puts the views' state back, if they are kept by the very same programs
 now; a file of another version of Everview, or of DuckDB, which evaluates expressions, has its views rebuilt from the
-rows. Feeds are not saved.
+rows. Feeds are not saved. Checksums tell damage and not forgery: who does not trust a file has its views filled from
+the rows, and compared with what the file says they are (``verify``).
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from everview.engine.container import Path, Reader, SectionWriter, Writer, reading, replacing
 from everview.engine.dictionary import Dictionary
 from everview.engine.fold import Fold
 from everview.engine.part import grouped_blocks
 from everview.engine.progress import Progress
-from everview.engine.rows import Journal, WordRows, zeros
+from everview.engine.rows import ZERO, Journal, WordRows, zeros
 from everview.engine.runtime import ViewRuntime
 from everview.engine.sound import (
     FROM_SNAPSHOT,
@@ -150,8 +152,12 @@ def _write_arrow(section: SectionWriter, schema: pa.Schema, batches: Any) -> Non
 # --- loading ---------------------------------------------------------------------------------------------------------
 
 
-def load(make: Callable[[], Database], path: Path) -> Database:
-    """The database that a file holds, in one that ``make`` gives, new and empty."""
+def load(make: Callable[[], Database], path: Path, *, verify: bool = False) -> Database:
+    """The database that a file holds, in one that ``make`` gives, new and empty.
+
+    With ``verify``, the views are filled from the rows whatever state is saved, and the file is refused if its views
+    would have shown anything else.
+    """
     with reading(path) as file, Progress("loading", file.size, "bytes") as progress:
         manifest = file.manifest
         state = {kind: _read_arrow(file, f"dictionary/{kind}", progress) for kind in Dictionary().to_state()}
@@ -159,6 +165,10 @@ def load(make: Callable[[], Database], path: Path) -> Database:
         _replay(database, manifest, file)
         if _fits(database, manifest):
             _restore(database, state, file, progress)
+            if verify:
+                shown, database = database, make()
+                _rebuild(database, state, file, progress)
+                _check_same(shown, database, file)
         else:
             database = make()
             _rebuild(database, state, file, progress)
@@ -251,6 +261,27 @@ def _rebuild(database: Database, state: _State, file: Reader, progress: Progress
     dictionary.collect()
     for view in database._views.values():
         view.restored = REBUILT
+
+
+def _check_same(shown: Database, filled: Database, file: Reader) -> None:
+    """Raise if a view with the saved state shows other rows than one that was filled from the rows of the tables.
+
+    Both have the saved dictionary, in which a value keeps its number, so words can be compared.
+    """
+    for name, view in shown._views.items():
+        other = filled._views[name]
+        if view.why_no_result() != other.why_no_result() or _content(view) != _content(other):
+            raise file.damaged(f"the saved state of view {name} does not follow from the rows of the tables")
+
+
+def _content(view: ViewRuntime) -> pa.Table:
+    """A view's rows as words, in order, each with its copies."""
+    names = [f"w{i}" for i in range(len(view.types))]
+    pieces = [pa.table([*rows.columns, rows.weight], [*names, _COPIES]) for rows in view.rows()]
+    schema = pa.schema([(name, pa.int64()) for name in (*names, _COPIES)])
+    whole = pa.concat_tables([schema.empty_table(), *pieces])
+    added = whole.group_by(names).aggregate([(_COPIES, "sum")]).sort_by([(name, "ascending") for name in names])
+    return added.filter(pc.not_equal(added[f"{_COPIES}_sum"], ZERO)).combine_chunks()
 
 
 def _used_once(values: pa.Table) -> pa.Table:

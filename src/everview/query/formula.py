@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -33,3 +34,15 @@ class Operation:
 
 
 Formula: TypeAlias = Leaf | Operation
+
+
+def walk(formula: Formula) -> Iterator[Formula]:
+    """Every part of a formula, what an operation is over before itself, from left to right; chains may be long."""
+    waiting = [(formula, False)]
+    while waiting:
+        part, is_ready = waiting.pop()
+        if is_ready or isinstance(part, Leaf):
+            yield part
+        else:
+            waiting.append((part, True))
+            waiting += [(argument, False) for argument in reversed(part.arguments)]

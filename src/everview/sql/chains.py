@@ -1,8 +1,10 @@
-"""Long chains of one operator, as trees that are not deep.
+"""Long chains of operators, which are no nesting.
 
 sqlglot reads ``a OR b OR c OR …`` as a tree as deep as the chain is long, and whoever walks that by recursion fails on
 a few hundred conditions. AND, OR and ``||`` are associative: a chain of them means the same as a balanced tree, and is
-written with the same text.
+written with the same text. Arithmetic is not: ``a - b + c`` is computed from left to right, where sums may overflow and
+decimals gain digits with each step. Such a tree stays deep, on its left side; whoever walks it goes down its left spine
+in a loop.
 """
 
 from __future__ import annotations
@@ -10,10 +12,39 @@ from __future__ import annotations
 from typing import Final
 
 from sqlglot import exp
+from sqlglot.generator import Generator
 
 _ASSOCIATIVE: Final = (exp.And, exp.Or, exp.DPipe)
+_LEFT_TO_RIGHT: Final = (
+    *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv, exp.DPipe),
+    *(exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor),
+)
 _SHORT: Final = 8
 """Chains of so few operands stay as they are."""
+
+
+class ChainWriter(Generator):
+    """A generator that writes sums and differences by turns in a loop, as sqlglot does with chains of one operator."""
+
+    def binary(self, expression: exp.Binary, op: str) -> str:
+        """The text of a chain, from left to right."""
+        if not isinstance(expression, exp.Add | exp.Sub):
+            return super().binary(expression, op)
+        pieces: list[str] = []
+        node: exp.Expr = expression
+        while isinstance(node, exp.Add | exp.Sub):
+            pieces += [self.sql(node.expression), " + " if isinstance(node, exp.Add) else " - "]
+            node = node.this
+        return "".join([self.sql(node), *reversed(pieces)])
+
+
+def left_spine(node: exp.Expr) -> list[exp.Expr]:
+    """The operators on the left of an operator's left side, and so on, innermost first; the node itself is not one."""
+    found: list[exp.Expr] = []
+    while isinstance(node, _LEFT_TO_RIGHT) and isinstance(node.this, _LEFT_TO_RIGHT):
+        node = node.this
+        found.append(node)
+    return found[::-1]
 
 
 def balanced(tree: exp.Expr) -> exp.Expr:

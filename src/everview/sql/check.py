@@ -10,6 +10,7 @@ from sqlglot import exp
 from everview.query.types import BOOLEAN, INT, INTERVAL, NULL, STRING, TIMESTAMP, DataType, Kind, common_type
 from everview.sql import functions
 from everview.sql.aggregates import AggregateCall, read_aggregate
+from everview.sql.chains import left_spine
 from everview.sql.datatypes import arithmetic, can_cast, read_type
 from everview.sql.literals import coerce, is_string_literal, literal_type
 from everview.sql.names import Cell, Scope
@@ -53,6 +54,7 @@ class Checker:
         self.calls: dict[int, AggregateCall] = {}
         self._kept: list[exp.Expr] = []  # ids are only good while their nodes live
         self._inside_aggregate = False
+        self._chained: dict[int, Typed] = {}  # what is left of an operator, until that is checked itself
 
     def boolean(self, node: exp.Expr) -> Typed:
         """Check a condition."""
@@ -65,6 +67,14 @@ class Checker:
 
     def check(self, node: exp.Expr) -> Typed:
         """The type of an expression; raises for whatever is wrong inside it."""
+        known = self._chained.pop(id(node), None)
+        if known is not None:
+            return known
+        for inner in left_spine(node):
+            self._chained[id(inner)] = self._check(inner)
+        return self._check(node)
+
+    def _check(self, node: exp.Expr) -> Typed:
         typed = self._checked(node)
         if not isinstance(node, exp.Column | exp.Paren):
             typed = Typed(typed.type.unbounded, typed.strict)

@@ -10,10 +10,15 @@ from __future__ import annotations
 from typing import Any, ClassVar, Final
 
 from sqlglot import exp
+from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError
+from sqlglot.generators.duckdb import DuckDBGenerator
+from sqlglot.generators.spark import SparkGenerator
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token
+
+from everview.sql.chains import ChainWriter
 
 WRITTEN: Final = "written"
 """Where a type's node keeps the words that it was read from."""
@@ -74,6 +79,14 @@ class _Parser(SparkParser):
         return call
 
 
+class _SparkWriter(ChainWriter, SparkGenerator):
+    pass
+
+
+class _DuckDBWriter(ChainWriter, DuckDBGenerator):
+    pass
+
+
 class EverviewSpark(Spark):
     """Spark SQL as of version 4, where a doubled quote inside a string stands for the quote itself."""
 
@@ -85,3 +98,11 @@ class EverviewSpark(Spark):
         STRING_ESCAPES: ClassVar[list[str]] = ["\\", "'", '"']
 
     Parser = _Parser
+
+    Generator = _SparkWriter
+
+
+class EverviewDuckDB(DuckDB):
+    """DuckDB's SQL, which is only written here."""
+
+    Generator = _DuckDBWriter

@@ -18,8 +18,9 @@ from everview.query.terms import Expression, Var
 from everview.query.types import DataType
 from everview.sql.chains import balanced
 from everview.sql.datatypes import integer_literal, spark_name
-from everview.sql.dialect import EverviewSpark
+from everview.sql.dialect import EverviewDuckDB, EverviewSpark
 from everview.sql.expansion import check_expansion
+from everview.sql.limits import MOST_PARTS
 from everview.sql.macros import MACROS
 from everview.sql.meaning import spell_out, spelled_out
 from everview.sql.nodes import refused
@@ -112,6 +113,7 @@ def open_duckdb(*, threads: int | None = None, locked: bool = True, tried: bool 
     connection = duckdb.connect(config=_CLOSED if threads is None else {**_CLOSED, "threads": threads})
     connection.execute("SET GLOBAL TimeZone = 'UTC'")
     connection.execute(f"SET disabled_optimizers = '{MISTAKEN}'")
+    connection.execute(f"SET GLOBAL max_expression_depth = {MOST_PARTS}")
     if tried:
         connection.execute("CREATE MACRO error(x) AS ([NULL])[CAST('x' || x AS BIGINT)]")
     for signature, meaning in MACROS.items():
@@ -172,7 +174,7 @@ def _translated(tree: exp.Expr, what: str) -> str:
     """A tree in DuckDB's dialect; what sqlglot has no translation for is refused, where it would only warn."""
     check_expansion(tree, what)
     try:
-        return tree.transform(_typed, copy=False).sql("duckdb", unsupported_level=ErrorLevel.RAISE)
+        return tree.transform(_typed, copy=False).sql(EverviewDuckDB, unsupported_level=ErrorLevel.RAISE)
     except sqlglot.UnsupportedError as error:
         raise refused(what, "a function in it is not known here") from error
 

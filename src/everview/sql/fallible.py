@@ -8,7 +8,7 @@ from typing import Final
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from everview.query.formula import Formula, Leaf
+from everview.query.formula import Formula, Leaf, walk
 from everview.query.terms import Const, Expression, Var
 from everview.query.types import DataType, Kind, common_type
 from everview.sql.duckdb import read_expression
@@ -56,18 +56,18 @@ def may_fail(expression: Expression, types: Mapping[Var, DataType]) -> bool:
     if expression.term is not None:
         return False
     found = formula(expression, types)
-    return _fails(found) if found is not None else not _is_harmless(expression, types)
+    return any(map(_fails, walk(found))) if found is not None else not _is_harmless(expression, types)
 
 
 def _fails(node: Formula) -> bool:
+    """True if an operation, its arguments apart, has no value for some of them."""
     if isinstance(node, Leaf):
         return False
     if node.operator == "cast":
-        inner = node.arguments[0]
-        return common_type(inner.type, node.type) != node.type or _fails(inner)
+        return common_type(node.arguments[0].type, node.type) != node.type
     if node.operator == "&" and node.type.kind is Kind.BIGINT and not any(map(_is_natural, node.arguments)):
         return True  # It may be the least BIGINT, which cannot be kept.
-    return node.operator not in _TOTAL or any(map(_fails, node.arguments))
+    return node.operator not in _TOTAL
 
 
 def _is_natural(node: Formula) -> bool:

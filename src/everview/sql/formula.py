@@ -18,6 +18,7 @@ from sqlglot.errors import SqlglotError
 from everview.query.formula import Formula, Leaf, Operation
 from everview.query.terms import Const, Expression, Var
 from everview.query.types import BOOLEAN, MOST_DIGITS, DataType, Kind, as_decimal, common_type, decimal
+from everview.sql.chains import left_spine
 from everview.sql.datatypes import arithmetic
 from everview.sql.dialect import EverviewSpark
 from everview.sql.duckdb import read_expression
@@ -56,9 +57,18 @@ def formula(expression: Expression, types: Mapping[Var, DataType]) -> Formula | 
 class _Reader:
     def __init__(self, columns: Mapping[str, Leaf]) -> None:
         self.columns = columns
+        self._chained: dict[int, Formula] = {}
 
     def read(self, node: exp.Expr) -> Formula:
         """A node as a formula."""
+        known = self._chained.pop(id(node), None)
+        if known is not None:
+            return known
+        for inner in left_spine(node):
+            self._chained[id(inner)] = self._read(inner)
+        return self._read(node)
+
+    def _read(self, node: exp.Expr) -> Formula:
         value = _constant(node)
         if value is not None:
             return value
@@ -67,7 +77,7 @@ class _Reader:
             return self.columns[node.name]
         if kind is exp.Paren:
             return self.read(node.this)
-        if kind in (exp.Add, exp.Sub) and node.find(exp.Interval):
+        if kind in (exp.Add, exp.Sub) and any(isinstance(s, exp.Interval) for s in (node.this, node.expression)):
             return _shifted(node)
         if kind in _ARITHMETIC:
             return self._arithmetic(_ARITHMETIC[kind], self.read(node.this), self.read(node.expression))

@@ -20,5 +20,7 @@ MOST_PARTS: Final = 4_096
 """So many columns and pieces of text may make up one expression."""
 MOST_GUARDS: Final = 20_000
 """So many nodes may a condition have whose parts are written out again, so that some decide about others."""
+MOST_NESTED: Final = 100
+"""So many operators of one chain (``a / b / c``) may have to be written out for DuckDB as calls within calls."""
 MOST_EXPANDED: Final = 60_000
 """So many nodes may an expression have once the functions that DuckDB is taught are written out in it."""

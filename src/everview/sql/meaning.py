@@ -22,7 +22,7 @@ from everview.sql.calls import called, converted, like, part_of, shifted, substr
 from everview.sql.chains import balanced
 from everview.sql.check import Checker
 from everview.sql.dialect import EverviewSpark
-from everview.sql.limits import MOST_GUARDS
+from everview.sql.limits import MOST_GUARDS, MOST_NESTED
 from everview.sql.names import Cell, Relation, Scope
 from everview.sql.nodes import call, cast
 from everview.sql.padding import pad
@@ -54,11 +54,20 @@ def spelled_out(expression: Expression, names: Mapping[Var, str], types: Mapping
 def spell_out(typed: Sequence[tuple[exp.Expr, DataType]]) -> None:
     """Replace nodes of a tree, of which the types are given, inner ones first, by what means the same in DuckDB."""
     known = {id(node): type_ for node, type_ in typed}
+    nested: dict[int, int] = {}
     for node, type_ in {id(node): (node, type_) for node, type_ in typed}.values():
+        depth = nested.get(id(node.this), 0) if isinstance(node, exp.Binary) else 0
         spelled = _spelled(node, type_, known)
         if spelled is not node:
             node.replace(spelled)
             known[id(spelled)] = type_
+            depth += 1
+        if depth > MOST_NESTED:
+            raise SizeError(
+                f"more than {MOST_NESTED} operators of a chain have to be written out as calls within calls",
+                hint="make a part of the chain a column of a view of its own, and read that",
+            )
+        nested[id(spelled)] = depth
 
 
 def _spelled(node: exp.Expr, type_: DataType, types: dict[int, DataType]) -> exp.Expr:

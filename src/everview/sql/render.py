@@ -55,7 +55,7 @@ def render(node: exp.Expr, hole: Hole, type_: DataType) -> Expression:
     names = [Var(f"{prefix}{i}") for i in range(len(fillings))]
     parts = [names[int(piece)] if i % 2 else piece for i, piece in enumerate(pieces)]
     skeleton = Expression(tuple(p for p in parts if p != ""), type_)
-    size = len(skeleton.parts) + sum(len(filling.parts) for filling in fillings)
+    size = len(skeleton.parts) + sum(len(filling.parts) - 1 for filling in fillings)
     if size > MOST_PARTS:
         raise SizeError(
             f"the expression has {size} parts once those that it reads are written out in it, and {MOST_PARTS} is the "

@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from everview.query.terms import Expression, Var
 from everview.query.types import DataType
+from everview.sql.dialect import EverviewDuckDB
 from everview.sql.duckdb import spelled_tree
 
 _LONGEST_CHARACTER: Final = 4
@@ -39,25 +40,25 @@ def _size(node: exp.Expr) -> str:
         return rule(node.expressions)
     inner = [n for n in node.find_all(exp.Anonymous) if _rule(n)]
     if not inner:
-        return f"CAST(strlen({node.sql('duckdb')}) AS HUGEINT)"
+        return f"CAST(strlen({node.sql(EverviewDuckDB)}) AS HUGEINT)"
     return f"{_LONGEST_CHARACTER} * ({' + '.join(_size(n) for n in inner)})"
 
 
 def _count(node: exp.Expr) -> str:
-    return f"greatest(CAST({node.sql('duckdb')} AS HUGEINT), 0)"
+    return f"greatest(CAST({node.sql(EverviewDuckDB)} AS HUGEINT), 0)"
 
 
 def _of_padded(arguments: Sequence[exp.Expr]) -> str:
     if any(_rule(n) for a in arguments for n in a.find_all(exp.Anonymous)):
         return f"{_LONGEST_CHARACTER} * {_count(arguments[1])}"
-    return f"greatest(spark_padding({', '.join(a.sql('duckdb') for a in arguments)}), 0)"
+    return f"greatest(spark_padding({', '.join(a.sql(EverviewDuckDB) for a in arguments)}), 0)"
 
 
 def _of_replaced(arguments: Sequence[exp.Expr]) -> str:
     text, new = arguments[0], arguments[2]
     if any(_rule(n) for n in text.find_all(exp.Anonymous)):
         return f"{_size(text)} * (1 + {_size(new)})"
-    shown = ", ".join(a.sql("duckdb") for a in arguments[:2])
+    shown = ", ".join(a.sql(EverviewDuckDB) for a in arguments[:2])
     return f"{_size(text)} + spark_occurrences({shown}) * {_size(new)}"
 
 
