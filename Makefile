@@ -60,7 +60,8 @@ test-asan: build/table_fuzz build/value_fuzz ## run the kernel's random tests un
 	@build/value_fuzz
 
 .PHONY: fuzz
-fuzz: $(INSTALLED) ## send garbage, damage files, save and load at random; SCALE=20 times as much as the tests do
+fuzz: $(INSTALLED) ## plan short statements that stand for huge ones; then send garbage, damage files; SCALE=20 times as much
+	@$(BIN)/python -m tests.plan.bomb_family
 	@EVERVIEW_TEST_SCALE=$(or $(SCALE),20) $(BIN)/python -m pytest tests/engine/test_fuzz.py \
 	  tests/engine/test_snapshot.py -k "sent or middle or damaged or lie or any_history" $(ARGS)
 

@@ -195,6 +195,8 @@ def test_a_shard_has_no_row_and_its_figures_say_why() -> None:
         "SELECT k, 10 / x AS q FROM t UNION ALL SELECT 1, CAST(n AS DOUBLE) FROM counted_u",
         "SELECT k, 10 / x AS q FROM t UNION ALL SELECT 1, CAST(n AS DOUBLE) FROM (SELECT COUNT(*) AS n FROM u) c",
         "SELECT k, n FROM t CROSS JOIN counted_u WHERE 10 / x > 1",
+        "SELECT k, n, 10 / x AS q FROM t CROSS JOIN counted_u",
+        "SELECT k, n, 10 / x AS q FROM t CROSS JOIN (SELECT COUNT(*) AS n FROM u) c",
     ],
 )
 def test_rows_of_other_tables_are_no_input_either(query: str) -> None:

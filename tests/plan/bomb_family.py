@@ -1,4 +1,4 @@
-"""A wide family of short statements that could stand for huge ones: `make fuzz` runs all, the tests a handful.
+"""A wide family of short statements that could stand for huge ones: ``make fuzz`` runs all, the tests a handful.
 
 Every shape is written in several sizes, the largest that fits two kilobytes and smaller ones: what is refused at the
 largest size may be dearest just below the one from which it is refused.
@@ -6,12 +6,32 @@ largest size may be dearest just below the one from which it is refused.
 
 from __future__ import annotations
 
+import argparse
+import json
+import os
+import resource
+import sys
 from collections.abc import Callable, Iterator
+from time import process_time
+from typing import NamedTuple
 
-from tests.plan.bombs import chain, clique, doubled, nest, star
+import everview as ev
+from everview.engine import database as _imported_before_children_are_made  # noqa: F401
+from everview.errors import EverviewError
+from tests.plan.bombs import MOST_BYTES, chain, clique, doubled, nest, star
 
 MOST = 2_000
 """So many characters may a statement have, or all statements of a script together."""
+
+SCHEMA = """
+    CREATE TABLE t (a INT, s STRING);
+    CREATE TABLE e (a INT, b INT);
+    CREATE TABLE w (a INT, b INT, s INT);
+    CREATE TABLE n (d DECIMAL(10,2), f DOUBLE);
+    CREATE TABLE k (i INT PRIMARY KEY, j INT)
+"""
+ROWS: dict[str, tuple[object, ...]] = {"t": (1, "x"), "e": (1, 1), "w": (1, 1, 1), "n": (1, 1.0), "k": (1, 1)}
+MOST_SHOWN = 10_000
 
 _VALUES = {
     "sum": ("a", "a + a"),
@@ -186,7 +206,7 @@ SHAPES: dict[str, Callable[[int], str]] = {
     "UNION in parentheses": _nested("(SELECT a FROM t UNION ", "SELECT a FROM t", ")", "{}"),
     "CASE": _nested("CASE WHEN a > 1 THEN ", "a", " END", "SELECT {} AS x FROM t"),
     "CASE in conditions": _nested("CASE WHEN ", "a > 1", " THEN a > 2 ELSE a > 3 END", "SELECT a FROM t WHERE {}"),
-    "branches": _listed("WHEN a = {} THEN {}", " ", "SELECT CASE {} END AS x FROM t"),
+    "branches": _listed("WHEN a = {0} THEN {0}", " ", "SELECT CASE {} END AS x FROM t"),
     "branches of divisions": _listed("WHEN 1/a={} THEN 1/a", " ", "SELECT CASE {} END AS x FROM t"),
     "BETWEEN": _listed("a BETWEEN {} AND b", " AND ", "SELECT a FROM e WHERE {}"),
     "IN": _listed("{}", ",", "SELECT a FROM t WHERE a IN ({})"),
@@ -267,3 +287,109 @@ def largest(make: Callable[[int], str]) -> int:
     while len(make(size + 1)) <= MOST:
         size += 1
     return size
+
+
+class Step(NamedTuple):
+    """What was done with a statement, and what that took."""
+
+    what: str
+    seconds: float
+    megabytes: float
+    error: str
+
+    def is_fine(self, seconds: float) -> bool:
+        return self.seconds <= seconds and self.megabytes <= 500 and not self.error.startswith("!")
+
+
+def tried(text: str) -> list[Step]:
+    """A statement explained, spread, defined, filled and read, until one of it is refused."""
+    steps: list[Step] = []
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+    def step(what: str, work: Callable[[], object]) -> bool:
+        start, error = process_time(), ""
+        try:
+            work()
+        except EverviewError as refused:
+            error = f"{type(refused).__name__}: {refused.message[:100]}"
+        except Exception as raw:
+            error = f"! {type(raw).__name__}: {str(raw)[:100]}"
+        grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+        steps.append(Step(what, round(process_time() - start, 2), round(grown), error))
+        return not error
+
+    def shown(verdict: ev.Explanation) -> None:
+        assert str(verdict)
+        assert verdict.to_dict()
+        assert verdict.to_svg()
+
+    is_script, schema = ";" in text, "CREATE TABLE e (a INT, b INT)" if ":-" in text else SCHEMA
+    if not is_script:
+        if not step("explain", lambda: shown(ev.explain(text, schema))):
+            return steps
+        for shards in (2, 6, 60, 64):
+            step(f"{shards} shards", lambda shards=shards: shown(ev.explain(text, schema, shards=shards)))
+    if ":-" in text:
+        return steps
+    db = ev.Database()
+    db.sql(SCHEMA)
+
+    def read() -> None:
+        for view in map(db.view, db.views):
+            shown(view.explain())
+            if len(view) < MOST_SHOWN:
+                assert len(list(view)) == len(view)
+
+    if step("define", lambda: db.sql(text if is_script else f"CREATE VIEW v AS {text}")):
+        step("insert", lambda: [db.insert(name, [row]) for name, row in ROWS.items()])
+        step("read", read)
+        if all(len(db.view(name)) < MOST_SHOWN for name in db.views):
+            step("answer", lambda: is_script or db.sql(text))
+    return steps
+
+
+def in_a_child(text: str) -> tuple[list[Step], int]:
+    """The same in a process of its own, with limits; and how that ended."""
+    out, into = os.pipe()
+    child = os.fork()
+    if not child:
+        os.close(out)
+        resource.setrlimit(resource.RLIMIT_CPU, (120, 120))
+        resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
+        status = 1
+        try:
+            with os.fdopen(into, "w") as file:
+                json.dump(tried(text), file)
+            status = 0
+        finally:
+            os._exit(status)
+    os.close(into)
+    with os.fdopen(out) as file:
+        found = file.read()
+    _, status = os.waitpid(child, 0)
+    return [Step(*one) for one in json.loads(found or "[]")], status
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("shapes", nargs="*", help="only these")
+    parser.add_argument("--seconds", type=float, default=5.0, help="of processor time, for each step")
+    options = parser.parse_args()
+    broken = 0
+    for name, text in statements():
+        if options.shapes and name.rpartition(" of ")[0] not in options.shapes:
+            continue
+        steps, status = in_a_child(text)
+        bad = [s for s in steps if not s.is_fine(options.seconds)]
+        slowest = max((s.seconds for s in steps), default=0.0)
+        largest_ = max((s.megabytes for s in steps), default=0.0)
+        refused = next((s.error for s in steps if s.error), "")
+        print(f"{name:<42} {slowest:6.2f} s {largest_:5.0f} MB  {refused}", flush=True)
+        if bad or status:
+            broken += 1
+            print(f"  beyond the limits: {bad or f'the process ended with {status}'}", flush=True)
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

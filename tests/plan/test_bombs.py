@@ -10,6 +10,7 @@ import pytest
 
 from everview.errors import SizeError
 from everview.sql import parse_rules, parse_view
+from tests.plan.bomb_family import statements
 from tests.plan.bombs import BOMBS
 from tests.sql.cases import schema
 
@@ -64,3 +65,27 @@ def test_size_errors_say_what_where_and_what_to_do() -> None:
     with pytest.raises(SizeError, match="the rule has 101 atoms") as refused:
         parse_rules(f"v(x0) :- {goals}.")
     assert refused.value.column == len(f"v(x0) :- {goals}") - len("e(x100)") + 1
+
+
+HANDFUL = [
+    "doubled UNION ALL of queries",
+    "sum and difference",
+    "doubled sum",
+    "cycle",
+    "EXISTS in EXISTS",
+    "many NOT IN",
+]
+
+
+@pytest.mark.parametrize("shape", HANDFUL)
+def test_a_handful_of_the_wide_family_keeps_the_limits(shape: str) -> None:
+    command = [sys.executable, "-m", "tests.plan.bomb_family", shape, "--seconds", str(MOST_SECONDS)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count(f"{shape} of ") >= 3
+
+
+def test_the_family_is_of_short_statements() -> None:
+    found = dict(statements())
+    assert len(found) > 400
+    assert max(map(len, found.values())) <= 2_000

@@ -7,7 +7,7 @@ one is left when the batch ends, the batch is refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -90,6 +90,12 @@ class Parked:
             if at >= 0:
                 return tuple(c[at].as_py() for c in columns)
         return None
+
+    def left(self) -> Iterator[Columns]:
+        """The words of the rows that are parked now, chunk by chunk."""
+        for columns, (count,) in self.counts.rows() if self.counts is not None else ():
+            still = pc.not_equal(count, ZERO)
+            yield tuple(c.filter(still) for c in columns)
 
     def failure(self) -> tuple[Failure, Place]:
         """Why one of the rows that are left is parked, and where it came from."""

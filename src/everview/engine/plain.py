@@ -245,6 +245,24 @@ class Projection:
             return Failure(output.name, reason(error), text)
         return Failure(f"column {output.name}, {output.expression},", reason(error), text, column=output.name)
 
+    def fails_without(self, variables: frozenset[Var]) -> bool:
+        """True if a row that is parked fails on what has nothing to do with these variables."""
+        if self.residual is not None and not variables.isdisjoint(self.residual.variables):
+            return False  # once they have other values, the condition may leave the row out
+        alone = [o.expression for o in self._named if variables.isdisjoint(o.expression.variables)]
+        evaluator = Evaluator(alone) if alone else None
+        for columns in self.parked.left():
+            rows = WordRows(columns, ones(len(columns[0])), zeros(len(columns[0])))
+            mask = failed = None
+            if self.residual is not None:
+                mask, failed = self.residual.tried(self.values(rows, self.residual.variables), len(rows))
+            kept = rows if mask is None else rows.filter(mask)
+            if failed is None and evaluator is not None:
+                _, failed = evaluator.tried(self.values(kept, evaluator.variables), len(kept))
+            if failed is not None and pc.any(failed).as_py():
+                return True
+        return False
+
     def test(self, words: Sequence[int]) -> bool | None:
         """Whether the core has the row that becomes this output; None if outputs are computed or do not say which."""
         found: dict[Var, int] = {}

@@ -12,12 +12,14 @@ from everview.engine.dictionary import Dictionary
 from everview.engine.fold import Fold, Kept
 from everview.engine.parked import Failure, Parked
 from everview.engine.part import blocks_of, build_part, grouped_blocks
+from everview.engine.plain import PlainBlock
 from everview.engine.rows import ZERO, Changes, Journal, WordRows, zeros
 from everview.engine.setops import Source, pieces_of
 from everview.engine.words import is_wide
 from everview.errors import ExpressionError
 from everview.kernel.machine import Machine
 from everview.plan.view_plan import ViewPlan
+from everview.query.terms import Var
 from everview.query.types import BIGINT, DataType
 from everview.query.view import Block, View
 
@@ -181,7 +183,20 @@ class ViewRuntime:
             return True
         at = [core.relation_of(parked) for core in block.cores]
         alone = {relation for relation in at if relation is not None}
-        return any(self._is_of_nothing(relation) for relation in alone or _read_by(block))
+        if not any(self._is_of_nothing(relation) for relation in alone or _read_by(block)):
+            return False
+        return bool(alone) or not self._fails_alone(parked, block)
+
+    def _fails_alone(self, parked: Parked, block: Source) -> bool:
+        """True if a row that joins several relations fails on what others than such a row have given it."""
+        grouped = grouped_blocks(block)
+        plain = [block.projection] if isinstance(block, PlainBlock) else [g.projection for g in grouped]
+        for projection in (*plain, *(a.projection for g in grouped for a in g.listed)):
+            if projection.parked is parked:
+                atoms = projection.core.plan.query.atoms
+                of_nothing = (a.variables for a in atoms if self._is_of_nothing(a.relation))
+                return projection.fails_without(frozenset[Var]().union(*of_nothing))
+        return False
 
     def _is_of_nothing(self, relation: str) -> bool:
         """True if rows of a stage, or of a view that is read, may be made of a global aggregate's over no input."""
