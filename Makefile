@@ -138,6 +138,7 @@ $(INSTALLED): $(PACKAGES) pyproject.toml $(KERNEL) $(FOLDERS)
 	@echo "Building the kernel and installing Everview from src ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps \
 	  --config-settings=build-dir='build/{wheel_tag}' --editable .
+	@$(BIN)/python -m compileall -q src/everview  # a folder in which Python first writes its caches is newer, too
 	@touch $@
 
 build/%_fuzz: tests/kernel/%_fuzz.cpp tests/kernel/fuzz.h $(KERNEL)

@@ -104,6 +104,7 @@ def test_every_plot_that_the_page_shows_is_there() -> None:
             assert (report.PLOTS / f"{name}.png").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("experiment", EXPERIMENTS.values(), ids=list(EXPERIMENTS))
 def test_every_experiment_shows_runs_that_ended_well_and_that_did_not(experiment: Experiment, tmp_path: Path) -> None:
     stopped = ("timeout", "memory", "unsupported", "error", "wrong")

@@ -44,6 +44,7 @@ AS_SPARK = """
 """Divided, cut and counted otherwise by DuckDB, if it is not told."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "query", [JOIN, SUMS, f"CREATE MATERIALIZED VIEW v AS SELECT DISTINCT c FROM ({JOIN}) j", AS_SPARK]
 )
@@ -76,6 +77,7 @@ def test_a_wrong_result_is_seen() -> None:
     assert "3 of 3 rows differ" in str(sums.difference(far))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["found", "updates", "f", "e", "q", "place"])
 def test_tables_may_have_any_name(name: str) -> None:
     """What the comparison itself names must not hide a table."""

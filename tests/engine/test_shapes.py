@@ -113,7 +113,11 @@ SELECT a FROM t ORDER BY a
 """.strip().splitlines()  # noqa: E501
 
 
-@pytest.mark.parametrize(("seed", "view"), list(enumerate(VIEWS)), ids=range(len(VIEWS)))
+@pytest.mark.parametrize(
+    ("seed", "view"),
+    # Each takes little, and all of them much: unit tests have every other one.
+    [pytest.param(i, view, id=str(i), marks=[pytest.mark.slow] * (i % 2)) for i, view in enumerate(VIEWS)],
+)
 def test_view(view: str, seed: int) -> None:
     case = case_for(seed, SCHEMA, (view,))
     run = Run(case)

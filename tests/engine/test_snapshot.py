@@ -101,6 +101,7 @@ def test_the_order_of_rows_stays(tmp_path: Path) -> None:
         assert listings(loaded) == listings(db)
 
 
+@pytest.mark.slow
 def test_with_feeds_open(tmp_path: Path, way: str) -> None:
     db, changes = filled(seed=4)
     opened = feeds(db)
@@ -133,6 +134,7 @@ def test_the_empty_and_the_emptied(tmp_path: Path, way: str) -> None:
     go_on_alike(db, loaded, Changes(6))
 
 
+@pytest.mark.slow
 def test_again_and_again(tmp_path: Path, way: str) -> None:
     """Loaded databases can be saved, and defined further: new views, from either language, over what is there."""
     db, changes = filled(seed=7, names=("hops", "cities"))
@@ -215,6 +217,7 @@ def test_programs_are_the_same_in_every_process(tmp_path: Path) -> None:
         assert done.stdout.strip() == "{'snapshot'}"
 
 
+@pytest.mark.slow
 def test_another_version_rebuilds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     db, _ = filled()
     path = saved(db, tmp_path)
@@ -360,6 +363,7 @@ LIES: dict[str, tuple[Callable[[dict[str, Any], dict[str, bytes]], Any], str]] =
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("lie", "words"), LIES.values(), ids=LIES)
 def test_lies_with_right_checksums(tmp_path: Path, lie: Any, words: str) -> None:
     path = saved(filled(names=("hops", "cities"))[0], tmp_path)

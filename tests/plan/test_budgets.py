@@ -79,6 +79,7 @@ def test_advice_that_was_not_looked_for_is_said() -> None:
     assert CUT not in ev.explain(path(4), EDGES).notes
 
 
+@pytest.mark.slow
 def test_trees_to_compare_are_looked_for_in_a_bounded_number_of_steps() -> None:
     joins = "".join(f" JOIN e x{i} ON x{i - 1}.b = x{i}.a" for i in range(1, 40))
     log = {"e": pa.table({"a": [1, 1], "b": [2, 2], "_change_type": ["insert", "delete"]})}

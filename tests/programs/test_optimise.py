@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from everview.kernel.program import (
@@ -37,6 +37,7 @@ from everview.programs.optimise import optimise, size
 from everview.strategies.crown import compile as compiled
 from tests.kernel.programs import Pair
 from tests.kernel.test_machine_random import run
+from tests.scale import scaled, thoroughness
 from tests.strategies.machines import Both, Kernel
 from tests.strategies.test_crown import hard_run
 
@@ -50,7 +51,7 @@ def rewritten(*body: Instruction, callee: Procedure | None = None) -> tuple[Inst
     return optimise(Program((PAIRS,), (("out", 1),), procedures), ["go"]).procedure("go").body
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@thoroughness(150)
 @given(st.integers(0, 2**40))
 def test_random_programs(seed: int) -> None:
     run(seed, optimise)
@@ -67,7 +68,7 @@ class OptimisedBeside(Both):
 @pytest.mark.parametrize("part", range(2))
 def test_programs_of_hard_shapes(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiled, "optimise", lambda program, kept: program)
-    for seed in range(part * 1_000_000, part * 1_000_000 + 20):
+    for seed in range(part * 1_000_000, part * 1_000_000 + scaled(20)):
         hard_run(seed, OptimisedBeside)
 
 
