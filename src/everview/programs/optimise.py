@@ -46,15 +46,17 @@ SMALL = 24
 """A procedure of no more instructions is put in place of every call of it; a larger one if it is called but once."""
 MOST = 2000
 """No procedure is made larger than this."""
+LARGE = 4000
+"""A program of more instructions stays as it is: it takes long to improve, and its time goes elsewhere."""
 MARK = "'"
 Block = tuple[Instruction, ...]
 
 
 def optimise(program: Program, kept: Collection[str] | None = None) -> Program:
     """A program that does the same. Of its procedures those ``kept`` (None: all) can be applied still."""
-    program = _inlined(program)
-    if kept is not None:
-        program = _without_unused(program, kept)
+    if sum(size(p.body) for p in program.procedures) > LARGE:
+        return program
+    program = _inlined(program, kept)
     procedures = tuple(replace(p, body=_Simpler(program, p).body()) for p in program.procedures)
     return _with_procedures(program, procedures)
 
@@ -86,12 +88,31 @@ def _blocks(i: Instruction) -> tuple[str, ...]:
 
 def _with_blocks(i: Instruction, change: Callable[[Block], Block]) -> Instruction:
     """An instruction with other blocks."""
-    names = _blocks(i)
-    if not names:
-        return i
+    changed: dict[str, Block] = {}
+    for name in _blocks(i):
+        before: Block = getattr(i, name)
+        after = change(before)
+        if after is not before:
+            changed[name] = after
     part: Any = i
-    found: Instruction = replace(part, **{name: change(getattr(i, name)) for name in names})
+    found: Instruction = replace(part, **changed) if changed else i
     return found
+
+
+def _same_or(before: Block, after: list[Instruction]) -> Block:
+    """The block itself if nothing in it has changed, so that what stays is not looked at again."""
+    same = len(before) == len(after) and all(a is b for a, b in zip(before, after, strict=True))
+    return before if same else tuple(after)
+
+
+_NAMES: dict[Any, tuple[str, ...]] = {}
+
+
+def _names(kind: Any) -> tuple[str, ...]:
+    """The names of a kind of instruction's or operand's parts; looked up once, as that is slow."""
+    if kind not in _NAMES:
+        _NAMES[kind] = tuple(f.name for f in fields(kind))
+    return _NAMES[kind]
 
 
 def _with(body: Block, values: Mapping[Reg, Operand]) -> Block:
@@ -101,38 +122,48 @@ def _with(body: Block, values: Mapping[Reg, Operand]) -> Block:
 
 
 def _replaced(part: Any, values: Mapping[Reg, Operand]) -> Any:
-    match part:
-        case Reg():
-            return values.get(part, part)
-        case tuple():
-            return tuple(_replaced(item, values) for item in part)
-        case KeyOf() | ValueOf():
-            return type(part)(_replaced(part.row, values), part.table, part.column)
-        case Product():
-            return Product(_replaced(part.factors, values))
-        case Lit() | Update() | str() | int() | None:
-            return part
-        case _:
-            return type(part)(*(_replaced(getattr(part, f.name), values) for f in fields(part)))
+    """The same object where nothing is replaced."""
+    kind = type(part)
+    if kind is Reg:
+        return values.get(part, part)
+    if part is None or isinstance(part, Lit | Update | str | int):
+        return part
+    before = part if kind is tuple else [getattr(part, name) for name in _names(kind)]
+    after = [_replaced(item, values) for item in before]
+    if all(x is y for x, y in zip(before, after, strict=True)):
+        return part
+    return tuple(after) if kind is tuple else kind(*after)
 
 
 # --- calls -----------------------------------------------------------------------------------------------------------
 
 
-def _inlined(program: Program) -> Program:
-    """Bodies in place of calls, callees first."""
-    facts = Facts(program)
+def _inlined(program: Program, kept: Collection[str] | None) -> Program:
+    """Bodies in place of calls, in the procedures that are kept and in those that they still call."""
     calls = Counter(name for p in program.procedures for name in called(p.body))
+    lengths: dict[str, int] = {}
+
+    def length(name: str) -> int:
+        """How many instructions a procedure has once the calls in it have been replaced."""
+        if name not in lengths:
+            body = program.procedure(name).body
+            inner = sum(length(c) - 1 for c in called(body) if _is_put_in(length(c), calls[c]))
+            lengths[name] = size(body) + inner
+        return lengths[name]
+
+    wanted = [p.name for p in program.procedures] if kept is None else list(kept)
+    wanted += [name for f in program.functions for name in called(f.body) if name not in wanted]
+    facts = Facts(program)
     done: dict[str, Procedure] = {}
+    for name in wanted:
+        done[name] = _Inliner(program, facts, length, calls, program.procedure(name)).procedure()
+        wanted += [n for n in called(done[name].body) if n not in wanted]
+    return _with_procedures(program, [done[p.name] for p in program.procedures if p.name in done])
 
-    def visit(procedure: Procedure) -> Procedure:
-        if procedure.name not in done:
-            for name in called(procedure.body):
-                visit(program.procedure(name))
-            done[procedure.name] = _Inliner(facts, done, calls, procedure).procedure()
-        return done[procedure.name]
 
-    return _with_procedures(program, [visit(p) for p in program.procedures])
+def _is_put_in(length: int, calls: int) -> bool:
+    """Whether a procedure of so many instructions, called from so many places, is put in place of its calls."""
+    return length <= SMALL or calls == 1
 
 
 def _with_procedures(program: Program, procedures: Iterable[Procedure]) -> Program:
@@ -141,36 +172,52 @@ def _with_procedures(program: Program, procedures: Iterable[Procedure]) -> Progr
 
 
 class _Inliner:
-    """Puts the bodies of callees, which have been through it already, in place of a procedure's calls."""
+    """Puts bodies of callees in place of a procedure's calls, and of the calls in those."""
 
-    def __init__(self, facts: Facts, done: Mapping[str, Procedure], calls: Counter[str], caller: Procedure) -> None:
+    def __init__(
+        self, program: Program, facts: Facts, length: Callable[[str], int], calls: Counter[str], caller: Procedure
+    ) -> None:
+        self.program = program
         self.facts = facts
-        self.done = done
+        self.length = length
         self.calls = calls
         self.caller = caller
         self.size = size(caller.body)
         self.copies = 0
 
     def procedure(self) -> Procedure:
-        return replace(self.caller, body=self.block(self.caller.body))
+        return replace(self.caller, body=self.block(self.caller.body, {}))
 
-    def block(self, body: Block) -> Block:
+    def block(self, body: Block, values: Mapping[Reg, Operand]) -> Block:
+        """A block with other operands for some registers, and without calls where that pays."""
         found: list[Instruction] = []
         for i in body:
             if isinstance(i, Call):
-                found += self.call(i)
+                found += self.call(_replaced(i, values))
             else:
-                found.append(_with_blocks(i, self.block))
-        return tuple(found)
+                found.append(self.instruction(i, values))
+        return _same_or(body, found)
+
+    def instruction(self, i: Instruction, values: Mapping[Reg, Operand]) -> Instruction:
+        blocks = _blocks(i)
+        if not blocks:
+            found: Instruction = _replaced(i, values)
+            return found
+        kind: Any = type(i)
+        parts = {name: getattr(i, name) for name in _names(kind)}
+        after = {n: self.block(v, values) if n in blocks else _replaced(v, values) for n, v in parts.items()}
+        if all(after[name] is part for name, part in parts.items()):
+            return i
+        built: Instruction = kind(**after)
+        return built
 
     def call(self, i: Call) -> Block:
-        callee = self.done[i.procedure]
-        length = size(callee.body)
-        if (length > SMALL and self.calls[i.procedure] > 1) or self.size + length > MOST:
+        callee = self.program.procedure(i.procedure)
+        length = self.length(i.procedure)
+        if not _is_put_in(length, self.calls[i.procedure]) or self.size + length > MOST:
             return (i,)
         mine = registers_set(callee.body)
-        kinds = dict(callee.row_of)
-        if mine & kinds.keys():  # a row handle cannot be copied
+        if mine & dict(callee.row_of).keys():  # a row handle cannot be copied
             return (i,)
         self.size += length
         values: dict[Reg, Operand] = {r: self.fresh(r) for r in sorted(mine, key=str)}
@@ -183,7 +230,7 @@ class _Inliner:
             copy = self.fresh(parameter)
             values[parameter] = copy
             before.append(Compute(copy, Math.ADD, argument, Lit(0)))
-        return (*before, *_with(callee.body, values))
+        return (*before, *self.block(callee.body, values))
 
     def fresh(self, register: Reg) -> Reg:
         """A register of the caller for one of a callee; strategies' own names have no ' in them."""
@@ -202,14 +249,6 @@ def _lasts(operand: Operand, effects: Effects) -> bool:
             return True
 
 
-def _without_unused(program: Program, kept: Collection[str]) -> Program:
-    """Only procedures that are kept, and what they call."""
-    wanted = [*kept, *(name for f in program.functions for name in called(f.body))]
-    for name in wanted:
-        wanted += [n for n in called(program.procedure(name).body) if n not in wanted]
-    return _with_procedures(program, [p for p in program.procedures if p.name in wanted])
-
-
 # --- within a procedure ----------------------------------------------------------------------------------------------
 
 
@@ -225,22 +264,23 @@ class _Simpler:
         body = self.block(self.procedure.body, inside=False)
         while True:
             copies = self.copies(body)
-            simpler = self.dropped(_with(self.without_setting(body, copies), copies))
-            if simpler == body:
+            simpler = self.dropped(_with(self.without_setting(body, copies), copies) if copies else body)
+            if simpler is body:
                 return body
             body = simpler
 
     # --- loops of one row ---
 
     def block(self, body: Block, inside: bool) -> Block:
-        return tuple(one for i in body for one in self.instruction(i, inside))
+        return _same_or(body, [one for i in body for one in self.instruction(i, inside)])
 
     def instruction(self, i: Instruction, inside: bool) -> Block:
         """``inside`` is true in a loop around nothing but loops and one emit: the kernel runs these at one go."""
         if not isinstance(i, Each | Scan):
             return (_with_blocks(i, lambda body: self.block(body, inside=False)),)
         if inside or len(i.key) != len(self.tables[i.table].key):
-            return (replace(i, body=self.block(i.body, inside=_is_nest(i))),)
+            nest = _is_nest(i)
+            return (_with_blocks(i, lambda body: self.block(body, inside=nest)),)
         columns = self.tables[i.table].indexes[i.index]
         key = tuple(operand for _, operand in sorted(zip(columns, i.key, strict=True), key=lambda pair: pair[0]))
         found = self.block(i.body, inside=False)
@@ -268,7 +308,7 @@ class _Simpler:
     def without_setting(self, body: Block, registers: Collection[Reg]) -> Block:
         """A block in which these registers are not computed."""
         kept = (i for i in body if not isinstance(i, Compute) or i.target not in registers)
-        return tuple(_with_blocks(i, lambda inner: self.without_setting(inner, registers)) for i in kept)
+        return _same_or(body, [_with_blocks(i, lambda inner: self.without_setting(inner, registers)) for i in kept])
 
     def dropped(self, body: Block) -> Block:
         """A block without decided tests, empty branches, and words that nobody reads and that cannot fault."""
@@ -292,7 +332,7 @@ class _Simpler:
                     return (i,)
 
         def block(body: Block) -> Block:
-            return tuple(one for i in body for one in without(_with_blocks(i, block)))
+            return _same_or(body, [one for i in body for one in without(_with_blocks(i, block))])
 
         return block(body)
 
@@ -336,10 +376,11 @@ def _holds(test: Test, left: int, right: int) -> bool:
 
 def _read(i: Instruction) -> set[Reg]:
     """The registers that an instruction itself reads."""
-    own = {name: getattr(i, name) for name in (f.name for f in fields(i)) if name not in _blocks(i)}
+    names = _names(type(i))
+    left_out = _blocks(i)
     if register_set(i) is not None:
-        own.pop("target" if "target" in own else "row")
-    return set(_mentioned(tuple(own.values())))
+        left_out = (*left_out, "target" if "target" in names else "row")
+    return {r for name in names if name not in left_out for r in _mentioned(getattr(i, name))}
 
 
 def _mentioned(part: object) -> Iterator[Reg]:

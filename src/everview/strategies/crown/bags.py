@@ -39,6 +39,10 @@ EARLIER, LATER = Reg("earlier"), Reg("later")
 TOTAL = Reg("total")
 MOST_COPIES = 8
 """A join is written out at most so often to go on with the shorter list."""
+MOST_ALIKE = 8
+"""So many atoms of a bag at most share a table: each of their joins has to ask of all others which row is its own."""
+MOST_STEPS = 600
+"""The joins of a bag are written out more than once only if they have fewer steps than this in all."""
 
 
 @dataclass(frozen=True)
@@ -125,10 +129,10 @@ class Bags:
         """The parts by the tables that hold them: those that take the same rows and store the same columns."""
         atoms = self.layout.plan.query.atoms
         groups: dict[object, list[Part]] = {}
-        for part in (p for parts in self._parts.values() for p in parts):
+        for number, part in ((i // MOST_ALIKE, p) for parts in self._parts.values() for i, p in enumerate(parts)):
             places = tuple(atoms[part.atom].all_terms.index(v) for v in part.words)
             kind = self.layout.signatures[part.atom] if self.layout.signatures and not part.sums else part
-            groups.setdefault((kind, places, self._is_set(part)), []).append(part)
+            groups.setdefault((kind, places, self._is_set(part), number), []).append(part)
         found = []
         for parts in groups.values():
             first = parts[0]
@@ -172,7 +176,8 @@ class Bags:
         name = f"{part.node.label}.{kind}{part.atom}.join{self.totals.tag}"
         others = [p for p in self._parts[part.node] if p is not part]
         places: dict[Var, Operand] = {v: reg(v) for v in part.words}
-        body = self._joined(part, others, places, {}, MOST_COPIES)
+        copies = MOST_STEPS // (len(others) + 1) ** 2
+        body = self._joined(part, others, places, {}, max(1, min(MOST_COPIES, copies)))
         if self._adds_up(part):
             arguments = (*(places[v] for v in entry_words(part.node)), TOTAL)
             call = Call(self.totals.name(part.node, "base"), arguments)
