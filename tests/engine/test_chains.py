@@ -74,6 +74,7 @@ COMPUTED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", COMPUTED)
 def test_long_chains_are_computed_from_left_to_right(name: str, tmp_path: Path) -> None:
     text, pairs = COMPUTED[name]

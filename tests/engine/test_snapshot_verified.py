@@ -81,6 +81,7 @@ def test_state_that_does_not_show_is_not_used(tmp_path: Path) -> None:
     assert sorted(db.view("hops")) == sorted(right.view("hops"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_what_was_saved_is_taken_whatever_its_history(tmp_path: Path, seed: int) -> None:
     db, changes, draw = database(), Changes(seed), random.Random(seed)

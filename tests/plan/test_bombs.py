@@ -77,6 +77,7 @@ HANDFUL = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", HANDFUL)
 def test_a_handful_of_the_wide_family_keeps_the_limits(shape: str) -> None:
     command = [sys.executable, "-m", "tests.plan.bomb_family", shape, "--seconds", str(MOST_SECONDS)]
