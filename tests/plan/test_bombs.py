@@ -71,7 +71,6 @@ HANDFUL = [
     "doubled UNION ALL of queries",
     "sum and difference",
     "doubled sum",
-    "cycle",
     "EXISTS in EXISTS",
     "many NOT IN",
 ]

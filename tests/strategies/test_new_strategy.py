@@ -89,7 +89,7 @@ def test_it_explains_counts_saves_and_loads(with_the_strategy: dict[str, str], t
     [
         tuple(f"tests/engine/test_differential.py::test_random_cases[{part}]" for part in range(4)),
         ("tests/engine/test_snapshot.py", "-k", "everything_is_there_again or any_history or with_feeds_open"),
-        ("tests/spark/test_maintain.py", "-k", "several_views or keys_hold"),
+        ("tests/spark/test_maintain.py", "-k", "several_views"),
     ],
     ids=["differential", "snapshots", "spark"],
 )
