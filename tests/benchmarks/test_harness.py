@@ -37,6 +37,7 @@ def test_a_run_that_fails_says_why(tmp_path: Path) -> None:
     assert run(f"raise SystemExit({UNSUPPORTED})", tmp_path)["status"] == "unsupported"
 
 
+@pytest.mark.slow
 def test_a_run_that_takes_too_long_is_ended_with_all_it_started(tmp_path: Path) -> None:
     child = "import time; time.sleep(3600)"
     program = f"""

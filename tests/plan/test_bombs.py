@@ -85,6 +85,7 @@ def test_a_handful_of_the_wide_family_keeps_the_limits(shape: str) -> None:
     assert done.stdout.count(f"{shape} of ") >= 3
 
 
+@pytest.mark.slow
 def test_the_family_is_of_short_statements() -> None:
     found = dict(statements())
     assert len(found) > 400
