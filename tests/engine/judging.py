@@ -78,22 +78,24 @@ class Judge:
     def verdicts(self, views: Sequence[Step], fails: Callable[[str], bool | None]) -> dict[str, Verdict]:
         """One for each view that may fail, in the order of definition; ``fails`` says if DuckDB fails on a view."""
         found: dict[str, Verdict] = {}
-        of_nothing: dict[str, bool] = {}
+        of_nothing: dict[str, bool | None] = {}
         for view in views:
             below = [name for name in found if re.search(rf"\b{name}\b", view.text)]
             inputs = view.fallible.inputs if view.fallible else ()
-            of_nothing[view.name] = any(of_nothing[b] for b in below) or any(map(self._is_empty, inputs))
+            of_nothing[view.name] = _any([*(of_nothing[b] for b in below), *map(self._is_empty, inputs)])
             found[view.name] = self._verdict(view, fails(view.name), of_nothing[view.name], [found[b] for b in below])
         return found
 
-    def _verdict(self, view: Step, fails: bool | None, of_nothing: bool, below: Sequence[Verdict]) -> Verdict:
+    def _verdict(self, view: Step, fails: bool | None, of_nothing: bool | None, below: Sequence[Verdict]) -> Verdict:
         if fails is None or Verdict.UNKNOWN in below:
             return Verdict.UNKNOWN
-        if Verdict.NO_RESULT in below:
-            return Verdict.NO_RESULT
+        if Verdict.NO_RESULT in below:  # DuckDB leaves out what is named and not needed; so may we.
+            return Verdict.NO_RESULT if fails else Verdict.UNKNOWN
         partly = any(self._fails(probe) is not False for probe in view.fallible.probes) if view.fallible else False
         if not fails:
             return Verdict.UNKNOWN if partly else Verdict.RESULT
+        if of_nothing is None:
+            return Verdict.UNKNOWN
         if not of_nothing:
             return Verdict.REFUSED
         # Another row than that over no input may fail as well, in a view that has both.
@@ -109,10 +111,15 @@ class Judge:
                 self.known[query] = True if is_failure(error) else None
         return self.known[query]
 
-    def _is_empty(self, query: str) -> bool:
-        """True also where that cannot be computed: then nothing is known."""
+    def _is_empty(self, query: str) -> bool | None:
+        """None where that cannot be computed."""
         try:
             found = self._connection.execute(strictly(query)).fetchall()
         except duckdb.Error:
-            return True
+            return None
         return found == [(0,)]
+
+
+def _any(known: Sequence[bool | None]) -> bool | None:
+    """True if one is; None if that is not known."""
+    return True if any(known) else None if None in known else False
