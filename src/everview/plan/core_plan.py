@@ -7,19 +7,20 @@ merge, conditions across relations are checked on results, groups are filtered. 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
+from typing import Any
 
 from everview.query.classify import Classification, classify
 from everview.query.conjunctive import ConjunctiveQuery, Semantics
 from everview.query.covers import fractional_cover_number
-from everview.query.options import ViewOptions
+from everview.query.options import NO_OPTIONS, ViewOptions
 from everview.query.terms import Expression, Var, names
 from everview.strategies import JUDGED_ONLY, STRATEGIES
 from everview.strategies.bounds import CONSTANT, Bound, Bounds
 from everview.strategies.core import Core, Facts
-from everview.strategies.strategy import Maintained, Strategy, StrategyPlan, Sum
+from everview.strategies.strategy import Cost, Maintained, Strategy, StrategyPlan, Sum, Task, costs_dict
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +33,18 @@ class Candidate:
     reason: str
     options: tuple[str, ...] = ()
     """The options of the view that guide it."""
+    tasks: Mapping[Task, Cost] = field(default_factory=dict)
+    """What it promises for each task: as it is planned if it is chosen, else as far as the class tells."""
 
-    def to_dict(self) -> dict[str, str | bool]:
+    def to_dict(self) -> dict[str, Any]:
         """As plain data."""
-        return {"strategy": self.strategy, "fits": self.fits, "chosen": self.chosen, "reason": self.reason}
+        return {
+            "strategy": self.strategy,
+            "fits": self.fits,
+            "chosen": self.chosen,
+            "reason": self.reason,
+            "costs": costs_dict(self.tasks),
+        }
 
 
 @dataclass(frozen=True)
@@ -159,7 +168,7 @@ def idle_options(options: ViewOptions, cores: Sequence[CorePlan]) -> list[str]:
 def plan_core(
     core: Core,
     statistics: Mapping[str, float] | None = None,
-    options: ViewOptions = ViewOptions(),  # noqa: B008 - immutable
+    options: ViewOptions = NO_OPTIONS,
     never_null: frozenset[tuple[str, int]] = frozenset(),
 ) -> CorePlan:
     """Plan one core; ``statistics`` are the updates expected at each table, ``options`` those of its view.
@@ -172,7 +181,9 @@ def plan_core(
     strategy = next(s for s, verdict in judged if verdict.fits)
     maintenance = strategy.plan(core, facts)
     candidates = [
-        Candidate(s.name, v.fits, s is strategy, maintenance.reason if s is strategy else v.reason, v.options)
+        Candidate(s.name, True, True, maintenance.reason, v.options, maintenance.tasks)
+        if s is strategy
+        else Candidate(s.name, v.fits, False, v.reason, v.options, v.tasks)
         for s, v in judged
     ]
     for other in JUDGED_ONLY:

@@ -176,3 +176,6 @@ def _degree(value: object) -> int:
 
 
 _CHECKS: Final[dict[str, Callable[[object], Any]]] = {"epsilon": _epsilon, "optimize": _optimize, "degree": _degree}
+
+NO_OPTIONS: Final = ViewOptions()
+"""Those of a view of which nothing was asked."""

@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 
 from everview.query.aggregates import AggregateFunction
 from everview.query.conjunctive import Atom
-from everview.query.options import ViewOptions
+from everview.query.options import NO_OPTIONS, ViewOptions
 from everview.query.terms import Expression, Var
 from everview.query.types import DataType
 
@@ -171,7 +171,7 @@ class View:
     stages: tuple[Stage, ...] = ()
     remarks: tuple[str, ...] = ()
     """What the front end ignored or changed, and says so."""
-    options: ViewOptions = ViewOptions()  # noqa: RUF009 - immutable
+    options: ViewOptions = NO_OPTIONS
     """What was asked for of the way in which it is maintained; its rows are the same with any."""
 
     @property

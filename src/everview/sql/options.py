@@ -8,14 +8,14 @@ from fractions import Fraction
 from sqlglot import exp
 
 from everview.errors import OptionError
-from everview.query.options import NAMES, ViewOptions, unknown_option
+from everview.query.options import NAMES, NO_OPTIONS, ViewOptions, unknown_option
 from everview.sql.ddl import qualified
 from everview.sql.source import Source
 
 
 def read_options(source: Source, statement: exp.Expr) -> ViewOptions:
     """The options of a CREATE VIEW statement."""
-    found = ViewOptions()
+    found = NO_OPTIONS
     seen: set[str] = set()
     for entry in _entries(source, statement):
         name = _name(entry)

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from everview.query.classify import Classification
 from everview.query.conjunctive import ConjunctiveQuery
-from everview.query.options import ViewOptions
+from everview.query.options import NO_OPTIONS, ViewOptions
 from everview.query.terms import Expression
 from everview.query.view import Aggregate
 
@@ -43,10 +43,10 @@ class Facts:
 
     classification: Classification
     rates: Mapping[str, float] = field(default_factory=dict)
-    options: ViewOptions = ViewOptions()  # noqa: RUF009 - immutable
+    options: ViewOptions = NO_OPTIONS
+    """What was asked for of the view's maintenance."""
     never_null: frozenset[tuple[str, int]] = frozenset()
     """The columns that never hold NULL, by their relation and their place in it."""
-    """What was asked for of the view's maintenance."""
 
     @property
     def query(self) -> ConjunctiveQuery:

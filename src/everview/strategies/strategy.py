@@ -48,8 +48,14 @@ class Cost:
     update: Bound
     read: Bound
 
-    def __str__(self) -> str:
-        return f"update {self.update.short}, {self.read.short} each"
+    def to_dict(self) -> dict[str, str]:
+        """As plain data."""
+        return {"update": str(self.update), "read": str(self.read)}
+
+
+def costs_dict(tasks: Mapping[Task, Cost]) -> dict[str, dict[str, str]]:
+    """What tasks cost, as plain data."""
+    return {task.value: cost.to_dict() for task, cost in tasks.items()}
 
 
 @dataclass(frozen=True)
@@ -172,14 +178,6 @@ class Gauge:
     value: int
 
 
-class Deltas(Enum):
-    """What a strategy tells of its changes: every update's own, a batch's net change, or nothing."""
-
-    EXACT = "exact"
-    PER_BATCH = "per batch"
-    NONE = "none"
-
-
 @dataclass(frozen=True)
 class Maintained:
     """What the engine runs: a program, how its updates come in, and how its rows are read.
@@ -199,7 +197,6 @@ class Maintained:
     """The channel on which quiet updates tell, by their position, that a watched sum may have come beyond its limit."""
     test: tuple[Lookup, ...] | None = None
     """A row is in the result exactly if all of these are found; None: it must be listed to know."""
-    deltas: Deltas = Deltas.EXACT
     gauges: Mapping[str, Gauge] = field(default_factory=dict)
 
     def entry(self, relation: str) -> Entry | None:

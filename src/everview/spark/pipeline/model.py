@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from everview.query.options import ViewOptions
+from everview.query.options import NO_OPTIONS, ViewOptions
 from everview.query.schema import Column, Schema, Table
 from everview.spark.pipeline.document import Entry
 
@@ -72,7 +72,7 @@ class ViewSpec:
     name: str
     sql: str
     entry: Entry = field(repr=False, compare=False)
-    options: ViewOptions = ViewOptions()  # noqa: RUF009 - immutable
+    options: ViewOptions = NO_OPTIONS
     """What is asked of its maintenance beside OPTIONS (…) in the SQL."""
 
 

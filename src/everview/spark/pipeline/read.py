@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from everview.errors import EverviewError, OptionError
-from everview.query.options import NAMES, ViewOptions, option_value
+from everview.query.options import NAMES, NO_OPTIONS, ViewOptions, option_value
 from everview.query.schema import Column, Table
 from everview.query.types import STRING
 from everview.redaction import learn_option, learn_url
@@ -287,7 +287,7 @@ class _Reader:
             keys = entry.mapping(("sql", "file", "options"))
             if ("sql" in keys) == ("file" in keys):
                 raise entry.error("a view is its sql or the file with it", at_key=True)
-            options = _view_options(keys["options"]) if "options" in keys else ViewOptions()
+            options = _view_options(keys["options"]) if "options" in keys else NO_OPTIONS
             if "file" in keys:
                 path = Path(self.place(keys["file"].text()))
                 try:
@@ -362,7 +362,7 @@ class _Reader:
 
 def _view_options(entry: Entry) -> ViewOptions:
     """The options of a view; one that there is not is refused at its name, others at their values."""
-    found = ViewOptions()
+    found = NO_OPTIONS
     for name, value in entry.mapping(NAMES).items():
         try:
             found = found.joined(ViewOptions.of({name: option_value(value.expanded())}))
