@@ -138,3 +138,15 @@ def test_an_option_in_the_sql_and_another_beside_it_are_refused() -> None:
     sql = f"CREATE VIEW v OPTIONS (epsilon = 0.5) AS {HOPS}"
     with pytest.raises(OptionError, match="epsilon is given twice"):
         ev.explain(sql, "CREATE TABLE e (a BIGINT, b BIGINT)", epsilon=0.25)
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    """Numpy writes a float with its own name around it."""
+
+    class Number(float):
+        def __repr__(self) -> str:
+            return f"np.float64({float(self)!r})"
+
+    db = database()
+    db.create_view("v", HOPS, epsilon=Number(0.25))
+    assert options_of(db) == {"v": "epsilon = 0.25"}

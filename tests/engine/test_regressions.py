@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 import everview as ev
-from everview.errors import DataError, MemoryLimitError, SubscriberError
+from everview.engine import runtime
+from everview.errors import DataError, FeedError, MemoryLimitError, SubscriberError
 
 
 def made(*statements: str) -> ev.Database:
@@ -336,3 +337,35 @@ def test_a_stage_that_changes_in_many_rows_is_read_as_it_is() -> None:
     assert sorted(db.view("v")) == [(y, 2) for y in range(100)]
     db.delete("a", [(1, 5), (1, 6)])
     assert list(db.view("v")) == []
+
+
+SEVENFOLD = "SELECT t0.a FROM " + ", ".join(f"t t{i}" for i in range(7))
+"""600 copies of a row give more than 2⁶³."""
+
+
+def test_what_a_refused_batch_added_up_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Changes of a stage were left half added up, and came with the next batch."""
+    monkeypatch.setattr(runtime, "_MANY_COPIES", 0)
+    twice = f"{SEVENFOLD} UNION ALL {SEVENFOLD}"
+    db = made("CREATE TABLE t (a INT)", f"CREATE VIEW v AS SELECT a, count(*) AS n FROM ({twice}) u GROUP BY a")
+    db.insert("t", [(1,)])
+    with pytest.raises(DataError, match="nothing has changed"):
+        db.insert("t", [(1,)] * 560)
+    db.insert("t", [(2,)])
+    assert sorted(db.view("v")) == [(1, 128), (2, 128)]
+
+
+def test_a_feed_that_cannot_tell_so_many_copies_ends_and_refuses_no_batch() -> None:
+    """The batch was applied, and the call said that nothing had changed; later feeds told what was left of it."""
+    db = made("CREATE TABLE t (a INT)", f"CREATE VIEW v AS {SEVENFOLD}")
+    db.insert("t", [(1,)])
+    feed, other = db.view("v").changes(), db.view("v").changes(per_update=True)
+    db.insert("t", [(1,)] * 600)
+    assert len(db.table("t")) == 601
+    with pytest.raises(FeedError, match="more copies than 64 bits hold"):
+        feed.read()
+    assert sum(row[2] for row in changes(other)) == 601**7 - 1
+    db.delete("t", [(1,)] * 600)
+    fresh = db.view("v").changes()
+    db.insert("t", [(2,)])
+    assert sorted(changes(fresh)) == [(None, "insert", 63, 1), (None, "insert", 64, 2)]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from everview.engine.core import CoreRuntime
 from everview.engine.dictionary import Dictionary
-from everview.engine.fold import Fold, Kept
+from everview.engine.fold import Columns, Fold, Kept
 from everview.engine.parked import Failure, Parked
 from everview.engine.part import blocks_of, build_part, grouped_blocks
 from everview.engine.plain import PlainBlock
@@ -130,9 +131,7 @@ class ViewRuntime:
     def _added_up(self, stage: str, rows: WordRows) -> WordRows:
         """A stage's changes with copies as numbers: UNION ALL of a stage with itself, and so on, would double them."""
         fold = self._sums.get(stage) or self._sums.setdefault(stage, Fold(self._types_of(stage), 1, self.dictionary))
-        fold.add(rows.columns, (rows.weight,), Journal())
-        columns, _, (weight,) = fold.touched()
-        fold.clear()
+        columns, weight = _totals(fold, [(rows.columns, rows.weight)])
         return WordRows(columns, weight, zeros(len(weight))).filter(pc.not_equal(weight, ZERO))
 
     @staticmethod
@@ -151,11 +150,8 @@ class ViewRuntime:
     def netted(self, parts: list[WordRows], *, per_update: bool = False) -> WordRows:
         """A batch's, or each single update's, changes added up: rows that came and went again are gone."""
         fold = Fold((BIGINT, *self.types), 1, self.dictionary) if per_update else self.net
-        for part in parts:
-            columns = (part.update, *part.columns) if per_update else part.columns
-            fold.add(columns, (part.weight,), Journal())
-        columns, _, (weight,) = fold.touched()
-        fold.clear()
+        keyed = (((p.update, *p.columns) if per_update else p.columns, p.weight) for p in parts)
+        columns, weight = _totals(fold, keyed)
         update, columns = (columns[0], columns[1:]) if per_update else (zeros(len(weight)), columns)
         return WordRows(columns, weight, update).filter(pc.not_equal(weight, ZERO))
 
@@ -261,6 +257,17 @@ class ViewRuntime:
         listed = [a for _, s in self.stages for block in grouped_blocks(s) for a in block.listed]
         beside = sum(a.nbytes() for a in listed) + sum(p.nbytes() for p in self.parked)
         return sum(m.nbytes() for m in self.machines) + beside
+
+
+def _totals(fold: Fold, parts: Iterable[tuple[Columns, pa.Array]]) -> tuple[Columns, pa.Array]:
+    """Rows and the sums of their weights. The fold, which was empty, is so again, also if a sum leaves 64 bits."""
+    try:
+        for columns, weight in parts:
+            fold.add(columns, (weight,), Journal())
+        columns, _, (weight,) = fold.touched()
+    finally:
+        fold.clear()
+    return columns, weight
 
 
 def _read_by(source: Source) -> set[str]:

@@ -37,6 +37,7 @@ from everview.engine.sound import (
 )
 from everview.engine.table import BaseTable
 from everview.engine.transaction import Transaction, judge
+from everview.engine.words import arrow_type, from_words, is_wide
 from everview.errors import EverviewError, SnapshotError
 from everview.kernel.encode import encode
 from everview.kernel.machine import Machine
@@ -264,10 +265,7 @@ def _rebuild(database: Database, state: _State, file: Reader, progress: Progress
 
 
 def _check_same(shown: Database, filled: Database, file: Reader) -> None:
-    """Raise if a view with the saved state shows other rows than one that was filled from the rows of the tables.
-
-    Both have the saved dictionary, in which a value keeps its number, so words can be compared.
-    """
+    """Raise if a view with the saved state shows other rows than one that was filled from the rows of the tables."""
     for name, view in shown._views.items():
         other = filled._views[name]
         if view.why_no_result() != other.why_no_result() or _content(view) != _content(other):
@@ -275,13 +273,25 @@ def _check_same(shown: Database, filled: Database, file: Reader) -> None:
 
 
 def _content(view: ViewRuntime) -> pa.Table:
-    """A view's rows as words, in order, each with its copies."""
+    """A view's rows in order, each with its copies: words, but values where a word is a number in the dictionary.
+
+    Strings that a view computes when it is read have another number in every database.
+    """
     names = [f"w{i}" for i in range(len(view.types))]
-    pieces = [pa.table([*rows.columns, rows.weight], [*names, _COPIES]) for rows in view.rows()]
-    schema = pa.schema([(name, pa.int64()) for name in (*names, _COPIES)])
+    types = [arrow_type(t) if is_wide(t) else pa.int64() for t in view.types]
+    schema = pa.schema([*zip(names, types, strict=True), (_COPIES, pa.int64())])
+
+    def shown(rows: WordRows) -> pa.Table:
+        columns = zip(rows.columns, view.types, strict=True)
+        values = [from_words(c, t, view.dictionary) if is_wide(t) else c for c, t in columns]
+        return pa.table([*values, rows.weight], schema=schema)
+
+    pieces = map(shown, view.rows())
     whole = pa.concat_tables([schema.empty_table(), *pieces])
-    added = whole.group_by(names).aggregate([(_COPIES, "sum")]).sort_by([(name, "ascending") for name in names])
-    return added.filter(pc.not_equal(added[f"{_COPIES}_sum"], ZERO)).combine_chunks()
+    copies = f"{_COPIES}_sum"
+    added = whole.group_by(names).aggregate([(_COPIES, "sum")])
+    ordered = added.filter(pc.not_equal(added[copies], ZERO)).sort_by([(n, "ascending") for n in (*names, copies)])
+    return ordered.combine_chunks()
 
 
 def _used_once(values: pa.Table) -> pa.Table:

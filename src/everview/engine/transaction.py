@@ -15,7 +15,7 @@ from everview.engine.netting import each_once, net_changes
 from everview.engine.progress import Progress
 from everview.engine.rows import Changes, Journal, WordRows
 from everview.engine.sound import blame_the_file
-from everview.errors import DataError, SubscriberError
+from everview.errors import DataError, FeedError, MemoryLimitError, SubscriberError
 from everview.kernel.machine import Machine
 
 if TYPE_CHECKING:
@@ -172,7 +172,12 @@ class Transaction:
                 mine = [feed for feed in feeds if feed.per_update is per_update]
                 told = parts
                 if not self._is_told_as_is(mine[0], once):
-                    told = [runtime.netted([p for p in parts if isinstance(p, WordRows)], per_update=per_update)]
+                    try:
+                        told = [runtime.netted([p for p in parts if isinstance(p, WordRows)], per_update=per_update)]
+                    except DataError as error:  # The batch has been taken: a feed never refuses one.
+                        for feed in mine:
+                            feed.end(_untellable(feed, self._db.version, error))
+                        continue
                 for batch in self._batches(name, told, mine[0], self._db.version):
                     yield from ((feed, batch) for feed in mine)
                     if not any(feed.is_open for feed in mine):  # all have given up
@@ -222,6 +227,15 @@ class Transaction:
             db._telling = False
         if failures:
             raise failures[0] from failures[0].cause
+
+
+def _untellable(feed: ChangeFeed, version: int, error: DataError) -> FeedError:
+    is_memory = isinstance(error, MemoryLimitError)
+    why = "takes more memory than there is" if is_memory else "has a row of more copies than 64 bits hold"
+    return FeedError(
+        f"the feed of {feed.view} has ended, as what version {version} changed {why}; the batch itself was applied",
+        hint="open a new feed, and take the view's whole result as the start; or read single updates, per_update=True",
+    )
 
 
 def _failed(feed: ChangeFeed, batch: pa.RecordBatch, error: Exception) -> SubscriberError:

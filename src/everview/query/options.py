@@ -146,7 +146,7 @@ def _epsilon(value: object) -> Fraction:
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal | Fraction):
         raise OptionError(f"epsilon is a number, and {_said(value)} is none", option="epsilon", hint=hint)
     # A float stands for what it is written as: 0.1 is a tenth.
-    number = Decimal(repr(value)) if isinstance(value, float) else value
+    number = Decimal(float.__repr__(value)) if isinstance(value, float) else value
     is_finite = not isinstance(number, Decimal) or number.is_finite()
     if not is_finite or not 0 <= number <= 1:
         raise OptionError(f"epsilon is {_said(value)}, which is not between 0 and 1", option="epsilon", hint=hint)
