@@ -110,7 +110,7 @@ class ProgramMaker:
             Order(tuple(self.random.sample(columns, self.random.randint(0, len(key)))), self._measure(len(values)))
             for _ in range(self.random.randint(0, 2))
         )
-        return Table(f"t{i}", key, values, indexes, orders)
+        return Table(f"t{i}", key, values, indexes, orders, self.random.choice([1, 2, 3, 3, 5, 8]))
 
     def _measure(self, values: int) -> int | None:
         return self.random.randrange(values) if values and self.random.random() < 0.5 else None
@@ -146,7 +146,7 @@ class ProgramMaker:
 
     def _step(self, frame: Frame) -> Step | None:
         loop = self._loop(frame)
-        return None if loop is None else Step(self._new("r"), *loop)
+        return None if loop is None else Step(self._new("r"), *loop, self._highest(loop))
 
     def _in_order(self, frame: Frame) -> InOrder | None:
         group = self._range(frame)
@@ -230,7 +230,7 @@ class ProgramMaker:
         if found is None:
             return None
         self.here.anything.add(found[1].name)
-        return SetLevel(found[0], found[1].name, self.random.randint(0, 2))
+        return SetLevel(found[0], found[1].name, self.random.randrange(found[1].levels))
 
     def _get_level(self, frame: Frame, *_: object) -> Instruction | None:
         found = self._row(frame, set())
@@ -246,7 +246,7 @@ class ProgramMaker:
             return None
         target = self._new("x")
         frame[target] = WORD
-        return Count(target, *loop)
+        return Count(target, *loop, self._highest(loop))
 
     def _emit(self, frame: Frame, *_: object) -> Instruction:
         name, width = self.random.choice(self.channels)
@@ -399,21 +399,27 @@ class ProgramMaker:
         table = self.random.choice(indexed)
         index = self.random.randrange(len(table.indexes))
         key = self._operands(len(table.indexes[index]), frame)
-        return table.name, index, key, self.random.choice([0, 0, 1, 2])
+        return table.name, index, key, min(self.random.choice([0, 0, 1, 2, 4]), table.levels - 1)
+
+    def _highest(self, loop: tuple[str, int, tuple[Operand, ...], int]) -> int | None:
+        """Where a loop's levels end."""
+        levels = next(t for t in self.tables if t.name == loop[0]).levels
+        return self.random.randrange(loop[3], levels) if self.random.random() < 0.4 else None
 
     def _each(self, frame: Frame, walked: set[str], scanned: set[str], depth: int) -> Instruction | None:
         loop = self._loop(frame)
         if loop is None or self.nesting == NESTING:
             return None
         row = self._new("r")
-        return Each(row, *loop, self._body(frame, row, loop[0], walked, scanned, depth))
+        return Each(row, *loop, self._body(frame, row, loop[0], walked, scanned, depth), self._highest(loop))
 
     def _scan(self, frame: Frame, walked: set[str], scanned: set[str], depth: int) -> Instruction | None:
         loop = self._loop(frame)
         if loop is None or self.nesting == NESTING:
             return None
         row = self._new("r")
-        return Scan(row, *loop, self._body(frame, row, loop[0], walked, scanned | {loop[0]}, depth))
+        body = self._body(frame, row, loop[0], walked, scanned | {loop[0]}, depth)
+        return Scan(row, *loop, body, self._highest(loop))
 
     def _body(
         self, frame: Frame, row: Reg, table: str, walked: set[str], scanned: set[str], depth: int
@@ -446,7 +452,7 @@ class ProgramMaker:
             loops.append((row, loop))
         body: tuple[Instruction, ...] = (self._emit(inside),)
         for row, loop in reversed(loops):
-            body = (Scan(row, *loop, body),)
+            body = (Scan(row, *loop, body, self._highest(loop)),)
         self.here.add(_Effects(loops=len(loops)))
         return body[0]
 
@@ -525,6 +531,13 @@ class Pair:
             seen[fault[0] if fault else "answers"] += 1
         self.check()
         return seen
+
+    def check_cursors_at(self, words_of_them: list[int]) -> None:
+        """All rows of all cursors of one parameter, for these arguments."""
+        for cursor in self.program.cursors:
+            for word in words_of_them:
+                expected = self.reference.rows(cursor.name, [word])
+                assert _rows(self.machine.open(cursor.name, [word]).fetch(10**6)) == expected
 
     def check_cursors(self, random: Random) -> None:
         for cursor in self.program.cursors:

@@ -51,7 +51,7 @@ from tests.kernel.programs import Pair, ProgramMaker, words
 
 A, B, C, R, S = (Reg(name) for name in "abcrs")
 HIGHEST = 2**63 - 1
-PAIRS = Table("pairs", ("x", "y"), ("n", "m"), ((0,), (1,), ()))
+PAIRS = Table("pairs", ("x", "y"), ("n", "m"), ((0,), (1,), ()), levels=3)
 
 
 def upsert(*extra: Instruction) -> tuple[Instruction, ...]:

@@ -50,11 +50,12 @@ def bag(*indexes: tuple[int, ...], levels: bool = True) -> Program:
         Compute(N, Math.ADD, ValueOf(R, "t", 0), C),
         Store(R, "t", 0, N),
         *((SetLevel(R, "t", 1),) if levels else ()),
-        *(Count(S, "t", i, tuple((A, B)[c] for c in columns), 1) for i, columns in enumerate(indexes)),
+        *(Count(S, "t", i, tuple((A, B)[c] for c in columns), int(levels)) for i, columns in enumerate(indexes)),
         *loops,
         If(Comparison.EQUAL, N, Lit(0), (Remove(R, "t"),)),
     )
-    return Program((Table("t", ("x", "y"), ("n",), indexes),), (("out", 2),), (Procedure("change", (A, B, C), body),))
+    table = Table("t", ("x", "y"), ("n",), indexes, levels=2 if levels else 1)
+    return Program((table,), (("out", 2),), (Procedure("change", (A, B, C), body),))
 
 
 @pytest.mark.parametrize("levels", [False, True])

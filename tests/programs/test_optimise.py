@@ -42,7 +42,7 @@ from tests.strategies.machines import Both, Kernel
 from tests.strategies.test_crown import hard_run
 
 A, B, R, S, N = (Reg(name) for name in "abrsn")
-PAIRS = Table("pairs", ("x", "y"), ("n",), ((0,), (1, 0)))
+PAIRS = Table("pairs", ("x", "y"), ("n",), ((0,), (1, 0)), levels=3)
 
 
 def rewritten(*body: Instruction, callee: Procedure | None = None) -> tuple[Instruction, ...]:
@@ -127,6 +127,16 @@ class TestLoops:
         level, test = find.found
         assert isinstance(level, GetLevel)
         assert test == If(Comparison.AT_MOST, Lit(2), level.target, (SetLevel(R, "pairs", 0),))
+
+    def test_with_a_range_of_levels(self) -> None:
+        emit = Emit("out", (ValueOf(R, "pairs", 0),))
+        for lowest in (0, 1):
+            (find,) = rewritten(Scan(R, "pairs", 1, (A, B), lowest, (emit,), 1))
+            assert isinstance(find, Find)
+            level, test = find.found
+            assert isinstance(level, GetLevel)
+            inner = If(Comparison.AT_MOST, level.target, Lit(1), (emit,))
+            assert test == (If(Comparison.AT_MOST, Lit(1), level.target, (inner,)) if lowest else inner)
 
     def test_loops_that_the_kernel_runs_at_one_go_stay_together(self) -> None:
         inner = Scan(S, "pairs", 1, (KeyOf(R, "pairs", 0), A), 0, (Emit("out", (KeyOf(S, "pairs", 0),)),))

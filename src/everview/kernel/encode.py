@@ -47,7 +47,7 @@ from everview.kernel.program import (
 )
 
 T = TypeVar("T")
-ENCODING = 2
+ENCODING = 3
 """Counts up with every change of the encoding: a kernel that was compiled before it must be built anew."""
 
 
@@ -81,7 +81,7 @@ def _listed(items: Sequence[T], encoded: Callable[[T], Iterable[int]]) -> list[i
 
 def _table(table: Table) -> list[int]:
     indexes = _listed(table.indexes, lambda columns: [len(columns), *columns])
-    return [len(table.key), len(table.values), *indexes, *_listed(table.orders, _order)]
+    return [len(table.key), len(table.values), *indexes, *_listed(table.orders, _order), table.levels - 1]
 
 
 def _order(order: Order) -> list[int]:
@@ -93,6 +93,7 @@ class _Encoder:
 
     def __init__(self, program: Program) -> None:
         self._tables = {t.name: i for i, t in enumerate(program.tables)}
+        self._top = {t.name: t.levels - 1 for t in program.tables}
         channels = (*(name for name, _ in program.channels), *(answers_of(f.name) for f in program.functions))
         self._channels = {name: i for i, name in enumerate(channels)}
         self._procedures = {p.name: i for i, p in enumerate(program.procedures)}
@@ -143,7 +144,11 @@ class _Encoder:
         return [self._register(row), _number(self._tables, table)]
 
     def _loop(self, loop: Each | Scan | Step) -> list[int]:
-        return [*self._row(loop.row, loop.table), loop.index, *self._operands(loop.key), loop.level]
+        return [*self._row(loop.row, loop.table), *self._group(loop)]
+
+    def _group(self, group: Each | Scan | Step | Count) -> list[int]:
+        highest = self._top[group.table] if group.highest is None else group.highest
+        return [group.index, *self._operands(group.key), group.level, highest]
 
     def _step(self, step: Step | InOrder) -> list[int]:
         if isinstance(step, Step):
@@ -171,7 +176,7 @@ class _Encoder:
             case GetLevel():
                 return [6, self._register(i.target), *self._row(i.row, i.table)]
             case Count():
-                return [7, *self._row(i.target, i.table), i.index, *self._operands(i.key), i.level]
+                return [7, *self._row(i.target, i.table), *self._group(i)]
             case If():
                 head = [8, i.test, *self._operand(i.left), *self._operand(i.right)]
                 return [*head, *self._block(i.then), *self._block(i.otherwise)]

@@ -63,6 +63,7 @@ def show_program(program: Program) -> str:
 def _table(table: Table) -> str:
     parts = [f"index {i} on ({', '.join(table.key[c] for c in cs)})" for i, cs in enumerate(table.indexes)]
     parts += [_order(i, order, table) for i, order in enumerate(table.orders)]
+    parts += [f"{table.levels} levels"] if table.levels > 1 else []
     values = f" → {', '.join(table.values)}" if table.values else ""
     return "; ".join([f"table {table.name}({', '.join(table.key)}){values}", *parts])
 
@@ -92,7 +93,7 @@ def _cursor(cursor: Cursor) -> Iterator[str]:
 
 def _step(step: Step | InOrder) -> str:
     if isinstance(step, Step):
-        return _group(step.table, step.index, step.key, step.level)
+        return _group(step)
     direction = "down" if step.descending else "up"
     return f"{_range(step.table, step.order, step.key)} {direction} from {step.start}"
 
@@ -120,13 +121,13 @@ def _instruction(i: Instruction, indent: str, depth: int) -> Iterator[str]:
         case GetLevel():
             yield f"{indent}{i.target} ← level {i.row}"
         case Count():
-            yield f"{indent}{i.target} ← count {_group(i.table, i.index, i.key, i.level)}"
+            yield f"{indent}{i.target} ← count {_group(i)}"
         case If():
             yield f"{indent}if {i.left} {_TESTS[i.test]} {i.right}"
             yield from _branches(indent, depth, ("then", i.then), ("else", i.otherwise))
         case Each() | Scan():
             word = "each" if isinstance(i, Each) else "scan"
-            yield f"{indent}{word} {i.row} in {_group(i.table, i.index, i.key, i.level)}"
+            yield f"{indent}{word} {i.row} in {_group(i)}"
             yield from _block(i.body, depth + 1)
         case Emit():
             yield f"{indent}emit {i.channel}: {', '.join(map(str, i.outputs))}"
@@ -161,6 +162,8 @@ def _range(table: str, order: int, key: Iterable[Operand]) -> str:
     return f"{table} order {order}[{_key(key)}]"
 
 
-def _group(table: str, index: int, key: Iterable[Operand], level: int) -> str:
-    floor = f" level ≥ {level}" if level else ""
-    return f"{table}.{index}[{_key(key)}]{floor}"
+def _group(group: Count | Each | Scan | Step) -> str:
+    levels = f" level ≥ {group.level}" if group.level else ""
+    if group.highest is not None:
+        levels = f" levels {group.level} to {group.highest}"
+    return f"{group.table}.{group.index}[{_key(group.key)}]{levels}"

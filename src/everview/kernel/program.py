@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TypeAlias
 
-LEVELS = 3
-"""Rows stand on level 0, 1 or 2; a group keeps its rows sorted by level, the highest first."""
+MOST_LEVELS = 8
+"""A table has at most so many levels; a group keeps its rows sorted by level, the highest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,8 @@ class Order:
 class Table:
     """Rows of ``key`` words (unique together) and ``values`` words, found by key and through indexes on key columns.
 
-    An index on no columns is one group that holds every row. ``orders`` keep the rows in order.
+    An index on no columns is one group that holds every row. ``orders`` keep the rows in order. Rows stand on one of
+    ``levels`` levels, numbered from 0; a group takes four bytes for each that there is.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Table:
     values: tuple[str, ...] = ()
     indexes: tuple[tuple[int, ...], ...] = ()
     orders: tuple[Order, ...] = ()
+    levels: int = 1
 
 
 # --- operands --------------------------------------------------------------------------------------------------------
@@ -232,13 +234,14 @@ class GetLevel:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """target ← how many rows a group has on ``level`` or above."""
+    """target ← how many rows a group has on ``level`` or above, up to ``highest`` (None: to the highest there is)."""
 
     target: Reg
     table: str
     index: int
     key: tuple[Operand, ...]
     level: int
+    highest: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +257,7 @@ class If:
 
 @dataclass(frozen=True, slots=True)
 class Each:
-    """For each row that a group has on ``level`` or above when the loop begins: run ``body``.
+    """For each row that a group has on ``level`` to ``highest`` (None: or above) when the loop begins: run ``body``.
 
     The body may change values and levels of any row, of this table too; it may not add or remove rows of this table.
     """
@@ -265,6 +268,7 @@ class Each:
     key: tuple[Operand, ...]
     level: int
     body: tuple[Instruction, ...]
+    highest: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,6 +281,7 @@ class Scan:
     key: tuple[Operand, ...]
     level: int
     body: tuple[Instruction, ...]
+    highest: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,13 +386,14 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One loop of a cursor: the rows of a group on ``level`` or above."""
+    """One loop of a cursor: the rows of a group on ``level`` or above, up to ``highest``."""
 
     row: Reg
     table: str
     index: int
     key: tuple[Operand, ...]
     level: int
+    highest: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

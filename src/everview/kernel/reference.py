@@ -59,9 +59,14 @@ class Fault(Exception):
 class _Group:
     """Rows sorted by level, the highest first; ``above[l]`` rows are on level l or above."""
 
-    def __init__(self) -> None:
+    def __init__(self, levels: int) -> None:
         self.rows: list[int] = []
-        self.above = [0, 0, 0]
+        self.above = [0] * (levels + 1)
+
+    def on(self, lowest: int, highest: int | None) -> list[int]:
+        """The rows on some levels: a slice."""
+        begin = 0 if highest is None else self.above[highest + 1]
+        return self.rows[begin : self.above[lowest]]
 
     def move(self, row: int, before: int, after: int) -> None:
         """Swap a row over the borders between two levels, one by one."""
@@ -98,7 +103,7 @@ class _State:
         self.groups: list[dict[tuple[int, ...], _Group]] = [{} for _ in table.indexes]
 
     def group(self, index: int, key: tuple[int, ...]) -> _Group:
-        return self.groups[index].get(key) or _Group()
+        return self.groups[index].get(key) or _Group(self.table.levels)
 
     def in_order(self, order: int, key: tuple[int, ...]) -> list[int]:
         """The rows of a group of an ordered index."""
@@ -125,7 +130,7 @@ class _State:
 
     def _own_groups(self, row: int) -> Iterator[_Group]:
         for columns, groups in zip(self.table.indexes, self.groups, strict=True):
-            yield groups.setdefault(tuple(self.keys[row][c] for c in columns), _Group())
+            yield groups.setdefault(tuple(self.keys[row][c] for c in columns), _Group(self.table.levels))
 
     def insert(self, key: tuple[int, ...]) -> int:
         if key in self.rows:
@@ -282,12 +287,12 @@ class Reference:
             case GetLevel():
                 frame[i.target] = self._tables[i.table].levels[frame[i.row]]
             case Count():
-                frame[i.target] = self._tables[i.table].group(i.index, self._key(i.key, frame)).above[i.level]
+                frame[i.target] = len(self._rows(i, frame))
             case If():
                 holds = _holds(i.test, self._word(i.left, frame), self._word(i.right, frame))
                 self._run(i.then if holds else i.otherwise, frame)
             case Each() | Scan():
-                for row in self._rows(i.table, i.index, i.key, i.level, frame):
+                for row in self._rows(i, frame):
                     frame[i.row] = row
                     self._run(i.body, frame)
             case Emit():
@@ -334,7 +339,7 @@ class Reference:
 
     def _step(self, step: Step | InOrder, frame: dict[Reg, int]) -> list[int]:
         if isinstance(step, Step):
-            return self._rows(step.table, step.index, step.key, step.level, frame)
+            return self._rows(step, frame)
         state, key, start = self._tables[step.table], self._key(step.key, frame), self._word(step.start, frame)
         if start < 0:
             return []
@@ -344,9 +349,9 @@ class Reference:
             return []
         return rows[place::-1] if step.descending else rows[place:]
 
-    def _rows(self, table: str, index: int, key: tuple[Operand, ...], level: int, frame: dict[Reg, int]) -> list[int]:
-        group = self._tables[table].group(index, self._key(key, frame))
-        return group.rows[: group.above[level]]
+    def _rows(self, group: Count | Each | Scan | Step, frame: dict[Reg, int]) -> list[int]:
+        found = self._tables[group.table].group(group.index, self._key(group.key, frame))
+        return found.on(group.level, group.highest)
 
     def _key(self, key: tuple[Operand, ...], frame: dict[Reg, int]) -> tuple[int, ...]:
         return tuple(self._word(o, frame) for o in key)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from everview.kernel.effects import Facts, called, registers_set
 from everview.kernel.program import (
-    LEVELS,
+    MOST_LEVELS,
     Add,
     Call,
     Compute,
@@ -55,7 +55,7 @@ def verify(program: Program) -> None:
     _unique("cursor", [c.name for c in program.cursors])
     _unique("function", [f.name for f in program.functions])
     for table in program.tables:
-        _check_indexes(table)
+        _check_table(table)
     facts = Facts(program)
     _check_calls(facts)
     for procedure in program.procedures:
@@ -67,7 +67,9 @@ def verify(program: Program) -> None:
         _check_function(facts, function)
 
 
-def _check_indexes(table: Table) -> None:
+def _check_table(table: Table) -> None:
+    if not 1 <= table.levels <= MOST_LEVELS:
+        raise ProgramError(f"table {table.name}: has {table.levels} levels, not 1 to {MOST_LEVELS}")
     for columns in (*table.indexes, *(o.columns for o in table.orders)):
         if len(set(columns)) != len(columns) or not all(0 <= c < len(table.key) for c in columns):
             raise ProgramError(f"table {table.name}: bad index on columns {columns}")
@@ -143,13 +145,12 @@ class _Checker:
                 self.column(i.column, len(self.facts.tables[i.table].values), f"value of {i.table}")
             case SetLevel():
                 self.row(i.row, i.table, frame)
-                self.level(i.level)
+                self.level(i.table, i.level)
             case GetLevel():
                 self.row(i.row, i.table, frame)
                 frame[i.target] = WORD
             case Count():
-                self.index(i.table, i.index, i.key, frame)
-                self.level(i.level)
+                self.group(i, frame)
                 frame[i.target] = WORD
             case If():
                 self.words((i.left, i.right), frame)
@@ -179,8 +180,7 @@ class _Checker:
                 self.add(i, frame, walked)
 
     def loop(self, i: Each | Scan, frame: Frame, walked: frozenset[str]) -> None:
-        self.index(i.table, i.index, i.key, frame)
-        self.level(i.level)
+        self.group(i, frame)
         effects = self.facts.of_block(i.body)
         if isinstance(i, Scan) and i.table in effects.changed:
             raise self.fault(f"a scan's body changes {i.table}, which it walks over: use Each")
@@ -278,7 +278,9 @@ class _Checker:
             raise self.fault(f"a key of {table} has {len(self.facts.tables[table].key)} words, not {len(key)}")
         self.words(key, frame)
 
-    def index(self, table: str, index: int, key: Sequence[Operand], frame: Frame) -> None:
+    def group(self, group: Count | Each | Scan | Step, frame: Frame) -> None:
+        """Some levels of a group of an index."""
+        table, index, key = group.table, group.index, group.key
         self.known(table)
         indexes = self.facts.tables[table].indexes
         if not 0 <= index < len(indexes):
@@ -286,6 +288,11 @@ class _Checker:
         if len(key) != len(indexes[index]):
             raise self.fault(f"index {index} of {table} takes {len(indexes[index])} words, not {len(key)}")
         self.words(key, frame)
+        self.level(table, group.level)
+        if group.highest is not None:
+            self.level(table, group.highest)
+            if group.highest < group.level:
+                raise self.fault(f"there are no levels {group.level} to {group.highest}")
 
     def order(self, table: str, order: int, width: int, key: Sequence[Operand], frame: Frame) -> None:
         """An ordered index, and a group by its first columns."""
@@ -301,9 +308,9 @@ class _Checker:
         if not 0 <= column < width:
             raise self.fault(f"there is no {what} number {column}")
 
-    def level(self, level: int) -> None:
-        if not 0 <= level < LEVELS:
-            raise self.fault(f"there is no level {level}")
+    def level(self, table: str, level: int) -> None:
+        if not 0 <= level < self.facts.tables[table].levels:
+            raise self.fault(f"{table} has no level {level}")
 
 
 def _check_cursor(facts: Facts, cursor: Cursor) -> None:
@@ -311,8 +318,7 @@ def _check_cursor(facts: Facts, cursor: Cursor) -> None:
     frame: Frame = dict.fromkeys(cursor.parameters, WORD)
     for step in cursor.steps:
         if isinstance(step, Step):
-            checker.index(step.table, step.index, step.key, frame)
-            checker.level(step.level)
+            checker.group(step, frame)
         else:
             checker.order(step.table, step.order, len(step.key), step.key, frame)
             checker.words((step.start,), frame)

@@ -284,10 +284,14 @@ class _Simpler:
         columns = self.tables[i.table].indexes[i.index]
         key = tuple(operand for _, operand in sorted(zip(columns, i.key, strict=True), key=lambda pair: pair[0]))
         found = self.block(i.body, inside=False)
-        if i.level:
+        if i.level or i.highest is not None:
             self.levels += 1
             level = Reg(f"level of one{MARK}{self.levels}")
-            found = (GetLevel(level, i.row, i.table), If(Test.AT_MOST, Lit(i.level), level, found))
+            if i.highest is not None:
+                found = (If(Test.AT_MOST, level, Lit(i.highest), found),)
+            if i.level:
+                found = (If(Test.AT_MOST, Lit(i.level), level, found),)
+            found = (GetLevel(level, i.row, i.table), *found)
         return (Find(i.row, i.table, key, found),)
 
     # --- copies, and what does nothing ---

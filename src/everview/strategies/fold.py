@@ -52,7 +52,7 @@ def compile_fold(width: int, measures: int) -> Program:
     changes = tuple(Reg(f"+{i}") for i in range(measures))
     now = tuple(f"now{i}" for i in range(measures))
     old = tuple(f"old{i}" for i in range(measures))
-    table = Table(ROWS, tuple(f"w{i}" for i in range(width)), (*now, *old), ((),))
+    table = Table(ROWS, tuple(f"w{i}" for i in range(width)), (*now, *old), ((),), levels=TOUCHED + 1)
     once = Reg("once")
     touch = SetLevel(_ROW, ROWS, TOUCHED)
     add = Add(_ROW, ROWS, key, changes, (touch,), None, _remembered(changes, touch))

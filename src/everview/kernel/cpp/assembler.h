@@ -209,7 +209,7 @@ class Assembler {
     lines_[at].reg = static_cast<std::uint16_t>(loop.reg);
     lines_[at].other = static_cast<std::uint16_t>(loop.index);
     lines_[at].table = number_of(loop.table);
-    lines_[at].detail = static_cast<std::uint8_t>(loop.level | (loop.own_group ? kOwnGroup : 0));
+    lines_[at].detail = static_cast<std::uint8_t>(loop.levels.packed() | (loop.own_group ? kOwnGroup : 0));
     const std::uint32_t body = here();
     block(i.first);
     const std::uint32_t end = add(next);

@@ -44,7 +44,7 @@ static_assert(sizeof(Slot) == 8);
 // of them stand side by side, from `slots` on.
 struct alignas(32) Line {
   Code code = Code::kReturn;
-  std::uint8_t detail = 0;   // A level, or how rows vanish.
+  std::uint8_t detail = 0;   // A level, a range of levels, or how rows vanish.
   std::uint16_t reg = 0;     // The target, or the row.
   std::uint16_t other = 0;   // A value column, an index, an ordered index, a second register.
   std::uint16_t count = 0;   // How many slots there are.
@@ -57,7 +57,7 @@ struct alignas(32) Line {
 };
 static_assert(sizeof(Line) == 32);
 
-inline constexpr std::uint8_t kOwnGroup = 0x80;  // In the detail of a loop: the group of the row in the key's register.
+inline constexpr std::uint8_t kOwnGroup = 0x80;  // In the detail of a loop, beside its levels: the group of the row in the key's register.
 enum : std::uint8_t { kStays, kGoesAtOnce, kGoesAfter };  // The detail of an addition.
 
 }  // namespace everview

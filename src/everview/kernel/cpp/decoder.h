@@ -7,7 +7,7 @@
 
 namespace everview {
 
-inline constexpr int kEncoding = 2;  // Which encoding is read; everview/kernel/encode.py says which is written.
+inline constexpr int kEncoding = 3;  // Which encoding is read; everview/kernel/encode.py says which is written.
 
 // Reads a flat run of words. Everything that the machine relies on is checked here and throws std::invalid_argument:
 // numbers of tables, columns, indexes, registers and procedures, widths, no recursion, depth, and that no scan's body
@@ -94,7 +94,8 @@ class Decoder {
         const auto measure = count(value_width, "as a measure");  // 0 is none.
         if (measure != 0) order.measure = static_cast<std::uint32_t>(key_width + measure - 1);
       }
-      program_.tables.emplace_back(static_cast<std::uint32_t>(i), key_width, value_width, indexes, orders);
+      const auto levels = 1 + number(kMostLevels, "number of levels 1 +");
+      program_.tables.emplace_back(static_cast<std::uint32_t>(i), key_width, value_width, indexes, orders, levels);
     }
   }
 
@@ -191,9 +192,18 @@ class Decoder {
     loop.table = table();
     loop.index = number(loop.table->index_count(), "index");
     loop.key = read_key(loop.table->columns(loop.index).size());
-    loop.level = static_cast<std::uint8_t>(number(kLevels, "level"));
+    loop.levels = read_levels(*loop.table);
     loop.own_group = is_own_group(*loop.table, loop.index, loop.key);
     return loop;
+  }
+
+  std::uint8_t read_level(const Table& table) {
+    return static_cast<std::uint8_t>(number(table.level_count(), "level"));
+  }
+  Levels read_levels(const Table& table) {
+    const Levels levels{read_level(table), read_level(table)};
+    if (levels.lowest > levels.highest) refuse("a range of levels ends before it begins");
+    return levels;
   }
 
   // A cursor's loop: that of a group index, or one in order.
@@ -270,8 +280,7 @@ class Decoder {
       case Op::kSetLevel:
         i.reg = reg();
         i.table = table();
-        i.detail = static_cast<std::uint8_t>(number(kLevels, "level"));
-        if (i.detail != 0) i.table->keep_levels();
+        i.detail = read_level(*i.table);
         changes(i.table);
         break;
       case Op::kGetLevel:
@@ -284,7 +293,7 @@ class Decoder {
         i.table = table();
         i.number = number(i.table->index_count(), "index");
         i.operands = read_key(i.table->columns(i.number).size());
-        i.detail = static_cast<std::uint8_t>(number(kLevels, "level"));
+        i.detail = read_levels(*i.table).packed();
         i.own_group = is_own_group(*i.table, i.number, i.operands);
         break;
       case Op::kIf:

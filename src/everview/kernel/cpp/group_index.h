@@ -6,19 +6,20 @@
 #include <stdexcept>
 #include <vector>
 
+#include "group_headers.h"
 #include "row_store.h"
 #include "slot_table.h"
-#include "undo_log.h"
 
 namespace everview {
 
-// Each group's row numbers are contiguous and sorted by level, the highest first: the rows on a level or above are a
-// prefix, and listing them is a scan. A group of one keeps its row in its header; larger groups own a block of `arena_`.
+// Each group's row numbers are contiguous and sorted by level, the highest first: the rows on a range of levels are a
+// slice, and listing them is a scan. A group of one keeps its row in its header; larger groups own a block of `arena_`.
+// A header has a border for each level that the table has, and no more: without levels it takes 16 bytes.
 // `places_` says which group each row is in and where, so adding, removing, renumbering a row and moving it between
 // levels take O(1) amortised, whatever the sizes of the groups, and only adding needs a hash.
 //
 // Keys are not stored: a group's key is read off its first row. Within an update, groups keep the memory they have, so
-// that taking the update back needs none; a group left empty has its key in the undo log, where the removed row's is.
+// that taking the update back needs none; the keys of groups left empty are in `kept_` until `tidy`.
 class GroupIndex {
  public:
   struct Place {
@@ -26,40 +27,41 @@ class GroupIndex {
     Row position;
   };
 
-  explicit GroupIndex(std::vector<std::uint32_t> columns) : columns_(std::move(columns)) { free_.fill(kNoBlock); }
+  GroupIndex(std::vector<std::uint32_t> columns, std::uint32_t levels)
+      : columns_(std::move(columns)), groups_(levels) {
+    free_.fill(kNoBlock);
+  }
 
   const std::vector<std::uint32_t>& columns() const noexcept { return columns_; }
 
   std::size_t nbytes() const noexcept {
-    return slots_.nbytes() + groups_.nbytes() + places_.nbytes() + arena_.nbytes() + loose_.nbytes();
+    return slots_.nbytes() + groups_.nbytes() + places_.nbytes() + arena_.nbytes() + loose_.nbytes() + kept_.nbytes();
   }
 
-  // The rows on `level` or above whose indexed columns equal `key`; valid until the table's rows or levels change.
-  std::span<const Row> find(const Word* key, std::uint32_t level, RowsView rows, const UndoLog& log) const noexcept {
+  // The rows on these levels whose indexed columns equal `key`; valid until the table's rows or levels change.
+  std::span<const Row> find(const Word* key, Levels levels, RowsView rows) const noexcept {
     Hasher hasher;
     for (std::size_t i = 0; i < columns_.size(); ++i) hasher.add(key[i]);
     const auto word = [key](std::size_t i) { return key[i]; };
-    const std::size_t at = slots_.find(hasher.tag(), [&](Row number) { return has_key(groups_[number], word, rows, log); });
+    const std::size_t at = slots_.find(hasher.tag(), [&](Row number) { return has_key(groups_[number], word, rows); });
     if (at == SlotTable::kNone) return {};
-    const Group& group = groups_[slots_[at]];
-    return {members(group), group.empty() ? 0 : group.above[level]};
+    return slice(groups_[slots_[at]], levels);
   }
 
   // The same for the group that a row is in, which takes no hash.
-  std::span<const Row> find_of(Row row, std::uint32_t level) const noexcept {
-    const Group& group = groups_[places_[row].group];
-    return {members(group), group.above[level]};
+  std::span<const Row> find_of(Row row, Levels levels) const noexcept {
+    return slice(groups_[places_[row].group], levels);
   }
 
   // The same for several keys, one after the other in `keys`. The lookups go side by side, each step fetching what the
   // next one reads: so the memory's latency is paid once, not `count` times.
   static constexpr std::size_t kMany = 16;
   static constexpr Row kFew = 8;  // Rows of a group that are fetched ahead.
-  void find_many(const Word* keys, std::size_t count, std::uint32_t level, RowsView rows, const UndoLog& log,
+  void find_many(const Word* keys, std::size_t count, Levels levels, RowsView rows,
                  std::span<const Row>* found) const noexcept {
     const std::size_t width = columns_.size();
     Tag tags[kMany];
-    const Group* groups[kMany];
+    Row numbers[kMany];
     for (std::size_t i = 0; i < count; ++i) {
       Hasher hasher;
       for (std::size_t c = 0; c < width; ++c) hasher.add(keys[i * width + c]);
@@ -68,25 +70,24 @@ class GroupIndex {
     }
     for (std::size_t i = 0; i < count; ++i) {  // The first of its tag, which is nearly always the one.
       const std::size_t at = slots_.find(tags[i], [](Row) { return true; });
-      groups[i] = at == SlotTable::kNone ? nullptr : &groups_[slots_[at]];
-      __builtin_prefetch(groups[i]);
+      numbers[i] = at == SlotTable::kNone ? kNoRow : slots_[at];
+      if (numbers[i] != kNoRow) groups_.prefetch(numbers[i]);
     }
     for (std::size_t i = 0; i < count; ++i) {
-      if (groups[i] != nullptr && groups[i]->capacity != 0) __builtin_prefetch(members(*groups[i]));
+      if (numbers[i] != kNoRow && groups_[numbers[i]].capacity() != 0) __builtin_prefetch(members(groups_[numbers[i]]));
     }
     for (std::size_t i = 0; i < count; ++i) {
-      if (groups[i] == nullptr || groups[i]->empty()) continue;
-      const std::size_t few = std::min(groups[i]->above[level], kFew);
-      for (std::size_t m = 0; m < few; ++m) __builtin_prefetch(rows[members(*groups[i])[m]].cells());
+      found[i] = numbers[i] == kNoRow ? std::span<const Row>() : slice(groups_[numbers[i]], levels);
+      for (const Row row : found[i].first(std::min<std::size_t>(found[i].size(), kFew))) {
+        __builtin_prefetch(rows[row].cells());
+      }
     }
     for (std::size_t i = 0; i < count; ++i) {
+      if (numbers[i] == kNoRow) continue;
       const Word* const key = keys + i * width;
-      if (groups[i] == nullptr) {
-        found[i] = {};
-      } else if (!groups[i]->empty() && has_key(*groups[i], [key](std::size_t c) { return key[c]; }, rows, log)) {
-        found[i] = {members(*groups[i]), groups[i]->above[level]};
-      } else {
-        found[i] = find(key, level, rows, log);
+      const ConstGroup group = groups_[numbers[i]];
+      if (group.empty() || !has_key(group, [key](std::size_t c) { return key[c]; }, rows)) {
+        found[i] = find(key, levels, rows);
       }
     }
   }
@@ -96,7 +97,7 @@ class GroupIndex {
   Row prefetch_group(Tag tag) const noexcept {
     const std::size_t at = slots_.find(tag, [](Row) { return true; });
     if (at == SlotTable::kNone) return kNoRow;
-    __builtin_prefetch(&groups_[slots_[at]]);
+    groups_.prefetch(slots_[at]);
     return slots_[at];
   }
   void prefetch_members(Row number) const noexcept {
@@ -104,7 +105,7 @@ class GroupIndex {
   }
   void prefetch_rows(Row number, RowsView rows) const noexcept {
     if (number >= groups_.size() || groups_[number].is_free()) return;
-    const Group& group = groups_[number];
+    const ConstGroup group = groups_[number];
     const Row few = std::min<Row>(group.size(), kFew);
     for (Row i = 0; i < few; ++i) __builtin_prefetch(rows[members(group)[i]].cells());
   }
@@ -112,18 +113,18 @@ class GroupIndex {
 
   // Adding takes two steps, so that a table with several indexes can add to all of them or to none: `prepare` gets the
   // memory, may throw, and changes nothing that can be seen; `append` gives the row prepared for the next row number.
-  void prepare(const Word* row, RowsView rows, const UndoLog& log) {
+  void prepare(const Word* row, RowsView rows) {
     places_.make_room(1);
     make_room_to_remove();  // For taking it back.
     Hasher hasher;
     for (const std::uint32_t column : columns_) hasher.add(row[column]);
     prepared_tag_ = hasher.tag();
     const auto word = [&](std::size_t i) { return row[columns_[i]]; };
-    const std::size_t at = slots_.find(prepared_tag_, [&](Row number) { return has_key(groups_[number], word, rows, log); });
+    const std::size_t at = slots_.find(prepared_tag_, [&](Row number) { return has_key(groups_[number], word, rows); });
     if (at == SlotTable::kNone) {
       prepared_ = kNoRow;
       slots_.reserve_one();
-      if (free_group_ == kNoRow) groups_.make_room(1);
+      if (free_group_ == kNoRow) groups_.make_room();
     } else {
       prepared_ = slots_[at];
       make_room(groups_[prepared_]);
@@ -145,46 +146,52 @@ class GroupIndex {
 
   // One level up or down: the row changes places with its neighbour across the border, and the border moves.
   void raise(Row row, std::uint32_t to) noexcept {
-    Group& group = groups_[places_[row].group];
-    move(group, row, group.above[to]++);
+    const Group group = groups_[places_[row].group];
+    move(group, row, group.above(to)++);
   }
   void lower(Row row, std::uint32_t from) noexcept {
-    Group& group = groups_[places_[row].group];
-    move(group, row, --group.above[from]);
+    const Group group = groups_[places_[row].group];
+    move(group, row, --group.above(from));
   }
   // The reverse: back to the position that the row had before.
   void undo_raise(Row row, std::uint32_t to, Row position) noexcept {
-    Group& group = groups_[places_[row].group];
-    --group.above[to];
+    const Group group = groups_[places_[row].group];
+    --group.above(to);
     move(group, row, position);
   }
   void undo_lower(Row row, std::uint32_t from, Row position) noexcept {
-    Group& group = groups_[places_[row].group];
-    ++group.above[from];
+    const Group group = groups_[places_[row].group];
+    ++group.above(from);
     move(group, row, position);
   }
 
   // Taking a row out needs room for one number in `loose_`, and so may each row added by the update, if it is undone.
-  void make_room_to_remove() { loose_.make_room(appended_ + 1); }
+  // Its key needs room too, unless it is undone: nobody asks for a group that comes to be empty by that.
+  void make_room_to_remove() {
+    if (kept_keys_ == kNoKey) throw std::length_error("an update has emptied too many groups");
+    loose_.make_room(appended_ + 1);
+    kept_.make_room(columns_.size());
+  }
 
-  // Takes out a row of level 0; the group's last row takes its place. `key` is where the log keeps the row's key.
-  void take_out(Row row, std::size_t key) noexcept {
-    const Place place = places_[row];
-    Group& group = groups_[place.group];
-    const Row moved = members(group)[--group.above[0]];
-    members(group)[place.position] = moved;
-    places_[moved].position = place.position;
-    removed_ = true;
-    if (group.empty()) group.keep_key(key);
-    if (group.above[0] <= group.capacity / 4) loose_.push_back(place.group);
+  // Takes out a row of level 0, which is still among `rows`; the group's last row takes its place.
+  void take_out(Row row, RowsView rows) noexcept {
+    take_out_member(row);
+    const Group group = groups_[places_[row].group];
+    if (!group.empty()) return;
+    *members(group) = static_cast<Row>(kept_keys_++);
+    for (const std::uint32_t column : columns_) kept_.push_back(rows[row][column]);
+  }
+  void undo_append(Row row) noexcept {
+    take_out_member(row);
+    const Group group = groups_[places_[row].group];
+    if (group.empty()) *members(group) = kNoKey;
   }
 
   // Puts a row back where it was: the row that took its place goes to the end again.
   void put(Row row, Place place) noexcept {
-    Group& group = groups_[place.group];
-    if (group.empty()) group.above[1] = group.above[2] = 0;
+    const Group group = groups_[place.group];
     Row* const numbers = members(group);
-    const Row end = group.above[0]++;
+    const Row end = group.above(0)++;
     if (place.position != end) {
       numbers[end] = numbers[place.position];
       places_[numbers[end]].position = end;
@@ -208,26 +215,29 @@ class GroupIndex {
     if (!std::exchange(removed_, false)) return;
     while (!loose_.empty()) {
       const Row number = loose_.pop_back();
-      Group& group = groups_[number];
+      const Group group = groups_[number];
       if (group.is_free()) continue;
       if (group.empty()) {
-        slots_.erase(slots_.find(group.tag, [&](Row other) { return other == number; }));
-        if (group.capacity != 0) release(group.first, group.capacity);
+        slots_.erase(slots_.find(group.tag(), [&](Row other) { return other == number; }));
+        if (group.capacity() != 0) release(group.first(), group.capacity());
         group.set_free(free_group_);
         free_group_ = number;
         ++free_groups_;
-      } else if (group.above[0] == 1 && group.capacity != 0) {
+      } else if (group.size() == 1 && group.capacity() != 0) {
         const Row only = members(group)[0];
-        release(group.first, group.capacity);
-        group.first = only;
-        group.capacity = 0;
-      } else if (group.above[0] <= group.capacity / 4) {
+        release(group.first(), group.capacity());
+        group.first() = only;
+        group.capacity() = 0;
+      } else if (group.size() <= group.capacity() / 4) {
         try {
-          move_to_block(group, block_size(group.above[0] + group.above[0] / 2));
+          move_to_block(group, block_size(group.size() + group.size() / 2));
         } catch (const std::exception&) {  // No memory to move into: the group keeps its larger block.
         }
       }
     }
+    kept_.resize(0);
+    kept_.give_back();
+    kept_keys_ = 0;
     loose_.give_back();
     places_.give_back();
     slots_.give_back();
@@ -242,6 +252,8 @@ class GroupIndex {
     places_.release();
     arena_.release();
     loose_.release();
+    kept_.release();
+    kept_keys_ = 0;
     free_.fill(kNoBlock);
     free_entries_ = 0;
     free_group_ = kNoRow;
@@ -251,8 +263,9 @@ class GroupIndex {
   // For snapshots: the groups one after the other.
   template <class Visit>
   void each_group(Visit&& visit) const {
-    for (const Group& group : groups_) {
-      if (!group.is_free() && !group.empty()) visit(std::span<const Row>(members(group), group.above[0]));
+    for (Row number = 0; number < groups_.size(); ++number) {
+      const ConstGroup group = groups_[number];
+      if (!group.is_free() && !group.empty()) visit(std::span<const Row>(members(group), group.size()));
     }
   }
 
@@ -264,7 +277,6 @@ class GroupIndex {
   }
   template <class Levels>
   bool load_group(std::span<const Row> members_of_it, RowsView rows, Levels&& level_of) {
-    const UndoLog no_log;
     if (members_of_it.empty()) return false;
     const std::size_t count = places_.size();
     for (const Row row : members_of_it) {
@@ -276,44 +288,29 @@ class GroupIndex {
     Hasher hasher;
     for (const std::uint32_t column : columns_) hasher.add(rows[members_of_it[0]][column]);
     const auto word = [&](std::size_t i) { return rows[members_of_it[0]][columns_[i]]; };
-    const auto same = [&](Row number) { return has_key(groups_[number], word, rows, no_log); };
+    const auto same = [&](Row number) { return has_key(groups_[number], word, rows); };
     if (slots_.find(hasher.tag(), same) != SlotTable::kNone) return false;
     slots_.reserve_one();
-    groups_.make_room(1);
+    groups_.make_room();
     const Row number = new_group(hasher.tag());
     slots_.insert(hasher.tag(), number);
-    Group& group = groups_[number];
+    const Group group = groups_[number];
     if (members_of_it.size() > 1) move_to_block(group, block_size(static_cast<Row>(members_of_it.size())));
     for (const Row row : members_of_it) {
       if (places_[row].group != kNoRow) return false;  // Twice in this group.
-      if (group.above[0] != 0 && level_of(row) > level_of(members(group)[group.above[0] - 1])) return false;
+      if (!group.empty() && level_of(row) > level_of(members(group)[group.size() - 1])) return false;
       put(row, {number, group.size()});
-      for (std::uint32_t level = 1; level <= level_of(row); ++level) ++group.above[level];
+      for (std::uint32_t level = 1; level <= level_of(row); ++level) ++group.above(level);
     }
     return true;
   }
 
  private:
   static constexpr Row kNoBlock = std::numeric_limits<Row>::max();
-  static constexpr Row kFree = std::numeric_limits<Row>::max();
+  static constexpr Row kNoKey = std::numeric_limits<Row>::max();
 
-  struct Group {
-    Tag tag = 0;
-    Row first = 0;              // The row itself while capacity is 0, else where the block starts.
-    Row capacity = 0;           // Of the block.
-    Row above[kLevels] = {};    // How many rows are on a level or above.
-
-    Row size() const noexcept { return above[0]; }
-    bool empty() const noexcept { return above[0] == 0; }
-    bool is_free() const noexcept { return capacity == kFree; }
-    void set_free(Row next_free) noexcept { *this = {0, next_free, kFree, {}}; }
-    // An empty group's key is in the undo log: the two unused borders say where.
-    void keep_key(std::size_t at) noexcept {
-      above[1] = static_cast<Row>(at);
-      above[2] = static_cast<Row>(at >> 32);
-    }
-    std::size_t kept_key() const noexcept { return std::size_t{above[2]} << 32 | above[1]; }
-  };
+  using Group = GroupHeader<Row>;
+  using ConstGroup = GroupHeader<const Row>;
 
   // Blocks come in sizes 2, 3, 4, 6, 8, 12, 16, 24, …: at most a third of a group's block is idle when it has grown.
   static Row block_size(Row least) noexcept {
@@ -329,36 +326,52 @@ class GroupIndex {
     return 2 * power + ((size & (size - 1)) != 0 ? 1 : 0);
   }
 
-  // Whether `word(i)` is what the group's rows have in the index's column i, for all of them.
+  // Whether `word(i)` is what the group's rows have in the index's column i, for all of them. An empty group's first
+  // member is the number of its key among those kept.
   template <class Key>
-  bool has_key(const Group& group, Key&& word, RowsView rows, const UndoLog& log) const noexcept {
-    const auto same = [&](auto&& own) {
+  bool has_key(ConstGroup group, Key&& word, RowsView rows) const noexcept {
+    const Row first = *members(group);
+    if (group.empty()) {
+      if (first == kNoKey) return false;
+      const Word* const own = kept_.data() + first * columns_.size();
       for (std::size_t i = 0; i < columns_.size(); ++i) {
-        if (own[columns_[i]] != word(i)) return false;
+        if (own[i] != word(i)) return false;
       }
       return true;
-    };
-    return group.empty() ? same(log.at(group.kept_key())) : same(rows[*members(group)]);
+    }
+    const RowRef own = rows[first];
+    for (std::size_t i = 0; i < columns_.size(); ++i) {
+      if (own[columns_[i]] != word(i)) return false;
+    }
+    return true;
   }
-  const Row* members(const Group& group) const noexcept {
-    return group.capacity == 0 ? &group.first : arena_.data() + group.first;
+
+  const Row* members(ConstGroup group) const noexcept {
+    return group.capacity() == 0 ? &group.first() : arena_.data() + group.first();
   }
-  Row* members(Group& group) noexcept { return group.capacity == 0 ? &group.first : arena_.data() + group.first; }
+  Row* members(Group group) noexcept {
+    return group.capacity() == 0 ? &group.first() : arena_.data() + group.first();
+  }
+
+  std::span<const Row> slice(ConstGroup group, Levels levels) const noexcept {
+    const std::uint32_t higher = levels.highest + 1u;
+    const Row begin = higher < groups_.levels() ? group.above(higher) : 0;
+    return {members(group) + begin, group.above(levels.lowest) - begin};
+  }
 
   Row new_group(Tag tag) noexcept {
     Row number = free_group_;
     if (number == kNoRow) {
       number = static_cast<Row>(groups_.size());
-      groups_.push_back({});
     } else {
-      free_group_ = groups_[number].first;
+      free_group_ = groups_[number].first();
       --free_groups_;
     }
-    groups_[number] = {tag, 0, 0, {}};
+    groups_.write(number, tag);
     return number;
   }
 
-  void move(Group& group, Row row, Row to) noexcept {
+  void move(Group group, Row row, Row to) noexcept {
     Row* const numbers = members(group);
     const Row from = places_[row].position;
     const Row other = numbers[to];
@@ -368,21 +381,32 @@ class GroupIndex {
     places_[row].position = to;
   }
 
-  void make_room(Group& group) {
-    const Row capacity = std::max<Row>(group.capacity, 1);
-    if (group.above[0] != capacity) return;
-    const Row larger = block_size(capacity + 1);
-    if (group.capacity == 0 || std::size_t{group.first} + capacity != arena_.size()) return move_to_block(group, larger);
-    extend_arena(larger - capacity);  // The last block grows where it is.
-    group.capacity = larger;
+  void take_out_member(Row row) noexcept {
+    const Place place = places_[row];
+    const Group group = groups_[place.group];
+    const Row moved = members(group)[--group.above(0)];
+    members(group)[place.position] = moved;
+    places_[moved].position = place.position;
+    removed_ = true;
+    if (group.size() <= group.capacity() / 4) loose_.push_back(place.group);
   }
 
-  void move_to_block(Group& group, Row capacity) {
+  void make_room(Group group) {
+    const Row capacity = std::max<Row>(group.capacity(), 1);
+    if (group.size() != capacity) return;
+    const Row larger = block_size(capacity + 1);
+    const bool is_last = group.capacity() != 0 && std::size_t{group.first()} + capacity == arena_.size();
+    if (!is_last) return move_to_block(group, larger);
+    extend_arena(larger - capacity);  // The last block grows where it is.
+    group.capacity() = larger;
+  }
+
+  void move_to_block(Group group, Row capacity) {
     const Row block = allocate(capacity);
-    std::copy_n(members(group), group.above[0], arena_.data() + block);
-    if (group.capacity != 0) release(group.first, group.capacity);
-    group.first = block;
-    group.capacity = capacity;
+    std::copy_n(members(group), group.size(), arena_.data() + block);
+    if (group.capacity() != 0) release(group.first(), group.capacity());
+    group.first() = block;
+    group.capacity() = capacity;
   }
 
   // Free blocks of a size form a list, linked through their first entries.
@@ -416,12 +440,13 @@ class GroupIndex {
     try {
       Array<Row> fresh;
       fresh.make_room(live);
-      for (Group& group : groups_) {
-        if (group.is_free() || group.capacity == 0) continue;
+      for (Row number = 0; number < groups_.size(); ++number) {
+        const Group group = groups_[number];
+        if (group.is_free() || group.capacity() == 0) continue;
         const Row block = static_cast<Row>(fresh.size());
-        std::copy_n(arena_.data() + group.first, group.capacity, fresh.end());
-        fresh.resize(fresh.size() + group.capacity);
-        group.first = block;
+        std::copy_n(arena_.data() + group.first(), group.capacity(), fresh.end());
+        fresh.resize(fresh.size() + group.capacity());
+        group.first() = block;
       }
       arena_.swap(fresh);
       free_.fill(kNoBlock);
@@ -439,22 +464,24 @@ class GroupIndex {
       while (end > gap && groups_[end - 1].is_free()) --end;
       if (end <= gap) break;
       const Row number = static_cast<Row>(--end);
-      groups_[gap] = groups_[number];
-      slots_[slots_.find(groups_[gap].tag, [&](Row other) { return other == number; })] = gap;
-      for (const Row row : std::span<const Row>(members(groups_[gap]), groups_[gap].above[0])) places_[row].group = gap;
+      groups_.copy(number, gap);
+      const ConstGroup moved = groups_[gap];
+      slots_[slots_.find(moved.tag(), [&](Row other) { return other == number; })] = gap;
+      for (const Row row : std::span<const Row>(members(moved), moved.size())) places_[row].group = gap;
     }
-    groups_.resize(end);
-    groups_.give_back();
+    groups_.cut(end);
     free_group_ = kNoRow;
     free_groups_ = 0;
   }
 
   std::vector<std::uint32_t> columns_;
   SlotTable slots_;
-  Array<Group> groups_;
+  GroupHeaders groups_;
   Array<Place> places_;
   Array<Row> arena_;
   Array<Row> loose_;  // Groups with memory to give back.
+  Array<Word> kept_;  // The keys of groups that the update has left empty,
+  std::size_t kept_keys_ = 0;  // and how many these are.
   std::size_t appended_ = 0;  // Since `tidy`, as is
   bool removed_ = false;      // whether a row was.
   std::array<Row, 64> free_;

@@ -243,11 +243,11 @@ class Interpreter {
           break;
         }
 
-        // Count: registers[P.reg] <- how many rows the group K of index P.other of T has on level P.detail or above.
+        // Count: registers[P.reg] <- how many rows the group K of index P.other of T has on the levels P.detail.
         case Code::kCount: {
           steps.count += 2;
           const Word* const key = read_words(i, 0);
-          registers[i.reg] = static_cast<Word>(tables[i.table].group(i.other, key, i.detail, log_).size());
+          registers[i.reg] = static_cast<Word>(tables[i.table].group(i.other, key, Levels::unpack(i.detail)).size());
           pc = i.next();
           break;
         }
@@ -257,12 +257,12 @@ class Interpreter {
           steps.count += 2;
           const Table& table = tables[i.table];
           const Row row = row_in(registers[i.slots[0].reg], table);
-          registers[i.reg] = static_cast<Word>(table.group_size_of(i.other, row, i.detail));
+          registers[i.reg] = static_cast<Word>(table.group_size_of(i.other, row, Levels::unpack(i.detail)));
           pc = i.next();
           break;
         }
 
-        // Each: for every row that the group K of index P.other of T has now on level P.detail or above, in their order:
+        // Each: for every row that the group K of index P.other of T has now on the levels P.detail, in their order:
         // registers[P.reg] <- the row, and the lines that follow, up to NextEach. The rows are copied first, as the body
         // may move them within their groups. With none, or in the end, it goes on with line P.jump.
         case Code::kEach: {
@@ -338,7 +338,7 @@ class Interpreter {
           if (silent) break;
           const Instruction& nest = *program_.nests[i.jump];
           const Frame frame{registers, update_};
-          walk_.begin(nest.nest, frame, log_);
+          walk_.begin(nest.nest, frame);
           walk_.run(&program_.channels[nest.number], std::numeric_limits<std::size_t>::max());
           steps.count += walk_.take_steps() - 1;
           break;
@@ -406,9 +406,9 @@ class Interpreter {
   template <class ReadWords>
   std::span<const Row> group(const Line& i, const Word* registers, const ReadWords& read_words) const {
     const Table& table = program_.tables[i.table];
-    const std::uint32_t level = i.detail & ~kOwnGroup;
-    if ((i.detail & kOwnGroup) == 0) return table.group(i.other, read_words(i, 0), level, log_);
-    return table.group_of(i.other, row_in(registers[i.slots[0].reg], table), level);
+    const Levels levels = Levels::unpack(i.detail);
+    if ((i.detail & kOwnGroup) == 0) return table.group(i.other, read_words(i, 0), levels);
+    return table.group_of(i.other, row_in(registers[i.slots[0].reg], table), levels);
   }
 
   template <class Read>

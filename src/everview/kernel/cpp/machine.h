@@ -30,7 +30,6 @@ class Machine {
   Machine& operator=(const Machine&) = delete;
 
   const Program& program() const noexcept { return program_; }
-  const UndoLog& log() const noexcept { return log_; }
   Channel& channel(std::size_t number) noexcept { return program_.channels[number]; }
   std::uint64_t steps() const noexcept { return interpreter_.steps(); }
   std::uint64_t version() const noexcept { return version_; }  // Another one after every change.
@@ -198,7 +197,7 @@ class CursorState {
   CursorState(const Machine& machine, const CursorPlan& plan, const Word* arguments)
       : version_(machine.version()), registers_(plan.registers), frame_{registers_.data(), 0} {
     std::copy_n(arguments, plan.parameters, registers_.data());
-    walk_.begin(plan.nest, frame_, machine.log());
+    walk_.begin(plan.nest, frame_);
   }
   CursorState(const CursorState&) = delete;
   CursorState& operator=(const CursorState&) = delete;

@@ -253,7 +253,9 @@ std::vector<Row> group(SharedMachine& machine, std::size_t table, std::size_t in
   const std::size_t wanted = machine.program().tables[table].columns(index).size();
   if (key.size() != wanted) raise(PyExc_ValueError, "the index's key has " + std::to_string(wanted) + " words");
   return machine.use([&](Machine& m) {
-    const std::span<const Row> rows = m.program().tables[table].group(index, key.data(), 0, m.log());
+    const Table& used = m.program().tables[table];
+    const Levels all{0, static_cast<std::uint8_t>(used.level_count() - 1)};
+    const std::span<const Row> rows = used.group(index, key.data(), all);
     return std::vector<Row>(rows.begin(), rows.end());
   });
 }

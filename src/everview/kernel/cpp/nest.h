@@ -76,24 +76,23 @@ class KeyWords {
   std::unique_ptr<Word[]> many_;
 };
 
-inline std::span<const Row> rows_of(const Loop& loop, const Frame& frame, const UndoLog& log) {
+inline std::span<const Row> rows_of(const Loop& loop, const Frame& frame) {
   if (loop.own_group) {
     const Row row = row_in(frame.registers[loop.key[0].reg], *loop.table);
-    return loop.table->group_of(loop.index, row, loop.level);
+    return loop.table->group_of(loop.index, row, loop.levels);
   }
   const KeyWords key(loop.key, frame);
-  return loop.table->group(loop.index, key.data(), loop.level, log);
+  return loop.table->group(loop.index, key.data(), loop.levels);
 }
 
 // A nest on its way: each loop's rows and how far it has come. It can stop after any row and go on later, as long as
 // nothing changes.
 class Walk {
  public:
-  // `frame` and `log` must stay where they are.
-  void begin(const Nest& nest, const Frame& frame, const UndoLog& log) {
+  // `frame` must stay where it is.
+  void begin(const Nest& nest, const Frame& frame) {
     nest_ = &nest;
     frame_ = &frame;
-    log_ = &log;
     fresh_ = 0;
     depth_ = 0;
     done_ = false;
@@ -310,7 +309,7 @@ class Walk {
     fresh_ |= bit;
     steps_ += 2;
     if (depth == 0 || !nest_->loops[depth].looks_ahead) {
-      level.rows = rows_of(nest_->loops[depth], *frame_, *log_);
+      level.rows = rows_of(nest_->loops[depth], *frame_);
     } else {
       const std::size_t outer_at = levels_[depth - 1].at - 1;
       if (outer_at < level.ahead_begin || outer_at >= level.ahead_end) look_ahead(depth, outer_at);
@@ -369,7 +368,7 @@ class Walk {
         for (std::size_t i = 0; i < count; ++i) keys[i * width + c] = word;
       }
     }
-    loop.table->groups(loop.index, keys, count, loop.level, *log_, level.ahead);
+    loop.table->groups(loop.index, keys, count, loop.levels, level.ahead);
     level.ahead_begin = from;
     level.ahead_end = from + count;
   }
@@ -455,7 +454,6 @@ class Walk {
   const Nest* nest_ = nullptr;
   std::vector<std::uint32_t> constant_, varying_;  // Its outputs that are the same in all rows, and the others.
   const Frame* frame_ = nullptr;
-  const UndoLog* log_ = nullptr;
   std::vector<Level> levels_;
   std::uint64_t fresh_ = 0;  // The loops (as bits) whose rows still belong to the outer loops' rows.
   std::size_t depth_ = 0;

@@ -34,12 +34,12 @@ struct Output {
 
 inline constexpr std::size_t kMostAhead = 4;  // The most words in a key that loops find ahead.
 
-// A loop over the rows of a group on a level or above; or, in a cursor, of a group of an ordered index, in order.
+// A loop over the rows of a group on some levels; or, in a cursor, of a group of an ordered index, in order.
 struct Loop {
   std::uint32_t reg = 0;
   const Table* table = nullptr;
   std::uint32_t index = 0;
-  std::uint8_t level = 0;
+  Levels levels;
   std::vector<Operand> key;
   bool ordered = false;        // Then `index` is that of an ordered one,
   bool descending = false;
@@ -77,7 +77,7 @@ struct Instruction {
   };
 
   Op op = Op::kCompute;
-  std::uint8_t detail = 0;     // The operation, test or level.
+  std::uint8_t detail = 0;     // The operation, test, level, or levels in six bits.
   std::uint32_t reg = 0;       // The target, or the row.
   std::uint32_t number = 0;    // The value column, index, channel or procedure.
   std::uint32_t row = 0;       // kGetLevel, kRank: the row.

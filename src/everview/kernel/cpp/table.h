@@ -5,6 +5,7 @@
 
 #include "group_index.h"
 #include "ordered_index.h"
+#include "undo_log.h"
 
 namespace everview {
 
@@ -18,8 +19,14 @@ class Table {
   static constexpr std::uint32_t kNotStored = std::numeric_limits<std::uint32_t>::max();
 
   Table(std::uint32_t number, std::size_t key_width, std::size_t value_width,
-        const std::vector<std::vector<std::uint32_t>>& indexes, const std::vector<OrderedIndex::Shape>& orders = {})
-      : number_(number), key_width_(key_width), rows_(key_width + value_width), others_(value_width) {
+        const std::vector<std::vector<std::uint32_t>>& indexes, const std::vector<OrderedIndex::Shape>& orders = {},
+        std::uint32_t levels = 1)
+      : number_(number),
+        key_width_(key_width),
+        rows_(key_width + value_width),
+        others_(value_width),
+        level_count_(levels),
+        has_levels_(levels > 1) {
     for (const auto& columns : indexes) {
       Declared& declared = declared_.emplace_back(Declared{columns, {}, kNotStored});
       if (columns.size() == key_width) {
@@ -27,14 +34,11 @@ class Table {
         for (std::uint32_t i = 0; i < key_width; ++i) declared.key_order[columns[i]] = i;
       } else {
         declared.stored = static_cast<std::uint32_t>(indexes_.size());
-        indexes_.emplace_back(columns);
+        indexes_.emplace_back(columns, levels);
       }
     }
     for (const auto& shape : orders) orders_.emplace_back(shape, key_width);
   }
-
-  // From now on rows may be on other levels than 0; to be called while there are none.
-  void keep_levels() noexcept { has_levels_ = true; }
 
   std::size_t size() const noexcept { return rows_.size(); }
   std::size_t key_width() const noexcept { return key_width_; }
@@ -44,6 +48,7 @@ class Table {
   RowsView view() const noexcept { return rows_.view(); }
   // Whether that word, of the values, is 1 in every row. Weights mostly are: then nothing need be multiplied.
   bool all_one(std::size_t column) const noexcept { return column >= key_width_ && others_[column - key_width_] == 0; }
+  std::uint32_t level_count() const noexcept { return level_count_; }
   std::uint8_t level(Row row) const noexcept { return has_levels_ ? levels_[row] : 0; }
   std::size_t index_count() const noexcept { return declared_.size(); }
   const std::vector<std::uint32_t>& columns(std::size_t index) const noexcept { return declared_[index].columns; }
@@ -63,35 +68,34 @@ class Table {
     return at == SlotTable::kNone ? kNoRow : slots_[at];
   }
 
-  // The rows of a group on `level` or above; the key has a word for each of the index's columns.
-  std::span<const Row> group(std::size_t index, const Word* key, std::uint32_t level,
-                             const UndoLog& log) const noexcept {
+  // The rows of a group on these levels; the key has a word for each of the index's columns.
+  std::span<const Row> group(std::size_t index, const Word* key, Levels levels) const noexcept {
     const Declared& declared = declared_[index];
-    if (declared.is_stored()) return indexes_[declared.stored].find(key, level, view(), log);
-    return single(find_slot(InKeyOrder{key, declared.key_order.data()}), level);
+    if (declared.is_stored()) return indexes_[declared.stored].find(key, levels, view());
+    return single(find_slot(InKeyOrder{key, declared.key_order.data()}), levels);
   }
 
   // The same for the group that a row is in.
-  std::span<const Row> group_of(std::size_t index, Row row, std::uint32_t level) const noexcept {
+  std::span<const Row> group_of(std::size_t index, Row row, Levels levels) const noexcept {
     const Declared& declared = declared_[index];
-    return declared.is_stored() ? indexes_[declared.stored].find_of(row, level) : single(find_slot(rows_[row]), level);
+    return declared.is_stored() ? indexes_[declared.stored].find_of(row, levels) : single(find_slot(rows_[row]), levels);
   }
-  std::size_t group_size_of(std::size_t index, Row row, std::uint32_t level_of_it) const noexcept {
+  std::size_t group_size_of(std::size_t index, Row row, Levels levels) const noexcept {
     const Declared& declared = declared_[index];
-    if (declared.is_stored()) return indexes_[declared.stored].find_of(row, level_of_it).size();
-    return level(row) >= level_of_it ? 1 : 0;
+    if (declared.is_stored()) return indexes_[declared.stored].find_of(row, levels).size();
+    return levels.contain(level(row)) ? 1 : 0;
   }
 
   // The same for up to GroupIndex::kMany keys, one after the other in `keys`, whose lookups go side by side.
-  void groups(std::size_t index, const Word* keys, std::size_t count, std::uint32_t level, const UndoLog& log,
+  void groups(std::size_t index, const Word* keys, std::size_t count, Levels levels,
               std::span<const Row>* found) const noexcept {
     const Declared& declared = declared_[index];
-    if (declared.is_stored()) return indexes_[declared.stored].find_many(keys, count, level, view(), log, found);
+    if (declared.is_stored()) return indexes_[declared.stored].find_many(keys, count, levels, view(), found);
     for (std::size_t i = 0; i < count; ++i) {
       slots_.prefetch(tag_of(InKeyOrder{keys + i * key_width_, declared.key_order.data()}));
     }
     for (std::size_t i = 0; i < count; ++i) {
-      found[i] = single(find_slot(InKeyOrder{keys + i * key_width_, declared.key_order.data()}), level);
+      found[i] = single(find_slot(InKeyOrder{keys + i * key_width_, declared.key_order.data()}), levels);
     }
   }
 
@@ -144,7 +148,7 @@ class Table {
     rows_.make_room(1);
     if (has_levels_) levels_.make_room(1);
     slots_.reserve_one();
-    for (GroupIndex& index : indexes_) index.prepare(key, view(), log);
+    for (GroupIndex& index : indexes_) index.prepare(key, view());
     for (OrderedIndex& order : orders_) order.prepare();
     // From here on nothing can fail.
     const Row row = static_cast<Row>(size());
@@ -176,7 +180,7 @@ class Table {
 
   void set_level(Row row, std::uint8_t level, UndoLog& log) {
     if (this->level(row) == level) return;
-    log.make_room((kLevels - 1) * (indexes_.size() + 2));
+    log.make_room((level_count_ - 1) * (indexes_.size() + 2));
     while (levels_[row] < level) {
       log_positions(row, ++levels_[row], UndoLog::Kind::kRaise, log);
       for (GroupIndex& index : indexes_) index.raise(row, levels_[row]);
@@ -189,11 +193,10 @@ class Table {
   }
 
   void remove(Row row, UndoLog& log) {
-    log.make_room((kLevels - 1) * (indexes_.size() + 2) + width() + indexes_.size() + 2);
+    log.make_room((level_count_ - 1) * (indexes_.size() + 2) + width() + indexes_.size() + 2);
     for (GroupIndex& index : indexes_) index.make_room_to_remove();
     // From here on nothing can fail.
     set_level(row, 0, log);
-    const std::size_t logged_key = log.size();
     for (std::size_t i = 0; i < width(); ++i) log.push(words(row)[i]);
     for (const GroupIndex& index : indexes_) {
       const GroupIndex::Place place = index.place(row);
@@ -201,7 +204,7 @@ class Table {
     }
     log.push(row);
     log.push({UndoLog::Kind::kRemove, number_});
-    for (GroupIndex& index : indexes_) index.take_out(row, logged_key);
+    for (GroupIndex& index : indexes_) index.take_out(row, view());
     for (OrderedIndex& order : orders_) order.take_out(row, view());
     slots_.erase(find_slot(words(row)));
     count_others(row, -1);
@@ -223,7 +226,7 @@ class Table {
       }
       case UndoLog::Kind::kInsert: {
         const Row row = static_cast<Row>(size() - 1);
-        for (GroupIndex& index : indexes_) index.take_out(row, 0);
+        for (GroupIndex& index : indexes_) index.undo_append(row);
         for (OrderedIndex& order : orders_) order.take_out(row, view());
         slots_.erase(find_slot(words(row)));
         count_others(row, -1);
@@ -280,9 +283,7 @@ class Table {
     for (const Declared& declared : declared_) indexes.push_back(declared.columns);
     std::vector<OrderedIndex::Shape> shapes;
     for (const OrderedIndex& order : orders_) shapes.push_back(order.shape());
-    Table table(number_, key_width_, value_width(), indexes, shapes);
-    table.has_levels_ = has_levels_;
-    return table;
+    return Table(number_, key_width_, value_width(), indexes, shapes, level_count_);
   }
 
   // Fills an empty table; false if a key is there twice, or a level is none of this table's. The groups follow, by
@@ -295,7 +296,7 @@ class Table {
     for (std::size_t i = 0; i < rows; ++i) {
       const Row row = static_cast<Row>(i);
       const Word* const words = all_words + i * width();
-      if (levels[i] >= (has_levels_ ? kLevels : 1)) return false;
+      if (levels[i] >= level_count_) return false;
       rows_.write(row, words);
       count_others(row, 1);
       set_level_byte(row, levels[i]);
@@ -330,9 +331,9 @@ class Table {
     Word operator[](std::size_t i) const noexcept { return words[order[i]]; }
   };
 
-  // A group of an index that is not stored: the row in a slot, if there is one on that level.
-  std::span<const Row> single(std::size_t slot, std::uint32_t level_of_it) const noexcept {
-    if (slot == SlotTable::kNone || level(slots_[slot]) < level_of_it) return {};
+  // A group of an index that is not stored: the row in a slot, if there is one on these levels.
+  std::span<const Row> single(std::size_t slot, Levels levels) const noexcept {
+    if (slot == SlotTable::kNone || !levels.contain(level(slots_[slot]))) return {};
     return {&slots_[slot], 1};
   }
 
@@ -433,7 +434,8 @@ class Table {
   std::size_t key_width_;
   RowStore rows_;
   std::vector<std::ptrdiff_t> others_;  // Of each value column: the rows where it is not 1.
-  bool has_levels_ = false;
+  std::uint32_t level_count_;
+  bool has_levels_;  // More than one: only then are they stored.
   Array<std::uint8_t> levels_;
   SlotTable slots_;
   std::vector<Declared> declared_;

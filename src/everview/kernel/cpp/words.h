@@ -13,7 +13,21 @@ using Tag = std::uint32_t;  // What hash indexes keep of a hash.
 
 inline constexpr Row kNoRow = std::numeric_limits<Row>::max();
 inline constexpr std::size_t kMaxRows = std::size_t{1} << 31;  // So that a 32-bit tag addresses every slot.
-inline constexpr std::uint32_t kLevels = 3;
+inline constexpr std::uint32_t kMostLevels = 8;  // A table has 1 to 8 levels, numbered from 0.
+
+// Some levels of a table, both ends included.
+struct Levels {
+  std::uint8_t lowest = 0;
+  std::uint8_t highest = 0;
+
+  bool contain(std::uint8_t level) const noexcept { return lowest <= level && level <= highest; }
+
+  // In six bits, as instructions have them.
+  std::uint8_t packed() const noexcept { return static_cast<std::uint8_t>(lowest | highest << 3); }
+  static Levels unpack(std::uint8_t bits) noexcept {
+    return {static_cast<std::uint8_t>(bits & 7), static_cast<std::uint8_t>(bits >> 3 & 7)};
+  }
+};
 
 // Mixes words one at a time by multiplying 64 × 64 → 128 bits and folding the halves (as wyhash does), so that every
 // bit of every word, and the words' order, reaches every bit of the tag. The seed is fixed: state that was saved, or

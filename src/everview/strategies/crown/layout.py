@@ -23,6 +23,8 @@ ALARM = "alarm"
 SPARE_BITS = 15
 """Of a watched sum's limit, so much is left to the counts that it is multiplied by when a result is listed."""
 SATISFIED = "satisfied"
+LEVELS = 3
+"""Of the rows of a node with others below it; the rows of leaves are all alike."""
 ROW = Reg("row")
 BODIES = frozenset({"body", "found", "missing", "then", "otherwise", "appeared", "vanished"})
 """The fields of instructions that are instructions."""
@@ -277,10 +279,13 @@ class Layout:
 
     def tables(self) -> tuple[Table, ...]:
         """All tables with the indexes that turned out to be needed."""
-        return tuple(
-            Table(name, tuple(map(str, key)), values, tuple(tuple(map(key.index, c)) for c in self._indexes[name]))
-            for name, (key, values) in self._tables.items()
-        )
+        moving = {n.out_table for n in self.nodes if n.is_inner}
+        found = []
+        for name, (key, values) in self._tables.items():
+            indexes = tuple(tuple(map(key.index, columns)) for columns in self._indexes[name])
+            levels = LEVELS if name in moving else 1
+            found.append(Table(name, tuple(map(str, key)), values, indexes, levels=levels))
+        return tuple(found)
 
     # --- operands --------------------------------------------------------------------------------------------------
 
