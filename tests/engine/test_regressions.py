@@ -365,6 +365,12 @@ def test_a_feed_that_cannot_tell_so_many_copies_ends_and_refuses_no_batch() -> N
     with pytest.raises(FeedError, match="more copies than 64 bits hold"):
         feed.read()
     assert sum(row[2] for row in changes(other)) == 601**7 - 1
+    told: list[Any] = []
+    db.view("v").subscribe(told.append)
+    with pytest.raises(SubscriberError, match="the batch itself was applied"):
+        db.delete("t", [(1,)] * 600)
+    db.insert("t", [(1,)] * 600)
+    assert not told
     db.delete("t", [(1,)] * 600)
     fresh = db.view("v").changes()
     db.insert("t", [(2,)])

@@ -73,7 +73,8 @@ class ChangeFeed:
         self._ready = Condition()
         """Held for a moment, to put something in or take it out; never while the database's lock is waited for."""
         self._waiting: list[tuple[AbstractEventLoop, Future[None]]] = []
-        self._ended: EverviewError | None = None
+        self.ended: EverviewError | None = None
+        """Why it is told no more, though it was not closed."""
         self.nbytes = 0
         """What the changes that nobody has read yet take."""
         self.closed = False
@@ -94,7 +95,7 @@ class ChangeFeed:
     @property
     def is_open(self) -> bool:
         """True if it is to be told what changes."""
-        return not self.closed and self._ended is None
+        return not self.closed and self.ended is None
 
     def push(self, batch: pa.RecordBatch) -> None:
         """Take a batch in, or hand it to the subscriber; nothing if it has been closed, or has given up, meanwhile."""
@@ -112,7 +113,7 @@ class ChangeFeed:
 
     def publish(self) -> None:
         """The batch is at its end: let what it has pushed be read."""
-        if self._arriving or self._ended is not None:
+        if self._arriving or self.ended is not None:
             with self._ready:
                 self._batches += self._arriving
                 self._arriving = []
@@ -135,7 +136,7 @@ class ChangeFeed:
     def end(self, why: EverviewError) -> None:
         """Be told no more: what is there can still be read, then each read raises ``why``."""
         with self._ready:
-            self._ended = why
+            self.ended = why
             self._wake()
 
     def _wake(self) -> None:
@@ -156,8 +157,8 @@ class ChangeFeed:
                 self._ready.wait_for(self._has_news, min(timeout, TIMEOUT_MAX))
             if self.closed:
                 raise ClosedError(f"the feed of {self.view} is closed", hint="open a new one with changes()")
-            if not self._batches and self._ended is not None:
-                raise self._ended
+            if not self._batches and self.ended is not None:
+                raise self.ended
             found = list(self._batches)
             self._batches.clear()
             self.nbytes -= sum(batch.nbytes for batch in found)
@@ -168,8 +169,8 @@ class ChangeFeed:
 
     def _next(self) -> pa.RecordBatch | None:
         """The oldest record batch; None if there is none yet, or, once the feed is closed, any more."""
-        if not self._batches and self._ended is not None and not self.closed:
-            raise self._ended
+        if not self._batches and self.ended is not None and not self.closed:
+            raise self.ended
         if not self._batches:
             return None
         batch = self._batches.popleft()

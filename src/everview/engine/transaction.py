@@ -35,6 +35,8 @@ class Transaction:
         self._db = db
         self._journal = Journal()
         self._deltas: Deltas = {name: [] for name in db._views}
+        self._unheard: list[ChangeFeed] = []
+        """Those with a subscriber, who does not read and so would not know, that could not be told."""
 
     def run(self, operations: Sequence[Operation], *, disjoint: bool = False) -> None:
         """Take the operations in, and then tell the feeds; ``disjoint``: no row is in two of them."""
@@ -177,6 +179,7 @@ class Transaction:
                     except DataError as error:  # The batch has been taken: a feed never refuses one.
                         for feed in mine:
                             feed.end(_untellable(feed, self._db.version, error))
+                        self._unheard += [feed for feed in mine if feed.is_pushed]
                         continue
                 for batch in self._batches(name, told, mine[0], self._db.version):
                     yield from ((feed, batch) for feed in mine)
@@ -208,6 +211,8 @@ class Transaction:
                 for feed in db.feeds:
                     feed.publish()
                 db.keep_feeds_within_limit()
+        if self._unheard and (why := self._unheard[0].ended) is not None:
+            raise SubscriberError(why.message, version=db.version, view=self._unheard[0].view, cause=why, hint=why.hint)
 
     def _tell_in_turn(self) -> None:
         """A subscriber that fails keeps nothing from the others, and is heard at the end."""
