@@ -1,4 +1,4 @@
-"""Every function of the table has the same values embedded, in Spark SQL, and through ``maintain`` on Spark."""
+"""Every function that has an entry has the same values embedded, in Spark SQL, and through ``maintain`` on Spark."""
 
 from __future__ import annotations
 

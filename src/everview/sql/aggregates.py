@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from everview.query.aggregates import BY_NAME, AggregateFunction
 from everview.query.types import ANY, DataType
-from everview.sql.functions import OTHER_AGGREGATES
+from everview.sql.functions.elsewhere import OTHER_AGGREGATES
 from everview.sql.source import Source
 
 

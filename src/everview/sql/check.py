@@ -8,10 +8,12 @@ from typing import NamedTuple
 from sqlglot import exp
 
 from everview.query.types import BOOLEAN, INT, INTERVAL, NULL, STRING, TIMESTAMP, DataType, Kind, common_type
-from everview.sql import functions
 from everview.sql.aggregates import AggregateCall, read_aggregate
 from everview.sql.chains import left_spine
 from everview.sql.datatypes import arithmetic, can_cast, read_type
+from everview.sql.functions.elsewhere import GENERATORS, NON_DETERMINISTIC, WINDOW_FUNCTIONS, refuse_shift
+from everview.sql.functions.registry import accepts, call_type, entry_of, is_span, is_strict
+from everview.sql.functions.times import span_type
 from everview.sql.literals import coerce, is_string_literal, literal_type
 from everview.sql.names import Cell, Scope
 from everview.sql.padding import pad
@@ -99,7 +101,7 @@ class Checker:
         assert isinstance(node, exp.Column)
         if isinstance(node.this, exp.Star):
             raise self.source.syntax("* may only stand in a SELECT list or in COUNT(*)", node)
-        if node.name.lower() in functions.NON_DETERMINISTIC and not node.table and not self._is_column(node):
+        if node.name.lower() in NON_DETERMINISTIC and not node.table and not self._is_column(node):
             raise self._non_deterministic(node.name, node)
         known = node.meta.get("cell")  # a star's column is resolved already
         cell = (known if isinstance(known, Cell) else self.scope.resolve(node)).opened(self.source, node)
@@ -302,7 +304,7 @@ class Checker:
         for index, part in enumerate(parts):
             typed = self.check(part)
             wanted = "i" if isinstance(node, exp.Substring) and index else "s"
-            if not functions.accepts(wanted, typed.type):
+            if not accepts(wanted, typed.type):
                 what = "an integer" if wanted == "i" else "a string"
                 name = "substring" if isinstance(node, exp.Substring) else "this function"
                 raise self.source.mismatch(
@@ -314,26 +316,27 @@ class Checker:
     def _call(self, node: exp.Expr) -> Typed:
         assert isinstance(node, exp.Anonymous)
         name = node.name.lower()
-        if name in functions.NON_DETERMINISTIC or (name == "unix_timestamp" and not node.expressions):
+        if name in NON_DETERMINISTIC or (name == "unix_timestamp" and not node.expressions):
             raise self._non_deterministic(name, node)
         if name == "exists":
             raise self.source.syntax("EXISTS needs a subquery", node, hint="write EXISTS (SELECT …)")
-        if name in functions.GENERATORS:
+        if name in GENERATORS:
             raise self.source.unsupported(name.upper(), node, hint="store one row an element in a table")
-        if name in functions.WINDOW_FUNCTIONS:
+        if name in WINDOW_FUNCTIONS:
             raise self.source.unsupported("window function", node)
         if name in ("collate", "collation"):
             raise self.source.unsupported("COLLATE", node, hint="text is compared byte by byte; lower(x) ignores case")
-        functions.refuse_shift(node, self.source)
-        if functions.is_span(node):
+        refuse_shift(node, self.source)
+        if is_span(node):
             types, strict = self._all(node.expressions[1:])
-            return Typed(functions.span_type(node, types, self.source), strict)
+            return Typed(span_type(node, types, self.source), strict)
         if name in ("window", "session_window"):
             raise self.source.unsupported(name, node, TIME_WINDOWS[1], TIME_WINDOWS[0])
         types, strict = self._all(node.expressions)
-        if name == "equal_null" and len(types) == 2:
+        entry = entry_of(node)
+        if entry is not None and entry.is_padded and len(types) == 2:
             pad(node.expressions, types, self.source)
-        return Typed(functions.call_type(node, types, self.source), strict and functions.is_strict(name))
+        return Typed(call_type(node, types, self.source), strict and is_strict(name))
 
     def _aggregate(self, node: exp.Expr) -> Typed:
         call = read_aggregate(self.source, node)

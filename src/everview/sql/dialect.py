@@ -1,7 +1,7 @@
 """The dialect that Everview reads: Spark SQL, with every function call kept as it was written.
 
 sqlglot turns ``date_add(d, 1)`` into a node of its own making, so that it can be printed for other systems. Everview
-prints for Spark only, types functions by a table of its own (``functions.py``), and wants each call's text and place
+prints for Spark only, types functions by entries of its own (``functions/``), and wants each call's text and place
 untouched: so nearly all calls parse as plain ``name(arguments)``.
 """
 

@@ -20,8 +20,8 @@ from everview.sql.chains import balanced
 from everview.sql.datatypes import integer_literal, spark_name
 from everview.sql.dialect import EverviewDuckDB, EverviewSpark
 from everview.sql.expansion import check_expansion
+from everview.sql.functions.registry import MACROS
 from everview.sql.limits import MOST_PARTS
-from everview.sql.macros import MACROS
 from everview.sql.meaning import spell_out, spelled_out
 from everview.sql.nodes import refused
 from everview.sql.parse import guarded, parse_statements

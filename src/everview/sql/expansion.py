@@ -13,8 +13,8 @@ import sqlglot
 from sqlglot import exp
 
 from everview.errors import SizeError
+from everview.sql.functions.registry import MACROS
 from everview.sql.limits import MOST_EXPANDED
-from everview.sql.macros import MACROS
 
 _BODIES: Final = {s.partition("(")[0]: (s.partition("(")[2].rstrip(")").split(", "), m) for s, m in MACROS.items()}
 

@@ -2,7 +2,7 @@
 
 Division of decimals (DuckDB divides doubles) and by zero, casts of fractions to integers (Spark cuts, DuckDB rounds),
 decimals that lose digits, floats beside other numbers, conditions that guard others, and functions that count, name or
-round in another way (``calls.py``).
+round in another way (their entries in ``functions/``).
 """
 
 from __future__ import annotations
@@ -18,10 +18,14 @@ from everview.query.aggregates import BY_NAME, Summed
 from everview.query.terms import Expression, Var
 from everview.query.types import DOUBLE, MOST_DIGITS, STRING, DataType, Kind, as_decimal
 from everview.sql.aggregates import is_aggregate
-from everview.sql.calls import called, converted, like, part_of, shifted, substring, text_of
 from everview.sql.chains import balanced
 from everview.sql.check import Checker
 from everview.sql.dialect import EverviewSpark
+from everview.sql.functions.conversions import converted, text_of
+from everview.sql.functions.numbers import shifted
+from everview.sql.functions.registry import entry_of, spelled
+from everview.sql.functions.text import like, substring
+from everview.sql.functions.times import part_of
 from everview.sql.limits import MOST_GUARDS, MOST_NESTED
 from everview.sql.names import Cell, Relation, Scope
 from everview.sql.nodes import call, cast
@@ -57,17 +61,17 @@ def spell_out(typed: Sequence[tuple[exp.Expr, DataType]]) -> None:
     nested: dict[int, int] = {}
     for node, type_ in {id(node): (node, type_) for node, type_ in typed}.values():
         depth = nested.get(id(node.this), 0) if isinstance(node, exp.Binary) else 0
-        spelled = _spelled(node, type_, known)
-        if spelled is not node:
-            node.replace(spelled)
-            known[id(spelled)] = type_
+        other = _spelled(node, type_, known)
+        if other is not node:
+            node.replace(other)
+            known[id(other)] = type_
             depth += 1
         if depth > MOST_NESTED:
             raise SizeError(
                 f"more than {MOST_NESTED} operators of a chain have to be written out as calls within calls",
                 hint="make a part of the chain a column of a view of its own, and read that",
             )
-        nested[id(spelled)] = depth
+        nested[id(other)] = depth
 
 
 def _spelled(node: exp.Expr, type_: DataType, types: dict[int, DataType]) -> exp.Expr:
@@ -85,7 +89,7 @@ def _spelled(node: exp.Expr, type_: DataType, types: dict[int, DataType]) -> exp
     if isinstance(node, exp.Filter) or is_aggregate(node):
         return _aggregated(node, type_, types)
     if isinstance(node, exp.Anonymous):
-        return called(node, type_, types)
+        return spelled(node, type_, types)
     return _of_text(node, type_, types)
 
 
@@ -108,7 +112,8 @@ def _of_text(node: exp.Expr, type_: DataType, types: Mapping[int, DataType]) -> 
 
 def _pad(node: exp.Expr, types: Mapping[int, DataType]) -> None:
     """CHAR columns are compared as ``padding.py`` says; where a view was lowered, that has been done before."""
-    if isinstance(node, _COMPARISONS) or (isinstance(node, exp.Anonymous) and node.name.lower() == "equal_null"):
+    entry = entry_of(node)
+    if isinstance(node, _COMPARISONS) or (entry is not None and entry.is_padded):
         for sides in _united(node):
             known = [types.get(id(side), STRING) for side in sides]
             pad(sides, known, Source(""))
@@ -158,7 +163,8 @@ def _united(node: exp.Expr) -> list[list[exp.Expr]]:
         values = [branch.args["true"] for branch in node.args["ifs"]]
         found = [[*values, node.args["default"]] if node.args.get("default") else values]
         return [*found, [node.this, *(b.this for b in node.args["ifs"])]] if node.args.get("this") else found
-    if isinstance(node, exp.Anonymous) and node.name.lower() in ("mod", "equal_null", "nullif"):
+    entry = entry_of(node)
+    if entry is not None and entry.is_widened:
         return [list(node.expressions)]
     return []
 

@@ -1,0 +1,115 @@
+"""Functions of bytes: digests, encodings, and how long text and binary data are."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sqlglot import exp
+
+from everview.query.types import BIGINT, BINARY, INT, STRING, Kind
+from everview.sql.dialect import EverviewSpark
+from everview.sql.functions.conversions import bytes_of
+from everview.sql.functions.entry import Call, function
+from everview.sql.nodes import call, is_whole, refused
+
+_BITS_OF_A_BYTE: Final = 8
+_UTF_8: Final = ("utf-8", "utf8")
+
+
+def _characters(of: Call) -> exp.Expr | None:
+    is_binary = of.first_type is not None and of.first_type.kind is Kind.BINARY
+    return call("spark_octets", of.arguments[0]) if is_binary else None
+
+
+def _octets(of: Call) -> exp.Expr | None:
+    if of.first_type is None:
+        return None
+    macro = "spark_octets" if of.first_type.kind is Kind.BINARY else "spark_text_octets"
+    return call(macro, of.arguments[0])
+
+
+def _bits(of: Call) -> exp.Expr | None:
+    octets = _octets(of)
+    if octets is None:
+        return None
+    return exp.paren(exp.Mul(this=octets, expression=exp.Literal.number(_BITS_OF_A_BYTE)))
+
+
+def _of_bytes(of: Call) -> exp.Expr | None:
+    return None if of.first_type is None else of.with_arguments(bytes_of(of.arguments[0], of.first_type))
+
+
+def _sha256(of: Call) -> exp.Expr:
+    value, bits = of.arguments
+    if not (is_whole(bits) and int(bits.name) in (0, 256)):
+        raise refused(f"sha2 of {bits.sql(EverviewSpark)} bits", "it is known for 256 bits only")
+    return call("sha256", value)
+
+
+def _encoded(of: Call) -> exp.Expr:
+    value, character_set = of.arguments
+    if character_set.name.lower() not in _UTF_8 or not isinstance(character_set, exp.Literal):
+        raise refused(f"encode to {character_set.sql(EverviewSpark)}", "it is known for 'UTF-8' only")
+    return call("spark_bytes", value)
+
+
+def _crc_table() -> str:
+    found = []
+    for number in range(256):
+        for _ in range(8):
+            number = number >> 1 ^ (0xEDB88320 if number & 1 else 0)
+        found.append(f"{number}")
+    return f"CAST([{', '.join(found)}] AS BIGINT[])"
+
+
+_CRC_MACROS: Final = {
+    "spark_bytes_of(y)": "list_transform(regexp_extract_all(hex(y), '..'), lambda h: CAST('0x' || h AS BIGINT))",
+    "spark_crc32(y)": f"CASE WHEN y IS NOT NULL THEN xor(list_reduce(list_prepend(CAST(4294967295 AS BIGINT), "
+    f"spark_bytes_of(y)), lambda crc, byte: xor(crc >> 8, {_crc_table()}[(xor(crc, byte) & 255) + 1])), "
+    "CAST(4294967295 AS BIGINT)) END",
+}
+_CHAR: Final = "CASE WHEN n < 0 THEN '' ELSE chr(CAST(n & 255 AS INTEGER)) END"
+_NO_HASHES: Final = "Spark's hash functions are not known here; md5, sha1, sha2 and crc32 are"
+
+FUNCTIONS: Final = (
+    function(
+        "length len", "y", INT, "length(s)", "length(y)", "len(s)", "len(y)", spelling=_characters, is_strict=True
+    ),
+    function("octet_length", "y", INT, "octet_length(s)", "octet_length(y)", spelling=_octets),
+    function("bit_length", "y", INT, "bit_length(s)", "bit_length(y)", spelling=_bits),
+    function("md5", "y", STRING, "md5(s)", "md5(y)"),
+    function("sha1 sha", "y", STRING, "sha1(s)", "sha(s)", "sha(y)"),
+    function("sha2", "y i", STRING, "sha2(s, 256)", "sha2(y, 0)", spelling=_sha256),
+    function("crc32", "y", BIGINT, "crc32(s)", "crc32(y)", macros=_CRC_MACROS, spelling=_of_bytes),
+    function(
+        "hash",
+        "x*",
+        INT,
+        "hash(s)",
+        "hash(i)",
+        "hash(l, s)",
+        "hash(b, d, ts)",
+        "hash(y)",
+        "hash(p)",
+        refusal=_NO_HASHES,
+    ),
+    function(
+        "xxhash64",
+        "x*",
+        BIGINT,
+        "xxhash64(s)",
+        "xxhash64(i)",
+        "xxhash64(l, s)",
+        "xxhash64(b, d, ts)",
+        "xxhash64(y)",
+        "xxhash64(p)",
+        refusal=_NO_HASHES,
+    ),
+    function("hex", "x", STRING, "hex(s)", "hex(i)", "hex(y)", "hex(l)"),
+    function("unhex", "s", BINARY, "unhex('4A4b')", "unhex(hex(y))", "unhex('ABC')"),
+    function("bin", "i", STRING, "bin(i)", "bin(l)"),
+    function("char chr", "i", STRING, "char(n + 96)", "chr(n + 64)", "chr(i)", macros={"spark_char(n)": _CHAR}),
+    function("base64", "y", STRING, "base64(s)", "base64(y)", spelling=_of_bytes),
+    function("unbase64", "s", BINARY, "unbase64('aGVsbG8=')", "unbase64(base64(y))"),
+    function("encode", "s s", BINARY, "encode(s, 'UTF-8')", spelling=_encoded),
+)

@@ -1,0 +1,39 @@
+"""What Spark SQL has beside the functions with an entry, by what it is: so that a refusal can say why."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from everview.query.aggregates import BY_NAME
+from everview.sql.source import Source
+
+_SHIFTS = frozenset("dateadd date_add timestampadd".split())
+
+OTHER_AGGREGATES = frozenset(
+    "any any_value approx_count_distinct approx_percentile array_agg bit_and bit_or bit_xor bool_and bool_or "
+    "collect_list collect_set corr count_min_sketch covar_pop covar_samp every first first_value grouping grouping_id "
+    "histogram_numeric hll_sketch_agg kurtosis last last_value listagg max_by median min_by mode percentile "
+    "percentile_approx percentile_cont percentile_disc regr_avgx regr_avgy regr_count regr_intercept regr_r2 "
+    "regr_slope regr_sxx regr_sxy regr_syy skewness some string_agg try_avg try_sum".split()
+) - set(BY_NAME)
+"""Those of Spark that are no entry of ``query/aggregates.py``."""
+WINDOW_FUNCTIONS = frozenset("row_number rank dense_rank percent_rank cume_dist ntile lag lead nth_value".split())
+GENERATORS = frozenset(
+    "explode explode_outer posexplode posexplode_outer inline inline_outer stack json_tuple unnest".split()
+)
+NON_DETERMINISTIC = frozenset(
+    "rand random randn uuid now current_date curdate current_timestamp current_time localtimestamp current_user user "
+    "session_user current_database current_schema current_catalog current_timezone monotonically_increasing_id "
+    "spark_partition_id input_file_name shuffle randstr uniform version".split()
+)
+
+
+def refuse_shift(call: exp.Anonymous, source: Source) -> None:
+    """Raise for ``dateadd(unit, number, time)``, which has another form here."""
+    if call.name.lower() in _SHIFTS and len(call.expressions) == 3:
+        raise source.unsupported(
+            f"{call.name.lower()} with a unit",
+            call,
+            message=f"{call.name.lower()} with a unit of time is not known here",
+            hint="write d + INTERVAL 1 DAY, date_add(d, days) or add_months(d, months)",
+        )

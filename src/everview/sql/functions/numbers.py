@@ -1,0 +1,315 @@
+"""Functions of numbers: arithmetic, rounding, bits, logarithms and angles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from sqlglot import exp
+
+from everview.query.types import BIGINT, DOUBLE, INT, MOST_DIGITS, STRING, DataType, Kind
+from everview.sql.dialect import EverviewSpark
+from everview.sql.functions.choices import united
+from everview.sql.functions.entry import Call, Function, common, function, rounded, same, whole
+from everview.sql.macros import WITHOUT_ZERO
+from everview.sql.nodes import call, cast, is_whole, refused
+
+_SHIFTS: Final = {"shiftleft": "spark_left", "shiftright": "spark_right"}
+_MOST_ROUNDED: Final = 15
+
+
+def shifted(name: str, sides: Sequence[exp.Expr], type_: DataType) -> exp.Expr:
+    """Bits moved by an amount that is taken modulo the width."""
+    if type_.kind not in (Kind.INT, Kind.BIGINT):
+        raise refused(f"{name} of {type_}", "Spark makes it INT")
+    return call(f"{_SHIFTS[name]}_{type_.kind.value.lower()}", *sides)
+
+
+def _shifted(of: Call) -> exp.Expr:
+    return shifted(of.name, of.arguments, of.type)
+
+
+def _logarithm(of: Call) -> exp.Expr:
+    return call("spark_ln" if len(of.arguments) == 1 else "spark_logarithm", *of.arguments)
+
+
+def _of_doubles(of: Call) -> exp.Expr:
+    return of.with_arguments(*(cast(a, DOUBLE) for a in of.arguments))
+
+
+def _bits(of: Call) -> exp.Expr | None:
+    type_ = of.first_type
+    if type_ is None:
+        return None
+    if not (type_.is_integer or type_.kind in (Kind.BOOLEAN, Kind.NULL)):
+        raise refused(f"bit_count of {type_}", "it takes integers and booleans")
+    return of.with_arguments(cast(of.arguments[0], BIGINT))
+
+
+def _rounded(of: Call) -> exp.Expr | None:
+    type_ = of.first_type
+    if type_ is None or type_.kind not in (Kind.FLOAT, Kind.DOUBLE):
+        return None
+    digits = of.arguments[1] if len(of.arguments) > 1 else None
+    if digits is None or isinstance(digits, exp.Neg) or digits.name == "0":
+        return None
+    if not is_whole(digits) or int(digits.name) > _MOST_ROUNDED:
+        shown = of.with_arguments(*of.arguments).sql(EverviewSpark)
+        raise refused(shown, f"the number of digits must be a literal up to {_MOST_ROUNDED}")
+    inner = call("spark_rounded", cast(of.arguments[0], DOUBLE), digits)
+    return inner if type_.kind is Kind.DOUBLE else cast(inner, type_)
+
+
+def _half_even(of: Call) -> exp.Expr | None:
+    value, first = of.arguments[0], of.first_type
+    if first is None:
+        return None
+    digits = of.arguments[1] if len(of.arguments) > 1 else exp.Literal.number(0)
+    if not is_whole(digits) or int(digits.name) > _MOST_ROUNDED:
+        raise refused("bround", f"the number of digits must be a literal from 0 to {_MOST_ROUNDED}")
+    if first.kind in (Kind.FLOAT, Kind.DOUBLE):
+        found = of.with_arguments(cast(value, DOUBLE), digits)
+        return found if first.kind is Kind.DOUBLE else cast(found, first)
+    kept = int(digits.name)
+    if first.kind is not Kind.DECIMAL or kept >= first.scale:
+        return cast(value, of.type)
+    unit = exp.Literal.number(10 ** (first.scale - kept))
+    integer = call("spark_half_even", cast(value, DataType(Kind.DECIMAL, MOST_DIGITS, first.scale)), unit)
+    least = cast(exp.Literal.string(f"{10**-kept:.{kept}f}"), DataType(Kind.DECIMAL, MOST_DIGITS, kept))
+    exact = exp.Mul(this=cast(integer, DataType(Kind.DECIMAL, MOST_DIGITS, 0)), expression=least)
+    return cast(exp.paren(exact), of.type)
+
+
+def _shown(of: Call) -> exp.Expr | None:
+    first = of.first_type
+    if first is None:
+        return None
+    value, digits = of.arguments
+    if not is_whole(digits) or int(digits.name) > _MOST_ROUNDED:
+        raise refused("format_number", f"the number of digits must be a literal from 0 to {_MOST_ROUNDED}")
+    if first.kind in (Kind.FLOAT, Kind.DOUBLE):
+        return call("spark_shown", cast(value, DOUBLE), digits)
+    if first.kind is Kind.DECIMAL and int(digits.name) < first.scale:
+        raise refused(f"format_number of {first} with {digits.name} digits", f"it has {first.scale}: use bround before")
+    return call("spark_shown_exactly", cast(value, STRING), digits)
+
+
+def _double(names: str, *examples: str) -> Function:
+    """A function of one number that is a DOUBLE in Spark and in DuckDB."""
+    return function(names, "n", DOUBLE, *examples)
+
+
+def _positive_only(name: str, duckdb: str, example: str) -> Function:
+    """A logarithm, which is NULL for what has none."""
+    macro = {f"spark_{name}(x)": f"CASE WHEN x > 0 THEN {duckdb}(CAST(x AS DOUBLE)) END"}
+    return function(name, "n", DOUBLE, example, macros=macro)
+
+
+_HALF_EVEN: Final = (
+    "spark_digits(x) // unit + sign(spark_digits(x)) * CASE WHEN 2 * abs(spark_digits(x) % unit) > unit OR "
+    "(2 * abs(spark_digits(x) % unit) = unit AND abs(spark_digits(x) // unit) % 2 = 1) THEN 1 ELSE 0 END"
+)
+_SHIFT_LEFT_MACROS: Final = {
+    "spark_wrapped(x, size)": "((x + size // 2) % size + size) % size - size // 2",
+    "spark_left_int(x, n)": "CAST(spark_wrapped(CAST(x AS HUGEINT) * (CAST(1 AS HUGEINT) << (n & 31)), 4294967296) "
+    "AS INTEGER)",
+    "spark_left_bigint(x, n)": "CAST(spark_wrapped(CAST(x AS HUGEINT) * (CAST(1 AS HUGEINT) << (n & 63)), "
+    "18446744073709551616) AS BIGINT)",
+}
+_ROUND_MACROS: Final = {
+    "spark_rounded(x, digits)": "CASE WHEN abs(x) < 1e16 THEN CAST(CAST(round(CAST(CAST(x AS VARCHAR) AS "
+    "DECIMAL(38, 20)), digits) AS VARCHAR) AS DOUBLE) ELSE x END",
+}
+_BROUND_MACROS: Final = {
+    "spark_half_even(x, unit)": _HALF_EVEN,
+    "spark_bround(x, digits)": "CASE WHEN abs(x) < 1e16 THEN CAST(CAST(spark_half_even(CAST(CAST(x AS VARCHAR) AS "
+    "DECIMAL(38, 20)), CAST(pow(10, 20 - digits) AS HUGEINT)) AS VARCHAR) || 'e' || (-digits) AS DOUBLE) ELSE x END",
+}
+_FORMAT_MACROS: Final = {
+    "spark_shown(x, digits)": "CASE WHEN isnan(x) THEN 'NaN' WHEN isinf(x) THEN CASE WHEN x < 0 THEN '-∞' ELSE '∞' END "
+    "ELSE format('{:,.' || digits || 'f}', x) END",
+    "spark_grouped(t)": "CASE WHEN t LIKE '-%' THEN '-' ELSE '' END || ltrim(reverse(regexp_replace(reverse(ltrim("
+    "split_part(t, '.', 1), '-')), '([0-9]{3})', '\\1,', 'g')), ',')",
+    "spark_shown_exactly(t, digits)": "spark_grouped(t) || CASE WHEN digits = 0 THEN '' ELSE '.' || "
+    "rpad(split_part(t, '.', 2), digits, '0') END",
+}
+_HYPOT: Final = (
+    "CASE WHEN a IS NULL OR b IS NULL THEN NULL "
+    "WHEN isinf(a) OR isinf(b) THEN CAST('inf' AS DOUBLE) WHEN a = 0 AND b = 0 THEN "
+    "CAST(0 AS DOUBLE) ELSE greatest(abs(a), abs(b)) "
+    "* sqrt(1 + pow(least(abs(a), abs(b)) / greatest(abs(a), abs(b)), 2)) END"
+)
+_EXPM1: Final = (
+    "CASE WHEN exp(x) = 1 THEN x WHEN exp(x) - 1 = -1 THEN CAST(-1 AS DOUBLE) "
+    "WHEN isinf(exp(x)) THEN exp(x) ELSE (exp(x) - 1) * x / ln(exp(x)) END"
+)
+_LOG1P: Final = (
+    "CASE WHEN x <= -1 THEN NULL WHEN 1 + x = 1 THEN x WHEN isinf(x) THEN x ELSE ln(1 + x) * x / (1 + x - 1) END"
+)
+_FACTORIAL: Final = "CASE WHEN n BETWEEN 0 AND 20 THEN factorial(CAST(n AS INTEGER)) END"
+
+FUNCTIONS: Final = (
+    function("abs", "n", same, "abs(i)", "abs(p)", "abs(x)", is_strict=True),
+    function("negative", "n", same, "negative(x)", "negative(p)", macros={"spark_negative(x)": "-x"}),
+    function("positive", "n", same, "positive(i)", macros={"spark_positive(x)": "x"}),
+    function("sign signum", "n", DOUBLE, "sign(x)", "sign(i)", "signum(p)"),
+    function(
+        "mod",
+        "n n",
+        common,
+        "mod(i, 4)",
+        "mod(x, 2)",
+        macros={"spark_mod(a, b)": WITHOUT_ZERO.format("a % b")},
+        spelling=united,
+        is_widened=True,
+    ),
+    function(
+        "pmod",
+        "n n",
+        common,
+        "pmod(i, 4)",
+        "pmod(l, 7)",
+        macros={"spark_pmod(a, b)": WITHOUT_ZERO.format("CASE WHEN a % b < 0 THEN (a % b + b) % b ELSE a % b END")},
+        spelling=united,
+    ),
+    function("ceil ceiling", "n", whole, "ceil(x)", "ceil(p)", "ceiling(x)", is_strict=True),
+    function("floor", "n", whole, "floor(x)", "floor(p)", is_strict=True),
+    function(
+        "round",
+        "n i?",
+        rounded,
+        "round(x, 1)",
+        "round(p, 1)",
+        "round(p)",
+        "round(x)",
+        "round(i)",
+        macros=_ROUND_MACROS,
+        spelling=_rounded,
+        is_strict=True,
+    ),
+    function(
+        "bround",
+        "n i?",
+        rounded,
+        "bround(x, 1)",
+        "bround(p, 1)",
+        "bround(p)",
+        "bround(x)",
+        "bround(i)",
+        macros=_BROUND_MACROS,
+        spelling=_half_even,
+    ),
+    function("rint", "n", DOUBLE, "rint(x)", "rint(z)", macros={"spark_rint(x)": "round_even(x, 0)"}),
+    function(
+        "format_number",
+        "n i",
+        STRING,
+        "format_number(x, 2)",
+        "format_number(p, 2)",
+        "format_number(l, 0)",
+        "format_number(i, 3)",
+        "format_number(x, 0)",
+        macros=_FORMAT_MACROS,
+        spelling=_shown,
+    ),
+    function(
+        "shiftleft",
+        "i i",
+        same,
+        "shiftleft(i, n)",
+        "shiftleft(l, 33)",
+        macros=_SHIFT_LEFT_MACROS,
+        spelling=_shifted,
+    ),
+    function(
+        "shiftright",
+        "i i",
+        same,
+        "shiftright(i, n)",
+        "shiftright(l, 2)",
+        macros={"spark_right_int(x, n)": "x >> (n & 31)", "spark_right_bigint(x, n)": "x >> (n & 63)"},
+        spelling=_shifted,
+    ),
+    function(
+        "bit_count",
+        "x",
+        INT,
+        "bit_count(i)",
+        "bit_count(l)",
+        "bit_count(t)",
+        "bit_count(b)",
+        spelling=_bits,
+    ),
+    function(
+        "factorial",
+        "i",
+        BIGINT,
+        "factorial(n)",
+        "factorial(i)",
+        "factorial(20)",
+        macros={"spark_factorial(n)": _FACTORIAL},
+    ),
+    _double("sqrt", "sqrt(x)", "sqrt(n)"),
+    _double("cbrt", "cbrt(x)", "cbrt(i)"),
+    _double("exp", "exp(z)"),
+    function(
+        "expm1",
+        "n",
+        DOUBLE,
+        "expm1(z)",
+        "expm1(1e-10)",
+        macros={"spark_expm1(x)": _EXPM1},
+        spelling=_of_doubles,
+    ),
+    _positive_only("ln", "ln", "ln(x)"),
+    function(
+        "log",
+        "n n?",
+        DOUBLE,
+        "log(x)",
+        "log(2, x)",
+        macros={"spark_logarithm(b, x)": "spark_ln(x) / spark_ln(b)"},
+        spelling=_logarithm,
+    ),
+    _positive_only("log2", "log2", "log2(x)"),
+    _positive_only("log10", "log10", "log10(p)"),
+    function(
+        "log1p",
+        "n",
+        DOUBLE,
+        "log1p(x)",
+        "log1p(1e-10)",
+        "log1p(z)",
+        macros={"spark_log1p(x)": _LOG1P},
+        spelling=_of_doubles,
+    ),
+    function("power pow", "n n", DOUBLE, "power(x, 2)", "power(z, -1)", "pow(x, n)"),
+    function(
+        "hypot",
+        "n n",
+        DOUBLE,
+        "hypot(x, z)",
+        "hypot(3, 4)",
+        "hypot(1e200, 1e200)",
+        macros={"spark_hypot(a, b)": _HYPOT},
+        spelling=_of_doubles,
+    ),
+    function("pi", "", DOUBLE, "pi()"),
+    function("e", "", DOUBLE, "e()", macros={"spark_e()": "exp(1.0)"}),
+    _double("sin", "sin(x)"),
+    _double("cos", "cos(x)"),
+    _double("tan", "tan(z)"),
+    _double("cot", "cot(z)"),
+    _double("asin", "asin(z)", "asin(x)"),
+    _double("acos", "acos(z)", "acos(x)"),
+    _double("atan", "atan(x)"),
+    function("atan2", "n n", DOUBLE, "atan2(x, z)"),
+    _double("sinh", "sinh(z)"),
+    _double("cosh", "cosh(z)"),
+    _double("tanh", "tanh(z)"),
+    _double("asinh", "asinh(x)"),
+    _double("acosh", "acosh(x)", "acosh(n)"),
+    _double("atanh", "atanh(z)", "atanh(x)"),
+    _double("degrees", "degrees(z)"),
+    _double("radians", "radians(x)"),
+)

@@ -1,0 +1,330 @@
+"""Functions of dates and timestamps: their parts, the time between them, and their forms as text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from sqlglot import exp
+
+from everview.query.types import BIGINT, DATE, DOUBLE, INT, STRING, TIMESTAMP, DataType, Kind, decimal
+from everview.sql.dialect import EverviewSpark
+from everview.sql.functions.conversions import converted
+from everview.sql.functions.entry import Call, function
+from everview.sql.nodes import call, cast, refused
+from everview.sql.source import Source
+
+MICROSECONDS: Final = {
+    "MICROSECOND": 1,
+    "MILLISECOND": 1_000,
+    "SECOND": 1_000_000,
+    "MINUTE": 60_000_000,
+    "HOUR": 3_600_000_000,
+    "DAY": 86_400_000_000,
+    "WEEK": 7 * 86_400_000_000,
+}
+"""Units of time of one length."""
+MONTHS: Final = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
+"""Units of time that are so many months."""
+
+_PARTS: Final = {"DAYOFWEEK": "spark_dayofweek", "DOW": "spark_dayofweek", "SECOND": "spark_seconds"}
+_UNITS: Final = {"MM": "MONTH", "MON": "MONTH", "YYYY": "YEAR", "YY": "YEAR", "DD": "DAY"}
+_SHOWN: Final = frozenset("yyyy yy MMMM MMM MM M dd d HH H hh h mm m ss s EEEE EEE EE E a".split())
+_READ: Final = {"yyyy": "%Y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S"}
+_FLOORED: Final = "(({x}) - ((({x}) % {unit}) + {unit}) % {unit}) // {unit}"
+
+
+def span_type(node: exp.Anonymous, types: Sequence[DataType], source: Source) -> DataType:
+    """Check ``datediff(unit, start, end)``, the whole units between two times, whose types are given; its type."""
+    unit, *times = node.expressions
+    name, units = node.name.lower(), [*MICROSECONDS, *MONTHS]
+    if not isinstance(unit, exp.Column) or unit.table or unit.name.upper() not in units:
+        raise source.unknown("unit of time", unit.sql(), unit, units, "the units are")
+    for argument, type_ in zip(times, types, strict=True):
+        if not (type_.is_temporal or type_.is_open):
+            raise source.mismatch(
+                f"{name} takes a unit and two dates or timestamps, and this is {type_}", argument, hint="CAST it"
+            )
+    return BIGINT
+
+
+def part_of(part: str) -> str | None:
+    """The function that takes a part of a date or time, where DuckDB's own counts in another way."""
+    return _PARTS.get(part.upper().rstrip("S")) or _PARTS.get(part.upper())
+
+
+def _part(node: exp.Anonymous, types: Sequence[DataType], source: Source) -> DataType:
+    return decimal(8, 6) if node.expressions[0].name.upper() in ("SECOND", "SECONDS") else INT
+
+
+def _part_taken(of: Call) -> exp.Expr | None:
+    function_ = part_of(of.arguments[0].name)
+    return call(function_, of.arguments[1]) if function_ else None
+
+
+def _span(of: Call) -> exp.Expr | None:
+    """The whole units between two times, cut towards none."""
+    if len(of.arguments) < 3:
+        return None
+    unit, *times = of.arguments
+    word = unit.name.upper()
+    macro = "spark_span_of_months" if word in MONTHS else "spark_span"
+    length = exp.Literal.number(MONTHS.get(word) or MICROSECONDS[word])
+    return call(macro, length, *(cast(t, DataType(Kind.TIMESTAMP_NTZ)) for t in times))
+
+
+def _months_between(of: Call) -> exp.Expr:
+    if len(of.arguments) > 2 or not all(t is not None and t.is_temporal for t in of.types):
+        raise refused(of.name, "it takes two dates or timestamps here")
+    return of.with_arguments(*(cast(a, DataType(Kind.TIMESTAMP_NTZ)) for a in of.arguments))
+
+
+def _cut_to_unit(of: Call) -> exp.Expr:
+    return of.with_arguments(*(_unit(a) for a in of.arguments))
+
+
+def _unit(node: exp.Expr) -> exp.Expr:
+    """Spark's short names for units of time."""
+    known = _UNITS.get(node.name.upper()) if isinstance(node, exp.Literal) else None
+    return exp.Literal.string(known) if known else node
+
+
+def _moment(of: Call) -> exp.Expr:
+    """Dates, timestamps and seconds since 1970, of text or of one another."""
+    arguments, have, want = of.arguments, of.first_type, of.type
+    moment = want if want.is_temporal else TIMESTAMP
+    if have is not None and have.kind is Kind.STRING and (len(arguments) > 1 or not want.is_temporal):
+        form = arguments[1] if len(arguments) > 1 else exp.Literal.string("yyyy-MM-dd HH:mm:ss")
+        found = cast(_parsed(of.name, arguments[0], form), moment)
+    else:
+        found = converted(arguments[0], have, moment, cast(arguments[0], moment))
+    return found if want.is_temporal else of.with_arguments(found)
+
+
+def _parsed(name: str, text: exp.Expr, form: exp.Expr) -> exp.Expr:
+    runs = _runs(form)
+    if runs is None or not all(r in _READ or not _is_letter(r) for r in runs):
+        raise refused(f"{name} by {form.sql(EverviewSpark)}", f"known are {', '.join(_READ)} and what is no letter")
+    pattern = "".join(f"[0-9]{{{len(r)}}}" if r in _READ else re.escape(r) for r in runs)
+    shape = "".join(_READ.get(r, r.replace("%", "%%")) for r in runs)
+    return call("spark_parsed", text, exp.Literal.string(pattern), exp.Literal.string(shape))
+
+
+def _shown(of: Call) -> None:
+    if len(of.arguments) < 2:
+        return
+    form = of.arguments[1]
+    runs = _runs(form)
+    if runs is None or not all(r in _SHOWN or not (_is_letter(r) or r[0] == "%") for r in runs):
+        known = ", ".join(sorted(_SHOWN))
+        raise refused(f"{of.name} by {form.sql(EverviewSpark)}", f"known are {known} and what is no letter")
+
+
+def _runs(form: exp.Expr) -> list[str] | None:
+    """A pattern of Spark's for dates as runs of one character; None if it is not known, or has quotes or brackets."""
+    if not isinstance(form, exp.Literal) or not form.is_string or re.search(r"['\[\]{}#\\]", form.name):
+        return None
+    return [found.group() for found in re.finditer(r"(.)\1*", form.name, re.DOTALL)]
+
+
+def _is_letter(run: str) -> bool:
+    return run[0].isascii() and run[0].isalpha()
+
+
+_SPAN_MACROS: Final = {
+    "spark_span(unit, a, b)": "(epoch_us(b) - epoch_us(a)) // unit",
+    "spark_last_whole_day(a, b)": "CASE WHEN CAST(b AS DATE) > CAST(a AS DATE) AND CAST(b AS TIME) < CAST(a AS TIME) "
+    "THEN CAST(b AS DATE) - 1 WHEN CAST(b AS DATE) < CAST(a AS DATE) AND CAST(b AS TIME) > CAST(a AS TIME) "
+    "THEN CAST(b AS DATE) + 1 ELSE CAST(b AS DATE) END",
+    "spark_in_month(x)": "(year(x) * 12 + month(x)) * 32 + day(x)",
+    "spark_span_of_months(unit, a, b)": "CAST((spark_in_month(spark_last_whole_day(a, b)) - spark_in_month(a)) // 32 "
+    "// unit AS BIGINT)",
+}
+_MONTHS_BETWEEN_MACROS: Final = {
+    "spark_months(a, b)": "(year(a) - year(b)) * 12 + month(a) - month(b)",
+    "spark_second_of_month(x)": "day(x) * 86400 + hour(x) * 3600 + minute(x) * 60 + second(x)",
+    "spark_is_last(x)": "day(x) = day(last_day(x))",
+    "spark_months_between(a, b)": "CASE WHEN day(a) = day(b) OR (spark_is_last(a) AND spark_is_last(b)) "
+    "THEN CAST(spark_months(a, b) AS DOUBLE) ELSE floor((spark_months(a, b) + (spark_second_of_month(a) "
+    "- spark_second_of_month(b)) / CAST(2678400 AS DOUBLE)) * 1e8 + 0.5) / 1e8 END",
+}
+_SECONDS: Final = "CAST((epoch_us(x) % 60000000 + 60000000) % 60000000 AS DECIMAL(8, 0)) * 0.000001"
+
+FUNCTIONS: Final = (
+    function("year", "t", INT, "year(d)", "year(ts)", is_strict=True),
+    function("quarter", "t", INT, "quarter(d)"),
+    function("month", "t", INT, "month(d)", is_strict=True),
+    function("day dayofmonth", "t", INT, "day(d)", "dayofmonth(ts)", is_strict=True),
+    function("dayofweek", "t", INT, "dayofweek(d)", macros={"spark_dayofweek(x)": "dayofweek(x) + 1"}),
+    function("dayofyear", "t", INT, "dayofyear(d)"),
+    function("weekofyear", "t", INT, "weekofyear(d)"),
+    function("weekday", "t", INT, "weekday(d)", macros={"spark_weekday(x)": "isodow(x) - 1"}),
+    function("hour", "t", INT, "hour(ts)"),
+    function("minute", "t", INT, "minute(ts)"),
+    function("second", "t", INT, "second(ts)"),
+    function(
+        "date_part extract",
+        "s x",
+        _part,
+        "extract(MONTH FROM d)",
+        "extract(DOW FROM ts)",
+        "date_part('YEAR', d)",
+        "date_part('SECONDS', ts)",
+        macros={"spark_seconds(x)": _SECONDS},
+        spelling=_part_taken,
+    ),
+    function("dayname", "t", STRING, "dayname(d)", macros={"spark_dayname(x)": "left(dayname(x), 3)"}),
+    function("monthname", "t", STRING, "monthname(d)", macros={"spark_monthname(x)": "left(monthname(x), 3)"}),
+    function(
+        "date_format",
+        "t s",
+        STRING,
+        "date_format(ts, 'yyyy-MM-dd HH:mm:ss')",
+        "date_format(d, 'EEE d MMM yy')",
+        spelling=_shown,
+    ),
+    function(
+        "from_unixtime",
+        "i s?",
+        STRING,
+        "from_unixtime(n)",
+        "from_unixtime(i, 'yyyy-MM-dd')",
+        spelling=_shown,
+    ),
+    function(
+        "timestampdiff",
+        "x t t",
+        BIGINT,
+        *(f"timestampdiff({u}, ts, TIMESTAMP '2000-05-31 06:00:00')" for u in (*MICROSECONDS, *MONTHS)),
+        *(f"timestampdiff({u}, DATE '1999-03-20', ts)" for u in (*MICROSECONDS, *MONTHS)),
+        "timestampdiff(MONTH, d, DATE '2024-02-29')",
+        macros=_SPAN_MACROS,
+        spelling=_span,
+        takes_unit=True,
+    ),
+    function(
+        "datediff date_diff",
+        "t t",
+        INT,
+        "datediff(d, DATE '2000-01-01')",
+        "datediff(d, ts)",
+        "datediff(DAY, ts, TIMESTAMP '2024-02-28 11:00:00')",
+        "datediff(month, ts, TIMESTAMP '2024-02-29 12:05:07')",
+        "date_diff(DATE '2000-01-01', d)",
+        "date_diff(WEEK, d, ts)",
+        spelling=_span,
+        takes_unit=True,
+    ),
+    function(
+        "months_between",
+        "t t b?",
+        DOUBLE,
+        "months_between(d, DATE '2023-11-15')",
+        "months_between(ts, TIMESTAMP '2023-11-30 06:00:00')",
+        macros=_MONTHS_BETWEEN_MACROS,
+        spelling=_months_between,
+    ),
+    function(
+        "unix_timestamp to_unix_timestamp",
+        "t s?",
+        BIGINT,
+        "unix_timestamp(ts)",
+        "unix_timestamp(d)",
+        "to_unix_timestamp(ts)",
+        macros={"spark_unix_timestamp(x)": "epoch_us(x) // 1000000"},
+        spelling=_moment,
+    ),
+    function(
+        "unix_seconds",
+        "t",
+        BIGINT,
+        "unix_seconds(ts)",
+        macros={"spark_unix_seconds(x)": _FLOORED.format(x="epoch_us(x)", unit=1_000_000)},
+    ),
+    function(
+        "unix_millis",
+        "t",
+        BIGINT,
+        "unix_millis(ts)",
+        macros={"spark_unix_millis(x)": _FLOORED.format(x="epoch_us(x)", unit=1_000)},
+    ),
+    function("unix_micros", "t", BIGINT, "unix_micros(ts)"),
+    function(
+        "to_date",
+        "t s?",
+        DATE,
+        "to_date(ts)",
+        "to_date('03.02.2024', 'dd.MM.yyyy')",
+        spelling=_moment,
+    ),
+    function("date_add dateadd", "t i", DATE, "date_add(d, -n)", "dateadd(d, -n)"),
+    function("date_sub", "t i", DATE, "date_sub(d, n)"),
+    function("add_months", "t i", DATE, "add_months(d, -1)", "add_months(d, -n)"),
+    function("last_day", "t", DATE, "last_day(d)"),
+    function("next_day", "t s", DATE, "next_day(DATE '2024-01-31', 'MO')", "next_day(date_sub(d, 9), 'Friday')"),
+    function(
+        "trunc",
+        "t s",
+        DATE,
+        "trunc(d, 'MM')",
+        "trunc(d, 'YEAR')",
+        "trunc(d, 'QUARTER')",
+        "trunc(d, 'WEEK')",
+        spelling=_cut_to_unit,
+    ),
+    function("make_date", "i i i", DATE, "make_date(2024, n + 1, n + 1)"),
+    function("date_from_unix_date", "i", DATE, "date_from_unix_date(n)"),
+    function(
+        "to_timestamp",
+        "t s?",
+        TIMESTAMP,
+        "to_timestamp(d)",
+        "to_timestamp('2024-02-29 01:02:03', 'yyyy-MM-dd HH:mm:ss')",
+        spelling=_moment,
+    ),
+    function(
+        "date_trunc",
+        "s t",
+        TIMESTAMP,
+        "date_trunc('HOUR', ts)",
+        "date_trunc('WEEK', ts)",
+        "date_trunc('DAY', ts)",
+        spelling=_cut_to_unit,
+    ),
+    function(
+        "timestamp_seconds",
+        "n",
+        TIMESTAMP,
+        "timestamp_seconds(n)",
+        "timestamp_seconds(x)",
+        macros={"spark_timestamp_seconds(x)": "make_timestamptz(CAST(x * 1000000 AS BIGINT))"},
+    ),
+    function(
+        "timestamp_millis",
+        "i",
+        TIMESTAMP,
+        "timestamp_millis(i)",
+        macros={"spark_timestamp_millis(x)": "make_timestamptz(CAST(x AS BIGINT) * 1000)"},
+    ),
+    function(
+        "timestamp_micros",
+        "i",
+        TIMESTAMP,
+        "timestamp_micros(i)",
+        macros={"spark_timestamp_micros(x)": "make_timestamptz(CAST(x AS BIGINT))"},
+    ),
+    function(
+        "from_utc_timestamp",
+        "t s",
+        TIMESTAMP,
+        "from_utc_timestamp(ts - INTERVAL 1 DAY, 'Europe/Oslo')",
+        macros={"spark_from_utc_timestamp(x, zone)": "timezone('UTC', timezone(zone, x))"},
+    ),
+    function(
+        "to_utc_timestamp",
+        "t s",
+        TIMESTAMP,
+        "to_utc_timestamp(ts - INTERVAL 1 DAY, 'Europe/Oslo')",
+    ),
+)
