@@ -38,6 +38,7 @@ from everview.kernel.program import (
     Scan,
     Select,
     SetLevel,
+    Silent,
     Size,
     Step,
     Store,
@@ -202,10 +203,10 @@ class ProgramMaker:
         kinds = ["compute", "store", "level", "level", "level?", "count", "emit", "remove", "call", "rank", "size"]
         if depth < 4:
             kinds += ["upsert", "upsert", "add", "add", "add", "find", "if", "each", "scan"]
-            kinds += ["nest", "nest", "select", "select"]
+            kinds += ["nest", "nest", "select", "select", "silent"]
         if self.reads_only:
             kinds = ["compute", "level?", "count", "rank", "size"]
-            kinds += ["find", "if", "each", "scan", "select"] if depth < 4 else []
+            kinds += ["find", "if", "each", "scan", "select", "silent"] if depth < 4 else []
         maker = getattr(self, "_" + {"level?": "get_level"}.get(kind := self.random.choice(kinds), kind))
         result = maker(frame, walked, scanned, depth)
         assert result is None or not isinstance(result, tuple)
@@ -386,6 +387,9 @@ class ProgramMaker:
         otherwise = self._block(other, walked, scanned, depth + 1) if self.random.random() < 0.5 else ()
         self._merge(frame, one, other)
         return If(self.random.choice(list(Test)), left, right, then, otherwise)
+
+    def _silent(self, frame: Frame, walked: set[str], scanned: set[str], depth: int) -> Instruction:
+        return Silent(self._block(frame, walked, scanned, depth + 1))
 
     def _merge(self, frame: Frame, one: Frame, other: Frame) -> None:
         both = {r: kind for r, kind in one.items() if other.get(r) == kind}

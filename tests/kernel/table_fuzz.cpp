@@ -271,7 +271,7 @@ std::vector<Word> program() {
                             /* channel: */ 1, 3, /* procedure: */ 1, 3, 6};
   const auto add = [&](std::initializer_list<Word> words) { code.insert(code.end(), words); };
   const auto add_key = [&] { code.insert(code.end(), key.begin(), key.end()); };
-  add({12});                                               // Twelve instructions.
+  add({13});                                               // Thirteen instructions.
   add({16, 4, 1, 1, kReg, 0, 1, kReg, 2});                 // Add c to table 1's row of a,
   add({0, 1, 1, 11, 0, 3, 1, kLit, 0, 1, kKey, 4, 1, 0, 1, kValue, 4, 1, 0, 0});  // telling of rows that vanish.
   add({1, 3, 0}), add_key(), add({0, 1, 2, 3, 0}), add_key();  // Find r3 in table 0, or insert it.
@@ -284,6 +284,7 @@ std::vector<Word> program() {
   add({14, 4, 3, 0, 1, 1});                                // r4 = rank of r3 by measure in its b
   add({15, 4, 0, 1, 0});                                   // r4 = all ranks by measure
   add({8, 0, kReg, 5, kLit, 0, 1, 3, 3, 0, 0});             // If r5 = 0: remove r3.
+  add({17, 1, 11, 0, 3, 1, kReg, 0, 1, kReg, 0, 3, kReg, 2, kReg, 2, kReg, 2});  // Silently: emit a, a, c * c * c.
   add({0, 5, 2, kReg, 2, kReg, 2});                        // r5 = c * c
   // A cursor: table 0 in order 1, downwards from a rank, and the rows of the same a in order 0.
   add({1, 1, 3, 2, 1, 1, 0, 1, 0, kReg, 0, 1, 1, 2, 0, 0, 1, kKey, 1, 0, 0, kLit, 0, 0});

@@ -28,6 +28,7 @@ from everview.kernel.program import (
     Remove,
     Scan,
     SetLevel,
+    Silent,
     Store,
     Table,
     ValueOf,
@@ -142,6 +143,21 @@ class TestLoops:
         inner = Scan(S, "pairs", 1, (KeyOf(R, "pairs", 0), A), 0, (Emit("out", (KeyOf(S, "pairs", 0),)),))
         nest = Scan(R, "pairs", 0, (A,), 0, (inner,))
         assert rewritten(nest) == (nest,)
+
+
+class TestSilence:
+    emit = Emit("out", (A,))
+
+    def test_what_is_not_told_goes(self) -> None:
+        store = Find(R, "pairs", (A, B), (Store(R, "pairs", 0, A), self.emit))
+        scan = Scan(S, "pairs", 0, (A,), 0, (self.emit,))
+        kept = Find(R, "pairs", (A, B), (Store(R, "pairs", 0, A),))
+        assert rewritten(self.emit, Silent((store, self.emit, scan))) == (self.emit, kept)
+
+    def test_calls_stay_silent(self) -> None:
+        callee = Procedure("inner", (N,), tuple(Emit("out", (N,)) for _ in range(50)))
+        silent = Silent((Call("inner", (A,)), Call("inner", (B,))))
+        assert rewritten(Silent((self.emit, *silent.body)), callee=callee) == (silent,)
 
 
 class TestRegisters:

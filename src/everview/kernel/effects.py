@@ -24,6 +24,7 @@ from everview.kernel.program import (
     Scan,
     Select,
     SetLevel,
+    Silent,
     Size,
     Store,
 )
@@ -34,8 +35,8 @@ def called(body: Iterable[Instruction]) -> list[str]:
     return [i.procedure for i in flat(body) if isinstance(i, Call)]
 
 
-def flat(body: Iterable[Instruction]) -> Iterator[Instruction]:
-    """The instructions of a block and of the blocks in it."""
+def flat(body: Iterable[Instruction], silent: bool = True) -> Iterator[Instruction]:
+    """The instructions of a block and of the blocks in it; without ``silent``, not of those that tell nothing."""
     ahead = list(body)
     while ahead:
         i = ahead.pop()
@@ -49,6 +50,8 @@ def flat(body: Iterable[Instruction]) -> Iterator[Instruction]:
                 ahead += i.otherwise
             case Each() | Scan():
                 ahead += i.body
+            case Silent():
+                ahead += i.body if silent else ()
             case Add():
                 ahead += i.appeared
                 ahead += i.vanished or ()
@@ -77,7 +80,7 @@ def registers_set(body: Iterable[Instruction]) -> set[Reg]:
 class Effects:
     """The tables that a block changes, callees included: at all, by rows that come or go, by rows that go.
 
-    And whether it emits anything.
+    And whether it emits anything, which silent blocks do not.
     """
 
     changed: frozenset[str]
@@ -106,8 +109,8 @@ class Facts:
         changed: set[str] = set()
         moved: set[str] = set()
         removed: set[str] = set()
-        emits = False
-        for i in flat(body):
+        block = tuple(body)
+        for i in flat(block):
             match i:
                 case Store() | SetLevel():
                     changed.add(i.table)
@@ -122,9 +125,9 @@ class Facts:
                     changed |= callee.changed
                     moved |= callee.moved
                     removed |= callee.removed
-                    emits = emits or callee.emits
-                case Emit():
-                    emits = True
                 case _:
                     pass
+        heard = flat(block, silent=False)
+        told = (isinstance(i, Emit) or (isinstance(i, Call) and self.of_procedure(i.procedure).emits) for i in heard)
+        emits = any(told)
         return Effects(frozenset(changed | moved | removed), frozenset(moved | removed), frozenset(removed), emits)

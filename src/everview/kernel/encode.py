@@ -39,6 +39,7 @@ from everview.kernel.program import (
     Scan,
     Select,
     SetLevel,
+    Silent,
     Size,
     Step,
     Store,
@@ -47,7 +48,7 @@ from everview.kernel.program import (
 )
 
 T = TypeVar("T")
-ENCODING = 3
+ENCODING = 4
 """Counts up with every change of the encoding: a kernel that was compiled before it must be built anew."""
 
 
@@ -199,6 +200,8 @@ class _Encoder:
                 head = [16, *self._row(i.row, i.table), *self._operands(i.key), *self._operands(i.changes)]
                 vanished = [0] if i.vanished is None else [1, *self._block(i.vanished)]
                 return [*head, *self._block(i.appeared), *vanished, *self._block(i.otherwise)]
+            case Silent():
+                return [17, *self._block(i.body)]
 
 
 def _number(numbers: dict[str, int], name: str) -> int:

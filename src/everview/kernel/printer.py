@@ -29,6 +29,7 @@ from everview.kernel.program import (
     Scan,
     Select,
     SetLevel,
+    Silent,
     Size,
     Step,
     Store,
@@ -145,6 +146,9 @@ def _instruction(i: Instruction, indent: str, depth: int) -> Iterator[str]:
             yield f"{indent}add {i.row} in {i.table}[{_key(i.key)}] += {_key(i.changes)}{stays}"
             branches = (("appeared", i.appeared), ("vanished", i.vanished or ()), ("else", i.otherwise))
             yield from _branches(indent, depth, *branches)
+        case Silent():
+            yield f"{indent}silently"
+            yield from _block(i.body, depth + 1)
 
 
 def _branches(indent: str, depth: int, *branches: tuple[str, tuple[Instruction, ...]]) -> Iterator[str]:

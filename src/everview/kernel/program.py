@@ -301,6 +301,13 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
+class Silent:
+    """Run ``body``, but tell nothing of it: what it emits, and what it calls emits, is not even computed."""
+
+    body: tuple[Instruction, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Select:
     """row ← the row at a rank of a group of an ordered index; run ``found`` or ``missing``.
 
@@ -355,6 +362,7 @@ Instruction: TypeAlias = (
     | Rank
     | Size
     | Add
+    | Silent
 )
 
 

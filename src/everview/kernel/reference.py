@@ -36,6 +36,7 @@ from everview.kernel.program import (
     Scan,
     Select,
     SetLevel,
+    Silent,
     Size,
     Step,
     Store,
@@ -171,6 +172,7 @@ class Reference:
         self._tables = {t.name: _State(t) for t in program.tables}
         self._channels: dict[str, list[tuple[int, ...]]] = {name: [] for name, _ in program.channels}
         self._update = 0
+        self._silent = 0
 
     def apply(
         self,
@@ -296,7 +298,14 @@ class Reference:
                     frame[i.row] = row
                     self._run(i.body, frame)
             case Emit():
-                self._channels[i.channel].append(tuple(self._output(o, frame) for o in i.outputs))
+                if not self._silent:
+                    self._channels[i.channel].append(tuple(self._output(o, frame) for o in i.outputs))
+            case Silent():
+                self._silent += 1
+                try:
+                    self._run(i.body, frame)
+                finally:
+                    self._silent -= 1
             case Call():
                 self._call(i.procedure, [self._word(a, frame) for a in i.arguments])
             case Select():

@@ -32,6 +32,7 @@ from everview.kernel.program import (
     Scan,
     Select,
     SetLevel,
+    Silent,
     Size,
     Step,
     Store,
@@ -178,6 +179,10 @@ class _Checker:
                 frame[i.target] = WORD
             case Add():
                 self.add(i, frame, walked)
+            case Silent():
+                after = self.block(i.body, frame, walked)
+                frame.clear()
+                frame.update(after)
 
     def loop(self, i: Each | Scan, frame: Frame, walked: frozenset[str]) -> None:
         self.group(i, frame)

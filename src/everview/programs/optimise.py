@@ -36,6 +36,7 @@ from everview.kernel.program import (
     Reg,
     Scan,
     Select,
+    Silent,
     Table,
     Test,
     Update,
@@ -76,7 +77,7 @@ def _blocks(i: Instruction) -> tuple[str, ...]:
             return ("found", "missing")
         case If():
             return ("then", "otherwise")
-        case Each() | Scan():
+        case Each() | Scan() | Silent():
             return ("body",)
         case Add(vanished=None):
             return ("appeared", "otherwise")
@@ -326,6 +327,11 @@ class _Simpler:
                     return (i,) if i.then or i.otherwise else ()
                 case Each() | Scan():
                     return (i,) if i.body else ()
+                case Silent():
+                    body = _without_emits(i.body)
+                    if not called(body):
+                        return body
+                    return (i,) if body is i.body else (Silent(body),)
                 case Find() | Select():
                     return (i,) if i.found or i.missing else ()
                 case Count() | GetLevel():
@@ -339,6 +345,11 @@ class _Simpler:
             return _same_or(body, [one for i in body for one in without(_with_blocks(i, block))])
 
         return block(body)
+
+
+def _without_emits(body: Block) -> Block:
+    """A block without what it would emit itself."""
+    return _same_or(body, [_with_blocks(i, _without_emits) for i in body if not isinstance(i, Emit)])
 
 
 def _is_nest(i: Instruction) -> bool:

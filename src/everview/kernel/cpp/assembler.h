@@ -181,6 +181,11 @@ class Assembler {
       case Op::kAdd:
         addition(i);
         break;
+      case Op::kSilent:
+        add(Code::kSilence);
+        block(i.first);
+        add(Code::kSpeak);
+        break;
       case Op::kNest: {
         const std::uint32_t at = add(Code::kNest, &i);
         lines_[at].jump = static_cast<std::uint32_t>(program_.nests.size());

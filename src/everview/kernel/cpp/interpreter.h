@@ -33,8 +33,9 @@ class Interpreter {
   //
   // The contracts of the instructions: P is the line, P.reg and so on its fields, K the words of its slots from the first
   // on, T the table P.table. Every instruction of a program is one step, and every lookup and every row visited another.
-  void run(const Procedure& procedure, Word update, bool silent) {
+  void run(const Procedure& procedure, Word update, bool in_silence) {
     update_ = update;
+    std::size_t silent = in_silence ? 1 : 0;  // How many silent blocks are around what is running.
     const Line* const lines = program_.lines.data();
     Table* const tables = program_.tables.data();
     Word* const words = words_.data();
@@ -324,18 +325,31 @@ class Interpreter {
         }
 
         // Emit: appends to channel P.jump a row of the outputs that the slots make: an operand each, or a slot that
-        // says how many factors follow. Faults if a product leaves 64 bits. Nothing, while updates are taken back.
+        // says how many factors follow. Faults if a product leaves 64 bits. Nothing, in a silent block or while updates
+        // are taken back.
         case Code::kEmit:
           ++steps.count;
-          if (!silent) emit(i, program_.channels[i.jump], read);
+          if (silent == 0) emit(i, program_.channels[i.jump], read);
           pc = i.next();
+          break;
+
+        // Silence, Speak: around a silent block. Whatever runs between them, callees too, emits nothing; blocks may be
+        // within blocks. Every Silence is followed by its Speak, as no jump leads out of a block.
+        case Code::kSilence:
+          ++steps.count;
+          ++silent;
+          ++pc;
+          break;
+        case Code::kSpeak:
+          --silent;
+          ++pc;
           break;
 
         // Nest: nest P.jump, scans within scans around one emit, all at once (nest.h).
         case Code::kNest: {
           ++steps.count;
           ++pc;
-          if (silent) break;
+          if (silent != 0) break;
           const Instruction& nest = *program_.nests[i.jump];
           const Frame frame{registers, update_};
           walk_.begin(nest.nest, frame);

@@ -179,6 +179,9 @@ class ProbeFinder {
         walk(called.body, own);
         break;
       }
+      case Op::kSilent:
+        walk(i.first, registers);
+        break;
       case Op::kRemove:
       case Op::kStore:
       case Op::kSetLevel:

@@ -72,7 +72,7 @@ using Block = std::vector<Instruction>;
 struct Instruction {
   enum class Op : std::uint8_t {
     kCompute, kFind, kInsert, kRemove, kStore, kSetLevel, kGetLevel, kCount, kIf, kEach, kScan, kEmit, kCall, kSelect,
-    kRank, kSize, kAdd,
+    kRank, kSize, kAdd, kSilent,
     kNest,  // Not in the encoding: scans within scans around one emit.
   };
 
@@ -86,7 +86,7 @@ struct Instruction {
   bool vanishes = false;       // kAdd: the row goes when its first value comes to 0.
   Table* table = nullptr;
   std::vector<Operand> operands;
-  Block first, second, third;  // Found and missing, then and otherwise; a loop's body; appeared, vanished, otherwise.
+  Block first, second, third;  // Found and missing, then and otherwise; a loop's or silent body; appeared, vanished, otherwise.
   Nest nest;                   // kEmit, kNest: the outputs; kNest, kEach, kScan: the loops.
 };
 
