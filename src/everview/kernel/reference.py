@@ -103,8 +103,11 @@ class _State:
         self.rows: dict[tuple[int, ...], int] = {}
         self.groups: list[dict[tuple[int, ...], _Group]] = [{} for _ in table.indexes]
 
-    def group(self, index: int, key: tuple[int, ...]) -> _Group:
-        return self.groups[index].get(key) or _Group(self.table.levels)
+    def group(self, index: int, key: tuple[int, ...], level: int, highest: int | None) -> list[int]:
+        """The rows of a group on some levels; all rows of the table are in its own order."""
+        if level == 0 and highest in (None, self.table.levels - 1) and not self.table.indexes[index]:
+            return list(range(len(self.keys)))
+        return (self.groups[index].get(key) or _Group(self.table.levels)).on(level, highest)
 
     def in_order(self, order: int, key: tuple[int, ...]) -> list[int]:
         """The rows of a group of an ordered index."""
@@ -244,7 +247,7 @@ class Reference:
 
     def group(self, table: str, index: int, key: tuple[int, ...]) -> list[int]:
         """The rows of a group in their order."""
-        return list(self._tables[table].group(index, key).rows)
+        return self._tables[table].group(index, key, 0, None)
 
     def in_order(self, table: str, order: int, key: tuple[int, ...]) -> list[int]:
         """The rows of a group of an ordered index in their order."""
@@ -359,8 +362,8 @@ class Reference:
         return rows[place::-1] if step.descending else rows[place:]
 
     def _rows(self, group: Count | Each | Scan | Step, frame: dict[Reg, int]) -> list[int]:
-        found = self._tables[group.table].group(group.index, self._key(group.key, frame))
-        return found.on(group.level, group.highest)
+        key = self._key(group.key, frame)
+        return self._tables[group.table].group(group.index, key, group.level, group.highest)
 
     def _key(self, key: tuple[Operand, ...], frame: dict[Reg, int]) -> tuple[int, ...]:
         return tuple(self._word(o, frame) for o in key)

@@ -144,7 +144,7 @@ class Assembler {
         break;
       }
       case Op::kCount:
-        add(i.own_group ? Code::kCountOwn : Code::kCount, &i, slots(i.operands));
+        add(i.whole ? Code::kCountAll : i.own_group ? Code::kCountOwn : Code::kCount, &i, slots(i.operands));
         break;
       case Op::kIf:
         branches(add(kTests[i.detail], &i, slots(i.operands)), i.first, i.second);
@@ -210,6 +210,10 @@ class Assembler {
 
   void loop(const Instruction& i, Code begin, Code next) {
     const Loop& loop = i.nest.loops[0];
+    if (loop.whole) {
+      begin = Code::kScanAll;
+      next = Code::kNextAll;
+    }
     const std::uint32_t at = add(begin, &i, slots(loop.key));
     lines_[at].reg = static_cast<std::uint16_t>(loop.reg);
     lines_[at].other = static_cast<std::uint16_t>(loop.index);

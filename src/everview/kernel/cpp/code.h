@@ -10,9 +10,9 @@ namespace everview {
 
 // What the interpreter does, one line after the other; the contract of each stands at its case in machine.h.
 enum class Code : std::uint8_t {
-  kAdd, kCount, kCountOwn, kDifference, kDivide, kCall, kEach, kEmit, kFind, kGetLevel, kIfAtMost, kIfEqual, kIfLess, kIfNotEqual,
-  kInsert, kJump, kNest, kNextEach, kNextScan, kProduct, kRank, kRemainder, kRemove, kReturn, kRoot, kScan, kSelect, kSetLevel, kSilence, kSize, kSpeak,
-  kStore, kSum,
+  kAdd, kCount, kCountAll, kCountOwn, kDifference, kDivide, kCall, kEach, kEmit, kFind, kGetLevel, kIfAtMost, kIfEqual,
+  kIfLess, kIfNotEqual, kInsert, kJump, kNest, kNextAll, kNextEach, kNextScan, kProduct, kRank, kRemainder, kRemove, kReturn,
+  kRoot, kScan, kScanAll, kSelect, kSetLevel, kSilence, kSize, kSpeak, kStore, kSum,
 };
 
 // An operand, in place.

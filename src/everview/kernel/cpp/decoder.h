@@ -194,6 +194,7 @@ class Decoder {
     loop.key = read_key(loop.table->columns(loop.index).size());
     loop.levels = read_levels(*loop.table);
     loop.own_group = is_own_group(*loop.table, loop.index, loop.key);
+    loop.whole = is_whole(*loop.table, loop.index, loop.levels);
     return loop;
   }
 
@@ -204,6 +205,13 @@ class Decoder {
     const Levels levels{read_level(table), read_level(table)};
     if (levels.lowest > levels.highest) refuse("a range of levels ends before it begins");
     return levels;
+  }
+
+  // Whether all rows of a table are read; otherwise it takes a stored index to know which.
+  bool is_whole(const Table& read, std::uint32_t index, Levels levels) {
+    if (read.is_whole(index, levels)) return true;
+    if (read.columns(index).empty()) program_.tables[number_of(&read)].keep_whole(index);
+    return false;
   }
 
   // A cursor's loop: that of a group index, or one in order.
@@ -288,14 +296,17 @@ class Decoder {
         i.row = reg();
         i.table = table();
         break;
-      case Op::kCount:
+      case Op::kCount: {
         i.reg = reg();
         i.table = table();
         i.number = number(i.table->index_count(), "index");
         i.operands = read_key(i.table->columns(i.number).size());
-        i.detail = read_levels(*i.table).packed();
         i.own_group = is_own_group(*i.table, i.number, i.operands);
+        const Levels levels = read_levels(*i.table);
+        i.detail = levels.packed();
+        i.whole = is_whole(*i.table, i.number, levels);
         break;
+      }
       case Op::kIf:
         i.detail = static_cast<std::uint8_t>(number(4, "test"));
         i.operands = {read_operand(), read_operand()};

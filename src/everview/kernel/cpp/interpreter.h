@@ -263,6 +263,13 @@ class Interpreter {
           break;
         }
 
+        // CountAll: registers[P.reg] <- how many rows T has.
+        case Code::kCountAll:
+          steps.count += 2;
+          registers[i.reg] = static_cast<Word>(tables[i.table].size());
+          ++pc;
+          break;
+
         // Each: for every row that the group K of index P.other of T has now on the levels P.detail, in their order:
         // registers[P.reg] <- the row, and the lines that follow, up to NextEach. The rows are copied first, as the body
         // may move them within their groups. With none, or in the end, it goes on with line P.jump.
@@ -320,6 +327,33 @@ class Interpreter {
           }
           ++steps.count;
           registers[i.reg] = loop.rows[loop.at];
+          pc = lines + i.jump;
+          break;
+        }
+
+        // ScanAll: as Each, over the rows 0, 1, … that T has now. Nothing is copied, as levels do not move them.
+        case Code::kScanAll: {
+          const std::size_t rows = tables[i.table].size();
+          steps.count += 2;
+          if (rows == 0) {
+            pc = lines + i.jump;
+            break;
+          }
+          loops_.push_back({nullptr, 0, 0, rows});
+          ++steps.count;
+          registers[i.reg] = 0;
+          ++pc;
+          break;
+        }
+        case Code::kNextAll: {
+          Loops& loop = loops_.back();
+          if (++loop.at == loop.end) {
+            loops_.pop_back();
+            ++pc;
+            break;
+          }
+          ++steps.count;
+          registers[i.reg] = static_cast<Word>(loop.at);
           pc = lines + i.jump;
           break;
         }
@@ -514,7 +548,7 @@ class Interpreter {
     Word* registers;
   };
 
-  // A loop on its way: in rows that stand somewhere, or in those copied.
+  // A loop on its way: in rows that stand somewhere, in those copied, or in all rows of a table.
   struct Loops {
     const Row* rows;
     std::size_t begin;

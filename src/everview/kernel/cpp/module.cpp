@@ -12,6 +12,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <mutex>
+#include <numeric>
 
 #include "arrow.h"
 #include "feed_columns.h"
@@ -254,8 +255,13 @@ std::vector<Row> group(SharedMachine& machine, std::size_t table, std::size_t in
   if (key.size() != wanted) raise(PyExc_ValueError, "the index's key has " + std::to_string(wanted) + " words");
   return machine.use([&](Machine& m) {
     const Table& used = m.program().tables[table];
-    const Levels all{0, static_cast<std::uint8_t>(used.level_count() - 1)};
-    const std::span<const Row> rows = used.group(index, key.data(), all);
+    const Levels levels{0, static_cast<std::uint8_t>(used.level_count() - 1)};
+    if (used.is_whole(index, levels)) {
+      std::vector<Row> all(used.size());
+      std::iota(all.begin(), all.end(), Row{0});
+      return all;
+    }
+    const std::span<const Row> rows = used.group(index, key.data(), levels);
     return std::vector<Row>(rows.begin(), rows.end());
   });
 }

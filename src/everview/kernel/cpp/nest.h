@@ -97,7 +97,10 @@ class Walk {
     depth_ = 0;
     done_ = false;
     if (levels_.size() < nest.loops.size()) levels_.resize(nest.loops.size());
-    for (std::size_t i = 0; i < nest.loops.size(); ++i) levels_[i].ahead_begin = levels_[i].ahead_end = 0;
+    for (std::size_t i = 0; i < nest.loops.size(); ++i) {
+      levels_[i].ahead_begin = levels_[i].ahead_end = 0;
+      levels_[i].next = kNoRow;
+    }
     constant_.clear();
     varying_.clear();
     for (std::uint32_t i = 0; i < nest.outputs.size(); ++i) {
@@ -129,7 +132,7 @@ class Walk {
     std::size_t ahead_begin = 0;
     std::size_t ahead_end = 0;
     std::span<const Row> ahead[GroupIndex::kMany];
-    // Of a loop in order, `rows` is a piece; this row begins the next one.
+    // Of a loop in order, or over a whole table, `rows` is a piece; this row begins the next one.
     Row next = kNoRow;
     std::vector<Row> piece;
   };
@@ -251,7 +254,7 @@ class Walk {
     open(depth_ + 1);
     Level& inner = levels_[depth_ + 1];
     const std::size_t each = inner.rows.size();
-    if (each == 0 || rows > limit / each) return 0;
+    if (each == 0 || rows > limit / each || inner.next != kNoRow) return 0;
     const std::uint32_t reg = nest_->loops[depth_].reg;
     if (out != nullptr) {
       out->make_room(rows * each);
@@ -304,12 +307,17 @@ class Walk {
     level.at = 0;
     if (depth + 1 < nest_->loops.size()) levels_[depth + 1].ahead_end = 0;  // It began with other rows.
     const std::uint64_t bit = depth < 64 ? std::uint64_t{1} << depth : 0;
-    if (nest_->loops[depth].ordered) return open_ordered(depth);
-    if ((fresh_ & bit) != 0) return;
+    const Loop& loop = nest_->loops[depth];
+    if (loop.ordered) return open_ordered(depth);
+    if ((fresh_ & bit) != 0 && (!loop.whole || level.rows.size() == loop.table->size())) return;
+    if ((fresh_ & bit) == 0) steps_ += 2;
     fresh_ |= bit;
-    steps_ += 2;
-    if (depth == 0 || !nest_->loops[depth].looks_ahead) {
-      level.rows = rows_of(nest_->loops[depth], *frame_);
+    if (loop.whole) {
+      level.rows = {};
+      level.next = loop.table->size() == 0 ? kNoRow : 0;
+      go_on(depth);
+    } else if (depth == 0 || !loop.looks_ahead) {
+      level.rows = rows_of(loop, *frame_);
     } else {
       const std::size_t outer_at = levels_[depth - 1].at - 1;
       if (outer_at < level.ahead_begin || outer_at >= level.ahead_end) look_ahead(depth, outer_at);
@@ -331,22 +339,33 @@ class Walk {
     go_on(depth);
   }
 
-  // Takes the next piece of a loop in order; false if there is none.
+  // Takes the next piece of a loop in order or over a whole table; false if there is none.
   bool go_on(std::size_t depth) {
     const Loop& loop = nest_->loops[depth];
     Level& level = levels_[depth];
-    if (!loop.ordered || level.next == kNoRow) return false;
-    constexpr std::size_t kPiece = 256;
-    const OrderedIndex& order = loop.table->orders()[loop.index];
+    if (level.next == kNoRow) return false;
     level.piece.clear();
-    while (level.next != kNoRow && level.piece.size() < kPiece) {
-      level.piece.push_back(level.next);
-      level.next = order.next(level.next, loop.descending, loop.key.size(), loop.table->view());
-    }
+    loop.whole ? take_rows(*loop.table, level) : take_in_order(loop, level);
     level.rows = level.piece;
     level.at = 0;
     if (depth + 1 < nest_->loops.size()) levels_[depth + 1].ahead_end = 0;  // Other rows than it looked ahead for.
     return true;
+  }
+
+  static void take_in_order(const Loop& loop, Level& level) {
+    constexpr std::size_t kPiece = 256;
+    const OrderedIndex& order = loop.table->orders()[loop.index];
+    while (level.next != kNoRow && level.piece.size() < kPiece) {
+      level.piece.push_back(level.next);
+      level.next = order.next(level.next, loop.descending, loop.key.size(), loop.table->view());
+    }
+  }
+
+  static void take_rows(const Table& table, Level& level) {
+    constexpr std::size_t kPiece = 4096;
+    level.piece.resize(std::min(kPiece, table.size() - level.next));
+    for (Row& row : level.piece) row = level.next++;
+    if (level.next == table.size()) level.next = kNoRow;
   }
 
   // Finds the groups for the next rows of the outer loop together.

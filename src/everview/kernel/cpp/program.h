@@ -45,6 +45,7 @@ struct Loop {
   bool descending = false;
   Operand start;               // and this many ranks are passed over.
   bool own_group = false;      // That of the row in the key's register.
+  bool whole = false;          // All rows of the table.
   bool looks_ahead = false;    // In a nest: its groups for the next rows of the outer loop can be found together.
   std::uint64_t outdates = 0;  // In a nest: the inner loops (as bits) whose groups change when this one goes on.
 };
@@ -82,7 +83,8 @@ struct Instruction {
   std::uint32_t number = 0;    // The value column, index, channel or procedure.
   std::uint32_t row = 0;       // kGetLevel, kRank: the row.
   std::uint32_t width = 0;     // kRank: how many columns make the group.
-  bool own_group = false;      // kCount: as of a loop.
+  bool own_group = false;      // kCount: as of a loop,
+  bool whole = false;          // and this.
   bool vanishes = false;       // kAdd: the row goes when its first value comes to 0.
   Table* table = nullptr;
   std::vector<Operand> operands;

@@ -11,7 +11,7 @@ namespace everview {
 namespace snapshot {
 
 inline constexpr Word kMagic = 0x5453565745495645;  // "EVIEWVST"
-inline constexpr Word kVersion = 2;
+inline constexpr Word kVersion = 3;
 inline constexpr std::size_t kHeader = 5;
 
 inline Word checksum(const Word* words, std::size_t size) noexcept {

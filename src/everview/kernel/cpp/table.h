@@ -11,9 +11,10 @@ namespace everview {
 
 // Rows of `key_width` words, unique together, followed by `value_width` words more, in one flat array, and their levels
 // in another, if there are any; found by hash, through group indexes and in order. An index on all key columns is not
-// stored: its groups are single rows, which the hash finds. Every change either happens whole or, when it throws, not at
-// all, and leaves a record in the undo log. Memory that a change frees is given back by `tidy`, after the update: so
-// undoing never needs any.
+// stored: its groups are single rows, which the hash finds. Nor is one on no columns, whose rows on all levels are those of
+// the table in its own order, unless some levels of it are read alone. Every change either happens whole or, when it
+// throws, not at all, and leaves a record in the undo log. Memory that a change frees is given back by `tidy`, after the
+// update: so undoing never needs any.
 class Table {
  public:
   static constexpr std::uint32_t kNotStored = std::numeric_limits<std::uint32_t>::max();
@@ -32,12 +33,16 @@ class Table {
       if (columns.size() == key_width) {
         declared.key_order.resize(key_width);
         for (std::uint32_t i = 0; i < key_width; ++i) declared.key_order[columns[i]] = i;
-      } else {
-        declared.stored = static_cast<std::uint32_t>(indexes_.size());
-        indexes_.emplace_back(columns, levels);
+      } else if (!columns.empty()) {
+        store_groups(declared);
       }
     }
     for (const auto& shape : orders) orders_.emplace_back(shape, key_width);
+  }
+
+  // From now on an index on no columns may be read on some levels alone; to be called while there are no rows.
+  void keep_whole(std::size_t index) {
+    if (key_width_ != 0 && !declared_[index].is_stored()) store_groups(declared_[index]);
   }
 
   std::size_t size() const noexcept { return rows_.size(); }
@@ -66,6 +71,12 @@ class Table {
   Row find(const Word* key) const noexcept {
     const std::size_t at = find_slot(key);
     return at == SlotTable::kNone ? kNoRow : slots_[at];
+  }
+
+  // Whether a group's rows on these levels are 0, 1, … up to the last: then they are not to be asked for.
+  bool is_whole(std::size_t index, Levels levels) const noexcept {
+    const bool all = levels.lowest == 0 && levels.highest + 1u == level_count_;
+    return all && key_width_ != 0 && declared_[index].columns.empty();
   }
 
   // The rows of a group on these levels; the key has a word for each of the index's columns.
@@ -279,11 +290,12 @@ class Table {
 
   // An empty table of the same shape.
   Table fresh() const {
-    std::vector<std::vector<std::uint32_t>> indexes;
-    for (const Declared& declared : declared_) indexes.push_back(declared.columns);
     std::vector<OrderedIndex::Shape> shapes;
     for (const OrderedIndex& order : orders_) shapes.push_back(order.shape());
-    return Table(number_, key_width_, value_width(), indexes, shapes, level_count_);
+    Table table(number_, key_width_, value_width(), {}, shapes, level_count_);
+    table.declared_ = declared_;
+    for (const GroupIndex& index : indexes_) table.indexes_.emplace_back(index.columns(), level_count_);
+    return table;
   }
 
   // Fills an empty table; false if a key is there twice, or a level is none of this table's. The groups follow, by
@@ -322,6 +334,11 @@ class Table {
 
     bool is_stored() const noexcept { return stored != kNotStored; }
   };
+
+  void store_groups(Declared& declared) {
+    declared.stored = static_cast<std::uint32_t>(indexes_.size());
+    indexes_.emplace_back(declared.columns, level_count_);
+  }
 
   // The key of an index on all key columns, word by word as the table has it.
   struct InKeyOrder {
