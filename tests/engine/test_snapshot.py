@@ -101,6 +101,18 @@ def test_the_order_of_rows_stays(tmp_path: Path) -> None:
         assert listings(loaded) == listings(db)
 
 
+def test_views_are_filled_anew_if_the_kernel_wrote_their_state_in_another_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    db, changes = filled(seed=5)
+    with monkeypatch.context() as before:
+        before.setattr(snapshot, "SNAPSHOTS", snapshot.SNAPSHOTS - 1)
+        path = saved(db, tmp_path)
+    loaded = ev.Database.load(path)
+    assert {loaded.view(name).stats()["restored"] for name in db.views} == {snapshot.REBUILT}
+    go_on_alike(db, loaded, changes)
+
+
 @pytest.mark.slow
 def test_with_feeds_open(tmp_path: Path, way: str) -> None:
     db, changes = filled(seed=4)

@@ -1,4 +1,4 @@
-"""Scans of a whole table: an index on no columns has all rows in the table's order, and is stored only for its levels."""
+"""Scans of a whole table: an index on no columns has all rows in the table's order; only its levels are stored."""
 
 from __future__ import annotations
 

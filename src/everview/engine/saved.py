@@ -23,7 +23,4 @@ def saved_keys(data: bytes, program: Program) -> Iterator[tuple[Table, list[pa.A
         whole = pa.FixedSizeListArray.from_arrays(words.slice(at, rows * width), width) if rows and width else None
         yield table, [] if whole is None else [pc.list_element(whole, i) for i in range(len(table.key))]
         at += rows * width + -(-rows // 8)  # a level is a byte
-        for index in table.indexes:
-            if len(index) != len(table.key):  # one on all key columns is not stored
-                groups = words[at].as_py()
-                at += 1 + -(-groups // 2) + -(-rows // 2)  # sizes and rows' numbers have 32 bits
+        at += 1 + words[at].as_py()  # its indexes

@@ -39,6 +39,7 @@ from everview.engine.table import BaseTable
 from everview.engine.transaction import Transaction, judge
 from everview.engine.words import arrow_type, from_words, is_wide
 from everview.errors import EverviewError, SnapshotError
+from everview.kernel import SNAPSHOTS
 from everview.kernel.encode import encode
 from everview.kernel.machine import Machine
 from everview.query.catalogue import Queries
@@ -55,8 +56,9 @@ _State = Mapping[str, pa.Table]
 
 
 def _makers() -> dict[str, str]:
-    """What the state of views depends on beside the programs: our version, and that of who evaluates expressions."""
-    found = {}
+    """What the state of views depends on beside the programs: our version, that of who evaluates expressions, and how
+    the kernel writes it."""
+    found = {"snapshots": str(SNAPSHOTS)}
     for package in ("everview", "duckdb"):
         try:
             found[package] = version(package)

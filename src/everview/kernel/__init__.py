@@ -8,7 +8,7 @@ It knows no queries and no SQL. It runs programs (docs/programs.md):
 - `reference.Reference` runs them in plain Python, and says what they mean.
 """
 
-from everview.kernel._kernel import Column, Cursor, StaleCursor, ValueTable
+from everview.kernel._kernel import SNAPSHOTS, Column, Cursor, StaleCursor, ValueTable
 from everview.kernel.machine import Machine, UpdateFault
 
-__all__ = ["Column", "Cursor", "Machine", "StaleCursor", "UpdateFault", "ValueTable"]
+__all__ = ["SNAPSHOTS", "Column", "Cursor", "Machine", "StaleCursor", "UpdateFault", "ValueTable"]

@@ -8,6 +8,7 @@ class ArrowArray(Protocol):
 
 InputColumn = Buffer | ArrowArray
 ENCODING: int
+SNAPSHOTS: int
 
 class StaleCursor(RuntimeError): ...
 

@@ -31,8 +31,9 @@ class Order:
 class Table:
     """Rows of ``key`` words (unique together) and ``values`` words, found by key and through indexes on key columns.
 
-    An index on no columns is one group that holds every row. ``orders`` keep the rows in order. Rows stand on one of
-    ``levels`` levels, numbered from 0; a group takes four bytes for each that there is.
+    An index on no columns is one group that holds every row; on all levels it is the table, in its own order, and free.
+    ``orders`` keep the rows in order. Rows stand on one of ``levels`` levels, numbered from 0; a group takes four bytes
+    for each that there is.
     """
 
     name: str

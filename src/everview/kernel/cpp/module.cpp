@@ -327,6 +327,7 @@ NB_MODULE(_kernel, module) {
   using namespace everview;
 
   module.attr("ENCODING") = kEncoding;
+  module.attr("SNAPSHOTS") = snapshot::kVersion;
   module.doc() = "Everview's compiled kernel; use it through everview.kernel.";
 #ifdef NDEBUG
   nb::set_leak_warnings(false);  // A machine alive when Python exits is no fault.

@@ -6,8 +6,8 @@
 namespace everview {
 
 // Header: magic, version, the program's fingerprint, how many words follow, their checksum. Then, for each table: its
-// number of rows, their words and levels; for each of its stored indexes: the number of groups, their sizes, and the rows
-// of each in order. Numbers smaller than a word are packed, and padded with zeros.
+// number of rows, their words and levels, and how many words its indexes take; for each that is stored: the number of
+// groups, their sizes, and the rows of each in order. Numbers smaller than a word are packed, and padded with zeros.
 namespace snapshot {
 
 inline constexpr Word kMagic = 0x5453565745495645;  // "EVIEWVST"
@@ -72,6 +72,7 @@ class Reader {
   }
 
   bool at_end() const noexcept { return at_ == end_; }
+  std::size_t left() const noexcept { return static_cast<std::size_t>(end_ - at_); }
 
  private:
   const Word* words(std::size_t size) {
@@ -90,6 +91,8 @@ inline Array<Word> write(const Machine& machine) {
     const std::size_t rows = table.size();
     writer.word(rows);
     writer.rows(table);
+    const std::size_t before = writer.words().size();
+    writer.word(0);
     for (const GroupIndex& index : table.stored_indexes()) {
       Array<Row> sizes;
       Array<Row> members;
@@ -104,6 +107,7 @@ inline Array<Word> write(const Machine& machine) {
       writer.packed(sizes.data(), sizes.size());
       writer.packed(members.data(), members.size());
     }
+    writer.words()[before] = static_cast<Word>(writer.words().size() - before - 1);
   }
   Array<Word> words = std::move(writer.words());
   const std::size_t size = words.size() - kHeader;
@@ -121,6 +125,8 @@ inline void read_table(Reader& reader, Table& table) {
   const Word* const words = reader.packed<Word>(rows, table.width());
   const auto* const levels = reader.packed<std::uint8_t>(rows);
   if (!table.load(rows, words, levels)) refuse("a key is there twice, or a row on no level");
+  const std::size_t extent = reader.word();
+  const std::size_t left = reader.left();
   for (std::size_t i = 0; i < table.stored_indexes().size(); ++i) {
     const std::size_t groups = reader.word();
     const Row* const sizes = reader.packed<Row>(groups);
@@ -133,6 +139,7 @@ inline void read_table(Reader& reader, Table& table) {
       members += sizes[g];
     }
   }
+  if (left - reader.left() != extent) refuse("a table's indexes take other room than it says");
 }
 
 // The tables of a snapshot; throws std::invalid_argument unless it is whole and of this program.
