@@ -113,6 +113,21 @@ checkpoint: checkpoint
     assert kept == wanted
 
 
+@pytest.mark.parametrize("comment", ["", "-- hops of two edges\n", "/* of two\n edges */ -- CREATE\n\n"])
+@pytest.mark.parametrize("statement", ["", "create view hops as\n"])
+def test_a_view_in_a_file_may_be_a_statement_after_comments(tmp_path: Path, comment: str, statement: str) -> None:
+    text = """sources: {s: {format: json, path: ., schema: "a BIGINT, b BIGINT"}}
+tables: {e: {source: s}}
+views: {hops: {file: hops.sql}}
+targets: {hops: parquet:out}
+checkpoint: checkpoint
+"""
+    query = "SELECT x.a, y.b FROM e x JOIN e y ON x.b = y.a"
+    (tmp_path / "hops.sql").write_text(comment + statement + query, encoding="utf-8")
+    planned = plan(load(written(tmp_path, text)))
+    assert [v.name for v in planned.distribution.first.views] == ["hops"]
+
+
 def test_passwords_are_not_shown(full: Pipeline) -> None:
     text = str(plan(full))
     assert "secret" not in text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +20,8 @@ DELTA: Final = "delta"
 CHANGES: Final = ("insert", "delete", "update_preimage", "update_postimage")
 AVAILABLE_NOW, ONCE = "available_now", "once"
 POLICIES: Final = ("fail", "quarantine")
+_STATEMENT: Final = re.compile(r"(?>\s+|--[^\n]*\n|/\*.*?\*/)*+CREATE\b", re.IGNORECASE | re.DOTALL)
+"""How SQL begins that is a statement and no query alone, after comments."""
 
 
 @dataclass(frozen=True)
@@ -118,8 +121,7 @@ class Pipeline:
         """The views as ``maintain`` takes them: a single one keeps a feed of its own columns."""
         if len(self.views) == 1:
             (view,) = self.views.values()
-            is_statement = view.sql.lstrip()[:6].upper() == "CREATE"
-            return view.sql if is_statement else f"CREATE MATERIALIZED VIEW `{view.name}` AS\n{view.sql}"
+            return view.sql if _STATEMENT.match(view.sql) else f"CREATE MATERIALIZED VIEW `{view.name}` AS\n{view.sql}"
         return {name: view.sql for name, view in self.views.items()}
 
     @property
