@@ -1,9 +1,10 @@
 """The kernel: state in flat arrays, and everything that runs once per row.
 
-It knows no queries and no SQL. It runs programs (docs/programs.md):
+It knows no queries and no SQL. It runs programs (docs/programs.md), which pass through in this order:
 
-- `program` defines them, `verifier` checks them, `printer` shows them;
-- `Machine` runs them in C++ (`cpp/`, compiled to `everview.kernel._kernel`);
+- `program` defines them, `effects` says what each instruction reads and writes, `printer` shows them;
+- `verifier` checks them, `encode` makes bytes of them for C++;
+- `machine` has `Machine`, which runs them in C++ (`cpp/`, compiled to `everview.kernel._kernel`);
 - `ValueTable` keeps what is no word itself, such as strings, and gives it ids that are;
 - `reference.Reference` runs them in plain Python, and says what they mean.
 """

@@ -1,1 +1,11 @@
-"""From a query to a plan: join trees, bags, bounds, the strategy that fits, and the explanation of all of it."""
+"""From the model of a view to its plan, by strategies that are asked and not known by name.
+
+What passes through, in this order:
+
+- ``cores``: a block becomes the conjunctive queries, cores, that maintain it;
+- ``core_plan``: each core is judged by all strategies, and planned by the first that fits; what that costs;
+- ``view_plan``: the plans of all blocks and stages of a view together, with their bounds;
+- ``hardness``, ``repair``: why nothing better is possible, and which change would make it so;
+- ``explain``, ``text``, ``svg``: the verdict as data, as text and as a picture;
+- ``spread``, ``shares``, ``shards``, ``split``, ``placement``: how the view is spread over Spark's shards.
+"""

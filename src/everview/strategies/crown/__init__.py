@@ -1,7 +1,12 @@
 """CROWN: change propagation without joins, over the best free-connex join tree (crown.md).
 
-``plan`` finds the tree (``search``, ``choose``, ``connex``), ``show`` says what it is, ``layout`` gives its nodes their
-tables, ``totals``, ``full_join`` and ``bags`` write the procedures, and ``compile`` puts them together.
+A core passes through, in this order:
+
+- ``strategy``: whether it fits, and the three calls of the seam;
+- ``plan``, with ``search``, ``choose``, ``connex`` and ``tree``: the tree that is taken, or bags for cyclic queries;
+- ``show``: what that tree is, for ``explain``; ``enclosureness``: what a recorded log costs along it;
+- ``layout``: its nodes get their tables, with levels and indexes;
+- ``totals``, ``full_join`` and ``bags`` write the procedures, and ``compile`` puts them together as one program.
 """
 
 from everview.strategies.crown.strategy import Crown
