@@ -214,6 +214,7 @@ void fuzz_table(unsigned seed) {
     if (below(9) == 0) return kLowestWord;
     return wide != 0 && below(wide) == 0 ? small - (Word{1} << (30 + below(33))) : small;
   };
+  const bool shares = below(2) == 0;  // Most rows have the same values.
   for (int update = 0; update < 300; ++update) {
     const Model before = model;
     log.clear();
@@ -227,8 +228,9 @@ void fuzz_table(unsigned seed) {
         const Row row = table.find(key.data());
         expect(row == model.find(key), "a row is found elsewhere");
         if (row == kNoRow) {
-          Key values(below(value_width + 1));
-          for (Word& word : values) word = some_word(static_cast<Word>(below(3)));
+          const bool is_plain = shares && below(60) != 0;
+          Key values(is_plain ? value_width : below(value_width + 1), 1);
+          for (Word& word : values) word = is_plain ? 1 : some_word(static_cast<Word>(below(3)));
           const Row added = table.insert(table.locate(key.data()), key.data(), values, log);
           model.insert(key, key_width + value_width);
           std::copy(values.begin(), values.end(), model.items[added].words.begin() + static_cast<long>(key_width));
@@ -241,7 +243,7 @@ void fuzz_table(unsigned seed) {
           model.set_level(row, level);
         } else {
           const std::size_t column = below(value_width);
-          const Word word = below(2) == 0 ? static_cast<Word>(below(4)) - 1 : some_word(static_cast<Word>(below(1 << 20)));
+          const Word word = shares && below(60) != 0 ? 1 : below(2) == 0 ? static_cast<Word>(below(4)) - 1 : some_word(static_cast<Word>(below(1 << 20)));
           table.store(row, column, word, log);
           model.items[row].words[key_width + column] = word;
         }

@@ -90,7 +90,7 @@ class Array {
  private:
   void grow(std::size_t needed) {
     constexpr std::size_t kLarge = std::size_t{1} << 16;
-    const std::size_t more = nbytes() < kLarge ? capacity_ / 2 : capacity_ / 16;
+    const std::size_t more = capacity_ / (nbytes() < kLarge ? 2 : nbytes() < 4 * kLarge ? 16 : 32);
     if (!set_capacity(std::max({needed, capacity_ + more, 32 / sizeof(T)}))) throw std::bad_alloc();
   }
 

@@ -28,6 +28,10 @@ inline void gather_each(Groups groups, RowsView view, std::size_t column, Word* 
 
 // One word of each row of the groups.
 inline void gather(Groups groups, RowsView view, std::size_t column, Word* out) noexcept {
+  if (column >= view.stored) {
+    for (const std::span<const Row>& rows : groups) out = std::fill_n(out, rows.size(), view.shared[column]);
+    return;
+  }
   if (!view.plain) {
     for (const std::span<const Row>& rows : groups) {
       for (const Row row : rows) *out++ = view[row][column];

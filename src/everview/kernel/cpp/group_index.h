@@ -228,9 +228,9 @@ class GroupIndex {
         release(group.first(), group.capacity());
         group.first() = only;
         group.capacity() = 0;
-      } else if (group.size() <= group.capacity() / 4) {
+      } else if (group.size() <= group.capacity() / 2) {
         try {
-          move_to_block(group, block_size(group.size() + group.size() / 2));
+          move_to_block(group, block_size(group.size() + group.size() / 4));
         } catch (const std::exception&) {  // No memory to move into: the group keeps its larger block.
         }
       }
@@ -388,7 +388,7 @@ class GroupIndex {
     members(group)[place.position] = moved;
     places_[moved].position = place.position;
     removed_ = true;
-    if (group.size() <= group.capacity() / 4) loose_.push_back(place.group);
+    if (group.size() <= group.capacity() / 2) loose_.push_back(place.group);
   }
 
   void make_room(Group group) {
@@ -433,10 +433,10 @@ class GroupIndex {
     free_entries_ += capacity;
   }
 
-  // Compacting copies every live block. It waits until as many entries are free, and freeing them took as many updates.
+  // Compacting copies every live block. It waits until a quarter as many entries are free: freeing them took updates.
   void compact_arena() noexcept {
     const std::size_t live = arena_.size() - free_entries_;
-    if (free_entries_ <= live + groups_.size() + 64) return;
+    if (free_entries_ <= (live + groups_.size()) / 4 + 64) return;
     try {
       Array<Row> fresh;
       fresh.make_room(live);

@@ -34,7 +34,7 @@ class SlotTable {
 
   // After it, one `insert` cannot fail. Moves slots, so positions found earlier are void.
   void reserve_one() {
-    if (4 * (size_ + 1) <= 3 * slots_.size()) return;
+    if (5 * (size_ + 1) <= 4 * slots_.size()) return;
     rehash(std::max(kMinCapacity, slots_.size() + slots_.size() / (slots_.size() < kLarge ? 2 : 16)));
   }
 
@@ -76,7 +76,7 @@ class SlotTable {
     bool empty() const noexcept { return number == kNoRow; }
   };
 
-  static constexpr std::size_t kMinCapacity = 8;  // At most 3/4 of the slots are taken.
+  static constexpr std::size_t kMinCapacity = 8;  // At most 4/5 of the slots are taken.
   static constexpr std::size_t kLarge = 4096;     // From here on memory counts for more than growing seldom.
 
   std::size_t home(Tag tag) const noexcept { return (std::uint64_t{tag} * slots_.size()) >> 32; }

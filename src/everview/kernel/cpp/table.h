@@ -24,7 +24,7 @@ class Table {
         std::uint32_t levels = 1)
       : number_(number),
         key_width_(key_width),
-        rows_(key_width + value_width),
+        rows_(key_width, key_width + value_width),
         others_(value_width),
         level_count_(levels),
         has_levels_(levels > 1) {
@@ -154,8 +154,9 @@ class Table {
   Row insert(Place place, const Word* key, std::span<const Word> values, UndoLog& log) {
     if (size() == kMaxRows) throw std::length_error("a table holds at most 2^31 rows");
     log.make_room(1);
-    rows_.make_fit(key, key_width_);
-    rows_.make_fit(values.data(), values.size());
+    rows_.make_fit(0, key, key_width_);
+    rows_.make_fit(key_width_, values.data(), values.size());
+    for (std::size_t c = key_width_ + values.size(); c < width(); ++c) rows_.make_fit(c, 0);
     rows_.make_room(1);
     if (has_levels_) levels_.make_room(1);
     slots_.reserve_one();
@@ -182,7 +183,7 @@ class Table {
   // The same where it is known what the word was.
   void store(Row row, std::size_t column, Word before, Word word, UndoLog& log) {
     log.make_room(3);
-    rows_.make_fit(&word, 1);
+    rows_.make_fit(key_width_ + column, word);
     log.push(before);
     log.push(static_cast<Word>(column << 32 | row));
     log.push({UndoLog::Kind::kStore, number_});
@@ -301,7 +302,7 @@ class Table {
   // Fills an empty table; false if a key is there twice, or a level is none of this table's. The groups follow, by
   // `load_group` on each stored index.
   bool load(std::size_t rows, const Word* all_words, const std::uint8_t* levels) {
-    rows_.make_fit(all_words, rows * width());
+    rows_.make_all_fit(all_words, rows);
     rows_.make_room(rows);
     if (has_levels_) levels_.make_room(rows);
     resize(rows);
