@@ -78,7 +78,7 @@ format: $(INSTALLED) ## put the code into shape
 
 .PHONY: bench
 bench: $(INSTALLED) ## run all benchmarks, about two hours; ARGS="--data ../shared/data --write" to keep them, --resume to go on
-	@$(MAKE) --no-print-directory --keep-going bench-planning bench-engine bench-rivals bench-spark ARGS='$(ARGS)'
+	@$(MAKE) --no-print-directory --keep-going bench-planning bench-engine bench-state bench-rivals bench-spark ARGS='$(ARGS)'
 
 .PHONY: bench-rivals
 bench-rivals: $(INSTALLED) ## Everview beside other systems; ARGS="--only 3-hop --systems everview,duckdb" for less
@@ -99,6 +99,10 @@ bench-engine: $(INSTALLED) ## the engine beside hand-written programs; ARGS="--d
 .PHONY: bench-kernel
 bench-kernel: $(INSTALLED) ## what an update costs in the kernel; ARGS="--against OTHER/src --write" beside another checkout, to keep it
 	@$(BIN)/python -m benchmarks.kernel $(ARGS)
+
+.PHONY: bench-state
+bench-state: $(INSTALLED) ## how much memory 3-Hop's state takes; ARGS="--data ../shared/data --write" to keep it
+	@$(BIN)/python -m benchmarks.state $(ARGS)
 
 .PHONY: bench-spark
 bench-spark: $(INSTALLED) ## the Spark pipeline's bars; ARGS="--data ../shared/data --write" to keep them

@@ -157,6 +157,9 @@ def cost(folder: Path = RESULTS) -> str:
         lines.append(
             f"- State: {told} times the rows of the window as Arrow, counted once for each occurrence of the table."
         )
+    for r in results.read("state", folder)[1:]:
+        told = f"{at_most(r['value'])} times that, {r['bytes'] / r['window']:.0f} bytes a row (bar: {r['bar']:g} times)"
+        lines.append(f"- State of {r['query']} on {r['graph']}, {r['order']}, by `make bench-state`: {told}.")
     nested = [r for r in results.read("enclosureness", folder) if r["status"] == "ok"]
     if len(nested) > 1:
         first, last = nested[0], nested[-1]
