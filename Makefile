@@ -102,7 +102,7 @@ bench-kernel: $(INSTALLED) ## what an update costs in the kernel; ARGS="--agains
 
 .PHONY: bench-state
 bench-state: $(INSTALLED) ## how much memory 3-Hop's state takes; ARGS="--data ../shared/data --write" to keep it
-	@$(BIN)/python -m benchmarks.state $(ARGS)
+	@$(BIN)/python -m benchmarks.state $(filter-out --resume --runs%,$(ARGS))
 
 .PHONY: bench-spark
 bench-spark: $(INSTALLED) ## the Spark pipeline's bars; ARGS="--data ../shared/data --write" to keep them

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-from benchmarks import engine, planning, report, results, spark
+from benchmarks import engine, planning, report, results, spark, state, summary
 from benchmarks.data.graphs import at_random, fifo, power_law, shuffled
 from benchmarks.drive import KernelRun, Sums
 from benchmarks.native import Native
@@ -32,6 +33,15 @@ def test_random_updates_delete_only_what_is_there() -> None:
     for a, b, weight in zip(*(c.to_pylist() for c in (updates.source, updates.target, updates.weight)), strict=True):
         assert ((a, b) in there) == (weight < 0)
         (there.add if weight > 0 else there.discard)((a, b))
+
+
+def test_the_state_of_a_window_is_measured_and_quoted(tmp_path: Path) -> None:
+    record = state.measured("power law", "random", EDGES)
+    assert record["value"] == record["bytes"] / (record["window"] * 16 * 3) > 1
+    results.put(
+        "state", results.circumstances("benchmarks.state"), [{**record, "value": 2.971, "bytes": 11_440}], tmp_path
+    )
+    assert "State of 3-hop on power law, random, by `make bench-state`: 2.98 times" in summary.cost(tmp_path)
 
 
 @pytest.mark.slow
