@@ -58,7 +58,7 @@ def test_a_view_that_does_not_fit_is_not_made(select: str, share: float) -> None
 
 def test_a_script_is_made_whole_or_not_at_all() -> None:
     db = filled()
-    views = [f"CREATE MATERIALIZED VIEW v{i} AS SELECT k, s FROM r" for i in range(4)]
+    views = [f"CREATE MATERIALIZED VIEW v{i} AS SELECT k, s FROM r" for i in range(8)]
     db.memory_limit = int(db.nbytes() * 2)
     with pytest.raises(MemoryLimitError):
         db.sql(";".join(views))
