@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from everview.engine.batch import WeightedRows
 from everview.engine.database import Database
-from everview.engine.feed import Callback, feed_schema
+from everview.engine.feed import Callback, Delivery, feed_schema
 from everview.engine.ingest import read_rows
 from everview.engine.rows import Changes, WordRows
 from everview.errors import DataError, KeyViolationError, OverDeleteError
@@ -80,7 +80,7 @@ def rows_of(db: Database, table: str) -> int:
 
 def tell(db: Database, view: str, callback: Callback) -> None:
     """Have a view's net changes handed over as they come, before their batch has ended: it may still be refused."""
-    db.open_feed(db.view(view)._runtime, False, callback, early=True)
+    db.open_feed(db.view(view)._runtime, Delivery.AS_COMPUTED, callback)
 
 
 def contents(db: Database, view: str) -> Iterator[pa.RecordBatch]:

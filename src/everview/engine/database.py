@@ -15,7 +15,7 @@ from everview.engine.answer import Result
 from everview.engine.batch import Batch, Operation, applied, deleted, inserted, upserted
 from everview.engine.definitions import catalogue_of, run
 from everview.engine.dictionary import Dictionary
-from everview.engine.feed import MOST_BYTES, Callback, ChangeFeed, feed_schema
+from everview.engine.feed import MOST_BYTES, Callback, ChangeFeed, Delivery, feed_schema
 from everview.engine.known import check_expressions
 from everview.engine.memory import allow, checked_limit, too_much, within
 from everview.engine.progress import Progress
@@ -272,15 +272,13 @@ class Database:
 
     # --- feeds -----------------------------------------------------------------------------------------------------
 
-    def open_feed(
-        self, runtime: ViewRuntime, per_update: bool, callback: Callback | None, *, early: bool = False
-    ) -> ChangeFeed:
+    def open_feed(self, runtime: ViewRuntime, delivery: Delivery, callback: Callback | None) -> ChangeFeed:
         """Open a feed on a view (``View.changes`` and ``View.subscribe`` call this)."""
-        schema = feed_schema(runtime.view.columns, per_update)
+        schema = feed_schema(runtime.view.columns, delivery is Delivery.PER_UPDATE)
         with self._lock:
             runtime.listen(True)
             feed = ChangeFeed(
-                runtime.view.name, schema, self._close_feed, self._lock, self._room_of, per_update, callback, early
+                runtime.view.name, schema, self._close_feed, self._lock, self._room_of, delivery, callback
             )
             self._feeds[runtime.view.name].append(feed)
         return feed

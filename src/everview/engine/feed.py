@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
+from enum import Enum
 from threading import TIMEOUT_MAX, Condition
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
@@ -40,6 +41,17 @@ _HAPPENED = pa.array([INSERT, DELETE, BEFORE, AFTER])
 _NAME_LENGTH = pa.scalar(len(INSERT), pa.int32())
 
 
+class Delivery(Enum):
+    """How a feed is given what a batch changes."""
+
+    NET = "net"
+    """Added up over the batch, when it has ended."""
+    PER_UPDATE = "per update"
+    """Each update's own delta, when the batch has ended."""
+    AS_COMPUTED = "as computed"
+    """Net, and piece by piece while the batch is run, where that is possible: it may still fail and be taken back."""
+
+
 class ChangeFeed:
     """The changes of a view since it was opened; ``read`` gives those since the last read. Close it when done.
 
@@ -55,16 +67,13 @@ class ChangeFeed:
         close: Callable[[ChangeFeed], None],
         lock: AbstractContextManager[Any],
         room: Callable[[ChangeFeed], int],
-        per_update: bool,
+        delivery: Delivery,
         callback: Callback | None,
-        early: bool = False,
     ) -> None:
         self.view = view
         self.schema = schema
-        self.per_update = per_update
+        self.delivery = delivery
         self._callback = callback
-        self.early = early
-        """True if it is to be told of changes as they come, though the batch may still fail and be taken back."""
         self._close = close
         self._lock = lock
         self._room = room
@@ -86,6 +95,11 @@ class ChangeFeed:
         return f"<ChangeFeed of {self.view}: {state}>"
 
     # --- the database's side -----------------------------------------------------------------------------------------
+
+    @property
+    def per_update(self) -> bool:
+        """True if it is of single updates' deltas."""
+        return self.delivery is Delivery.PER_UPDATE
 
     @property
     def is_pushed(self) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from everview.engine.batch import Operation
-from everview.engine.feed import ChangeFeed, ToldRows, as_told, feed_batches
+from everview.engine.feed import ChangeFeed, Delivery, ToldRows, as_told, feed_batches
 from everview.engine.memory import allow, too_much, within
 from everview.engine.netting import each_once, net_changes
 from everview.engine.progress import Progress
@@ -141,7 +141,7 @@ class Transaction:
             delta: list[WordRows] = []
             is_read, feeds = self._db._is_read(name), self._db._feeds[name]
             at_once = all(self._is_told_as_is(feed, once) for feed in feeds)
-            early = at_once and all(feed.early for feed in feeds)
+            early = at_once and all(feed.delivery is Delivery.AS_COMPUTED for feed in feeds)
             for relation in sorted(runtime.reads & waiting.keys()):
                 for piece in runtime.process(waiting[relation], self._journal):
                     if feeds and early:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from everview.engine.answers import Answers
-from everview.engine.feed import Callback, ChangeFeed
+from everview.engine.feed import Callback, ChangeFeed, Delivery
 from everview.engine.relation import Relation, T, tuples
 from everview.engine.rows import WordRows
 from everview.engine.runtime import ViewRuntime
@@ -143,11 +143,11 @@ class View(Relation):
 
     def changes(self, *, per_update: bool = False) -> ChangeFeed:
         """Open a feed of changes from now on: net per batch, or every single update's own (``per_update``)."""
-        return self._database.open_feed(self._runtime, per_update, None)
+        return self._database.open_feed(self._runtime, Delivery.PER_UPDATE if per_update else Delivery.NET, None)
 
     def subscribe(self, callback: Callback, *, per_update: bool = False) -> ChangeFeed:
         """Have each batch's changes handed to ``callback``; close what is returned to end that."""
-        return self._database.open_feed(self._runtime, per_update, callback)
+        return self._database.open_feed(self._runtime, Delivery.PER_UPDATE if per_update else Delivery.NET, callback)
 
     # --- what it is ------------------------------------------------------------------------------------------------
 
