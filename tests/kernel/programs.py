@@ -7,7 +7,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from random import Random
 
-from everview.kernel import Column, Machine, UpdateFault
+import pyarrow as pa
+
+from everview.kernel import Column, Machine, UpdateFault, ValueTable
 from everview.kernel.program import (
     Add,
     Call,
@@ -48,6 +50,11 @@ from everview.kernel.program import (
     ValueOf,
 )
 from everview.kernel.reference import Fault, Reference
+
+TEXTS = {i: text.encode() for i, text in enumerate(["pear", "", "app", "apple", "äpfel", "ap", "z"])}
+"""Values of small words, in another order than those."""
+VALUES = ValueTable()
+VALUES.encode(0, pa.array([text.decode() for text in TEXTS.values()]))
 
 WORD = ""
 Frame = dict[Reg, str]
@@ -108,10 +115,14 @@ class ProgramMaker:
             for _ in range(self.random.randint(0, 3))
         )
         orders = tuple(
-            Order(tuple(self.random.sample(columns, self.random.randint(0, len(key)))), self._measure(len(values)))
+            self._order(tuple(self.random.sample(columns, self.random.randint(0, len(key)))), len(values))
             for _ in range(self.random.randint(0, 2))
         )
         return Table(f"t{i}", key, values, indexes, orders, self.random.choice([1, 2, 3, 3, 5, 8]))
+
+    def _order(self, columns: tuple[int, ...], values: int) -> Order:
+        by_value = tuple(c for c in columns if self.random.random() < 0.3)
+        return Order(columns, self._measure(values), by_value)
 
     def _measure(self, values: int) -> int | None:
         return self.random.randrange(values) if values and self.random.random() < 0.5 else None
@@ -473,8 +484,8 @@ class Pair:
 
     def __init__(self, program: Program, on_machine: Program | None = None) -> None:
         self.program = program
-        self.machine = Machine(on_machine or program)
-        self.reference = Reference(program)
+        self.machine = Machine(on_machine or program, VALUES)
+        self.reference = Reference(program, TEXTS)
 
     def apply(self, procedure: str, columns: list[list[int]], first_update: int = 0) -> str | None:
         """Run a batch on both; gives the kind of fault, if there was one, and how the tables stand."""

@@ -10,6 +10,33 @@ namespace {
 using namespace everview;
 using Key = std::vector<Word>;
 
+// Values with ids 0, 1, …, and in which order they come.
+constexpr std::string_view kValues[] = {"b", "", "ab", "\xff", "a", "abc", std::string_view("a\0b", 3)};
+constexpr Word kPlaces[] = {5, 0, 3, 6, 1, 4, 2};
+
+const ValueTable& some_values() {
+  static ValueTable table;
+  if (table.size() != 0) return table;
+  const long left = std::exchange(allocations_left, -1);
+  for (const std::string_view value : kValues) {
+    const std::int32_t offsets[] = {0, static_cast<std::int32_t>(value.size())};
+    ValueColumn column;
+    column.short_offsets = offsets;
+    column.bytes = value.data();
+    column.size = 1;
+    Word id = 0;
+    table.encode(0, column, &id);
+  }
+  allocations_left = left;
+  return table;
+}
+
+// A word that compares as the value of `word` does: after all words without one, which are small here.
+Word place_of(Word word) {
+  const bool has_value = word >= 0 && word < static_cast<Word>(std::size(kValues));
+  return has_value ? 1000 + kPlaces[word] : word;
+}
+
 // What a table should be, in the plainest way.
 struct Model {
   struct Item {
@@ -102,7 +129,11 @@ void check_orders(const Table& table, const Model& model) {
     std::vector<Key> keys;
     for (const Model::Item& item : model.items) {
       Key& key = keys.emplace_back();
-      for (const std::uint32_t c : columns) key.push_back(item.words[c]);
+      const std::vector<std::uint32_t>& by_value = order.shape().by_value;
+      for (const std::uint32_t c : columns) {
+        const bool is_id = std::find(by_value.begin(), by_value.end(), c) != by_value.end();
+        key.push_back(is_id ? place_of(item.words[c]) : item.words[c]);
+      }
       key.insert(key.end(), item.words.begin(), item.words.begin() + static_cast<long>(model.key_width));
     }
     std::vector<Row> sorted(model.items.size());
@@ -111,6 +142,8 @@ void check_orders(const Table& table, const Model& model) {
     for (std::size_t width = 0; width <= columns.size(); ++width) {
       for (std::size_t begin = 0, end = 0; begin < sorted.size(); begin = end) {
         const Key& key = keys[sorted[begin]];
+        Key asked;
+        for (const std::uint32_t c : columns) asked.push_back(model.items[sorted[begin]].words[c]);
         const auto in_group = [&](std::size_t at) {
           return at < sorted.size() && std::equal(key.begin(), key.begin() + static_cast<long>(width), keys[sorted[at]].begin());
         };
@@ -120,8 +153,8 @@ void check_orders(const Table& table, const Model& model) {
           const Word own = measure ? std::max<Word>(model.items[sorted[end]].words[*measure], 0) : 1;
           expect(order.rank(sorted[end], width, rows) == total, "a rank differs");
           if (own != 0 && total <= std::numeric_limits<Word>::max() - own) {
-            expect(order.select(key.data(), width, static_cast<Word>(total), rows) == sorted[end], "a selection differs");
-            expect(order.select(key.data(), width, static_cast<Word>(total + own - 1), rows) == sorted[end],
+            expect(order.select(asked.data(), width, static_cast<Word>(total), rows) == sorted[end], "a selection differs");
+            expect(order.select(asked.data(), width, static_cast<Word>(total + own - 1), rows) == sorted[end],
                    "a selection differs at a row's last rank");
           }
           total += own;
@@ -129,14 +162,14 @@ void check_orders(const Table& table, const Model& model) {
           expect(order.next(sorted[end - 1], false, width, rows) == (last ? kNoRow : sorted[end]), "the next row differs");
           if (!last) expect(order.next(sorted[end], true, width, rows) == sorted[end - 1], "the row before differs");
         }
-        expect(order.size(key.data(), width, rows) == total, "a group's ranks differ");
-        expect(order.first(key.data(), width, rows) == sorted[begin], "the first row differs");
+        expect(order.size(asked.data(), width, rows) == total, "a group's ranks differ");
+        expect(order.first(asked.data(), width, rows) == sorted[begin], "the first row differs");
         if (!order.shape().measure) {
-          expect(order.select(key.data(), width, -1, rows) == sorted[end - 1], "the last row differs");
+          expect(order.select(asked.data(), width, -1, rows) == sorted[end - 1], "the last row differs");
           const auto size = static_cast<Word>(total);
-          expect(order.select(key.data(), width, -size, rows) == sorted[begin], "the first row from the end differs");
-          expect(order.select(key.data(), width, -size - 1, rows) == kNoRow, "a row is before the first");
-          expect(order.select(key.data(), width, size, rows) == kNoRow, "a row is after the last");
+          expect(order.select(asked.data(), width, -size, rows) == sorted[begin], "the first row from the end differs");
+          expect(order.select(asked.data(), width, -size - 1, rows) == kNoRow, "a row is before the first");
+          expect(order.select(asked.data(), width, size, rows) == kNoRow, "a row is after the last");
         }
       }
     }
@@ -197,6 +230,10 @@ void fuzz_table(unsigned seed) {
   for (OrderedIndex::Shape& order : orders) {
     for (std::uint32_t c = 0; c < key_width; ++c) {
       if (below(2) == 0) order.columns.insert(order.columns.begin() + static_cast<long>(below(order.columns.size() + 1)), c);
+    }
+    order.values = &some_values();
+    for (const std::uint32_t c : order.columns) {
+      if (below(3) == 0) order.by_value.push_back(c);
     }
     if (value_width != 0 && below(2) == 0) order.measure = static_cast<std::uint32_t>(key_width + below(value_width));
   }
@@ -275,7 +312,7 @@ std::vector<Word> program() {
   enum : Word { kReg, kLit, kKey, kValue, kUpdate };
   const std::vector<Word> key = {2, kReg, 0, kReg, 1};
   // Each table has its key and value words, its indexes and its ordered ones.
-  std::vector<Word> code = {2, 2, 1, 3, 1, 0, 1, 1, 0, 2, 2, 0, 1, 0, 1, 1, 1, 2, /* table 1: */ 1, 1, 1, 1, 0, 0, 0,
+  std::vector<Word> code = {2, 2, 1, 3, 1, 0, 1, 1, 0, 2, 2, 0, 1, 0, 0, 1, 1, 1, 1, 1, 2, /* table 1: */ 1, 1, 1, 1, 0, 0, 0,
                             /* channel: */ 1, 3, /* procedure: */ 1, 3, 6};
   const auto add = [&](std::initializer_list<Word> words) { code.insert(code.end(), words); };
   const auto add_key = [&] { code.insert(code.end(), key.begin(), key.end()); };
@@ -317,7 +354,7 @@ void fuzz_machine(unsigned seed) {
   std::mt19937_64 random(seed);
   const auto below = [&](std::uint64_t n) { return random() % n; };
   const std::vector<Word> code = program();
-  Machine machine(Decoder(code.data(), code.size()).decode());
+  Machine machine(Decoder(code.data(), code.size(), &some_values()).decode());
   for (int batch = 0; batch < 60; ++batch) {
     std::vector<Word> columns[3];
     const std::size_t rows = below(20);
@@ -365,8 +402,8 @@ void fuzz_batches(unsigned seed) {
   std::mt19937_64 random(seed);
   const auto below = [&](std::uint64_t n) { return random() % n; };
   const std::vector<Word> code = program();
-  Machine batched(Decoder(code.data(), code.size()).decode());
-  Machine single(Decoder(code.data(), code.size()).decode());
+  Machine batched(Decoder(code.data(), code.size(), &some_values()).decode());
+  Machine single(Decoder(code.data(), code.size(), &some_values()).decode());
   for (int batch = 0; batch < 30; ++batch) {
     std::vector<Word> columns[3];
     const std::size_t rows = 8 + below(60);
@@ -401,7 +438,7 @@ void fuzz_decoder(unsigned seed) {
     }
     if (random() % 4 == 0) code.resize(random() % code.size());
     try {
-      Machine machine(Decoder(code.data(), code.size()).decode());
+      Machine machine(Decoder(code.data(), code.size(), &some_values()).decode());
       for (std::size_t p = 0; p < machine.program().procedures.size(); ++p) {
         const std::vector<Word> column = {1, 2, 0, 1, 1, 0, 3};
         const std::vector<const Word*> columns(machine.program().procedures[p].parameters, column.data());

@@ -48,7 +48,7 @@ from everview.kernel.program import (
 )
 
 T = TypeVar("T")
-ENCODING = 4
+ENCODING = 5
 """Counts up with every change of the encoding: a kernel that was compiled before it must be built anew."""
 
 
@@ -86,7 +86,8 @@ def _table(table: Table) -> list[int]:
 
 
 def _order(order: Order) -> list[int]:
-    return [len(order.columns), *order.columns, 0 if order.measure is None else order.measure + 1]
+    measure = 0 if order.measure is None else order.measure + 1
+    return [len(order.columns), *order.columns, measure, len(order.by_value), *order.by_value]
 
 
 class _Encoder:

@@ -71,7 +71,8 @@ def _table(table: Table) -> str:
 
 def _order(number: int, order: Order, table: Table) -> str:
     measure = f", ranks by {table.values[order.measure]}" if order.measure is not None else ""
-    return f"order {number} by ({', '.join(table.key[c] for c in order.columns)}){measure}"
+    columns = (f"{table.key[c]}{' by value' if c in order.by_value else ''}" for c in order.columns)
+    return f"order {number} by ({', '.join(columns)}){measure}"
 
 
 def _procedure(procedure: Procedure) -> Iterator[str]:

@@ -16,7 +16,10 @@ MOST_LEVELS = 8
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """An ordered index: rows in the order of some key columns (as signed words), ties by the other key columns.
+    """An ordered index: rows in the order of some key columns, ties by the other key columns, as signed words.
+
+    Words of the columns ``by_value`` are ids of a value table, and compare by the bytes of their values; words without
+    a value, NULL first, come before those with one. Whoever fills the table keeps its values in the value table.
 
     The rows that agree on the first so many of the columns are a *group*: it is named by a key of so many words. Ranks
     in a group begin with 0 and count rows, or, with a ``measure`` (a value column), what rows have there: a row takes
@@ -25,6 +28,7 @@ class Order:
 
     columns: tuple[int, ...]
     measure: int | None = None
+    by_value: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ kernel, so that the two can be compared to the letter.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from everview.kernel.program import (
     Add,
@@ -95,8 +95,9 @@ class _Group:
 class _State:
     """One table: keys, values and levels by row number, and the groups of each index."""
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: Table, values: Mapping[int, bytes]) -> None:
         self.table = table
+        self.texts = values
         self.keys: list[tuple[int, ...]] = []
         self.values: list[list[int]] = []
         self.levels: list[int] = []
@@ -111,9 +112,17 @@ class _State:
 
     def in_order(self, order: int, key: tuple[int, ...]) -> list[int]:
         """The rows of a group of an ordered index."""
-        columns = self.table.orders[order].columns
+        columns, by_value = self.table.orders[order].columns, self.table.orders[order].by_value
         rows = [r for r, k in enumerate(self.keys) if tuple(k[c] for c in columns[: len(key)]) == key]
-        return sorted(rows, key=lambda r: ([self.keys[r][c] for c in columns], self.keys[r]))
+        return sorted(
+            rows,
+            key=lambda r: ([self._place(self.keys[r][c], c in by_value) for c in columns], self.keys[r]),
+        )
+
+    def _place(self, word: int, by_value: bool) -> tuple[bool, bytes, int]:
+        """What a word is ordered by: its value, if it has one, after all words that have none."""
+        is_text = by_value and word in self.texts
+        return is_text, self.texts[word] if is_text else b"", word
 
     def ranked(self, order: int, key: tuple[int, ...]) -> list[int]:
         """How many ranks each row of a group has, in order."""
@@ -168,11 +177,12 @@ class _State:
 
 
 class Reference:
-    """Runs a program; the same calls as the kernel's ``Machine``, with lists for columns."""
+    """Runs a program; the same calls as the kernel's ``Machine``, with lists for columns, and values by their ids."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, values: Mapping[int, bytes] | None = None) -> None:
         self.program = program
-        self._tables = {t.name: _State(t) for t in program.tables}
+        self._values = {} if values is None else values
+        self._tables = {t.name: _State(t, self._values) for t in program.tables}
         self._channels: dict[str, list[tuple[int, ...]]] = {name: [] for name, _ in program.channels}
         self._update = 0
         self._silent = 0
@@ -194,7 +204,7 @@ class Reference:
             if most_pending is not None and self._holds(most_pending):
                 return i
             self._update = first_update + i
-            before = copy.deepcopy((self._tables, self._channels))
+            before = copy.deepcopy((self._tables, self._channels), {id(self._values): self._values})
             try:
                 self._call(procedure, arguments)
             except Fault as fault:

@@ -77,6 +77,8 @@ def _check_table(table: Table) -> None:
     for order in table.orders:
         if order.measure is not None and not 0 <= order.measure < len(table.values):
             raise ProgramError(f"table {table.name}: there is no value number {order.measure} to measure by")
+        if not set(order.by_value) <= set(order.columns) or len(set(order.by_value)) != len(order.by_value):
+            raise ProgramError(f"table {table.name}: it is not ordered by columns {order.by_value}, of values")
 
 
 def _unique(kind: str, names: Sequence[str]) -> None:

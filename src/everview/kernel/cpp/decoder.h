@@ -7,14 +7,15 @@
 
 namespace everview {
 
-inline constexpr int kEncoding = 4;  // Which encoding is read; everview/kernel/encode.py says which is written.
+inline constexpr int kEncoding = 5;  // Which encoding is read; everview/kernel/encode.py says which is written.
 
 // Reads a flat run of words. Everything that the machine relies on is checked here and throws std::invalid_argument:
 // numbers of tables, columns, indexes, registers and procedures, widths, no recursion, depth, and that no scan's body
 // changes what the scan walks over. What registers hold is not: row numbers are checked when they are used.
 class Decoder {
  public:
-  Decoder(const Word* words, std::size_t size) : at_(words), end_(words + size) {}
+  Decoder(const Word* words, std::size_t size, const ValueTable* values = nullptr)
+      : at_(words), end_(words + size), values_(values) {}
 
   Program decode() {
     Hasher fingerprint;
@@ -93,6 +94,9 @@ class Decoder {
         order.columns = read_columns(key_width);
         const auto measure = count(value_width, "as a measure");  // 0 is none.
         if (measure != 0) order.measure = static_cast<std::uint32_t>(key_width + measure - 1);
+        order.by_value = read_columns(key_width);
+        order.values = values_;
+        if (!order.by_value.empty() && values_ == nullptr) refuse("an index orders by values, and there are none");
       }
       const auto levels = 1 + number(kMostLevels, "number of levels 1 +");
       program_.tables.emplace_back(static_cast<std::uint32_t>(i), key_width, value_width, indexes, orders, levels);
@@ -506,6 +510,7 @@ class Decoder {
 
   const Word* at_;
   const Word* end_;
+  const ValueTable* values_;
   Program program_;
   std::size_t current_ = 0;
   std::size_t registers_ = 0;

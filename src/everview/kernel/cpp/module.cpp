@@ -33,12 +33,15 @@ struct StaleCursor : std::runtime_error {
 // A machine and the lock around it.
 class SharedMachine {
  public:
-  explicit SharedMachine(Program program) : machine_(std::move(program)) {}
+  SharedMachine(Program program, std::shared_ptr<SharedValues> values)
+      : values_(std::move(values)), machine_(std::move(program)) {}
 
   template <class Use>
   auto use(Use&& use) {
     const nb::gil_scoped_release released;
     const std::lock_guard lock(mutex_);
+    if (values_ == nullptr) return use(machine_);
+    const std::lock_guard values_lock(values_->mutex());
     return use(machine_);
   }
 
@@ -46,6 +49,7 @@ class SharedMachine {
 
  private:
   std::mutex mutex_;
+  std::shared_ptr<SharedValues> values_;  // What ordered indexes compare by; or none.
   Machine machine_;
 };
 
@@ -359,10 +363,12 @@ NB_MODULE(_kernel, module) {
       .def("skip", &PythonCursor::skip, "count"_a);
 
   nb::class_<SharedMachine>(module, "Machine", "Runs an encoded program.")
-      .def(nb::new_([](const std::vector<Word>& code) {
-             return std::make_shared<SharedMachine>(Decoder(code.data(), code.size()).decode());
+      .def(nb::new_([](const std::vector<Word>& code, std::shared_ptr<SharedValues> values) {
+             const ValueTable* const table = values == nullptr ? nullptr : &values->table();
+             Program program = Decoder(code.data(), code.size(), table).decode();
+             return std::make_shared<SharedMachine>(std::move(program), std::move(values));
            }),
-           "code"_a)
+           "code"_a, "values"_a.none() = nb::none())
       .def("apply", &apply, "procedure"_a, "columns"_a, "first_update"_a)
       .def("apply_some", &apply_some, "procedure"_a, "columns"_a, "first_update"_a, nb::arg("most_pending").none())
       .def("unapply", &unapply, "procedure"_a, "columns"_a, "weights"_a, "count"_a)
