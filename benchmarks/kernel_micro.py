@@ -11,7 +11,7 @@ from array import array
 from random import Random
 from time import process_time
 
-from everview.kernel import Machine
+from everview.kernel import Unit
 from everview.kernel.program import (
     Call,
     Cursor,
@@ -112,7 +112,7 @@ def graph(edges: int, vertices: int) -> list[tuple[int, int]]:
     return list(found)
 
 
-def run(machine: Machine, edges: list[tuple[int, int]], weight: int) -> tuple[float, int]:
+def run(machine: Unit, edges: list[tuple[int, int]], weight: int) -> tuple[float, int]:
     """Apply all edges in batches, draining each batch's changes; gives the seconds taken and the rows emitted."""
     seconds, rows = 0.0, 0
     for start in range(0, len(edges), BATCH):
@@ -131,7 +131,7 @@ def run(machine: Machine, edges: list[tuple[int, int]], weight: int) -> tuple[fl
 def main() -> None:
     edge_count = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
     edges = graph(edge_count, int(sys.argv[2]) if len(sys.argv) > 2 else edge_count // 6)
-    machine = Machine(three_hops())
+    machine = Unit(three_hops())
     empty = machine.nbytes()
     seconds, rows = run(machine, edges, 1)
     print(f"insert:  {seconds:6.2f} s, {1e9 * seconds / len(edges):8.0f} ns an update, {rows:,} rows emitted,", end=" ")

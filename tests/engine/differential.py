@@ -554,13 +554,13 @@ class Run:
     def fingerprint(self) -> dict[str, Any]:
         """All that is stored, whatever its order."""
         found: dict[str, Any] = {"version": self.db.version}
-        machines = {n: t.machine for n, t in self.db._tables.items()}
+        machines = {n: t.unit for n, t in self.db._tables.items()}
         for name, runtime in self.db._views.items():
-            machines |= {f"{name} core {i}": c.machine for i, c in enumerate(runtime.cores)}
-            machines |= {f"{name} fold {i}": f.machine for i, f in enumerate(runtime.folds)}
-            machines[f"{name} net"] = runtime.net.machine
+            machines |= {f"{name} core {i}": c.unit for i, c in enumerate(runtime.cores)}
+            machines |= {f"{name} fold {i}": f.unit for i, f in enumerate(runtime.folds)}
+            machines[f"{name} net"] = runtime.net.unit
             machines |= {
-                f"{name} fold parked {i}": p.counts.machine
+                f"{name} fold parked {i}": p.counts.unit
                 for i, p in enumerate(runtime.parked)
                 if p.counts is not None and p.is_left
             }

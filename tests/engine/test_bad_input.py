@@ -75,10 +75,8 @@ CASES: list[tuple[str, Act, type[DataError], str | None, int | None, str | None]
 
 def state(db: ev.Database) -> Any:
     dictionary = {k: sorted(zip(*t.to_pydict().values(), strict=True)) for k, t in db._dictionary.to_state().items()}
-    tables = [sorted(t.machine.dump(x.name)) for t in db._tables.values() for x in t.machine.program.tables]
-    cores = [
-        sorted(c.machine.dump(x.name)) for v in db._views.values() for c in v.cores for x in c.machine.program.tables
-    ]
+    tables = [sorted(t.unit.dump(x.name)) for t in db._tables.values() for x in t.unit.program.tables]
+    cores = [sorted(c.unit.dump(x.name)) for v in db._views.values() for c in v.cores for x in c.unit.program.tables]
     folds = [
         sorted(zip(*(c.to_pylist() for c in (*columns, *measures)), strict=True))
         for v in db._views.values()

@@ -413,19 +413,3 @@ def test_statements_without_a_meaning_elsewhere() -> None:
 def test_schema_errors_are_of_their_class() -> None:
     assert issubclass(DependantsError, SchemaError)
     assert issubclass(DroppedError, DataError)
-
-
-def test_what_cannot_be_freed_row_by_row_is_freed_by_filling_the_others_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    db = shop(PER_CITY)
-    db.sql("CREATE VIEW kept AS SELECT lower(note) AS note FROM orders")
-    before = state(db)
-    db.sql(LARGE)
-
-    def fails(*_: object) -> None:
-        raise DataError("a sum leaves 64 bits")
-
-    monkeypatch.setattr("everview.engine.definitions._release", fails)
-    db.drop("large")
-    assert state(db)[:5] == before[:5]
-    db.insert("orders", [(100, 1, "MORE", 7)])
-    assert ("more",) in db.view("kept")

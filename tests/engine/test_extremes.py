@@ -134,12 +134,12 @@ def test_only_wide_values_stay_in_python(name: str) -> None:
 def test_a_failed_batch_changes_nothing() -> None:
     db = view_of("DOUBLE")
     db.insert("t", [(1, "a", 2.0), (1, "a", 3.0), (2, "a", NAN)])
-    kept = [sorted(f.machine.dump("values")) for f in db._views["v"].folds if "values" in f.machine.table_stats()]
+    kept = [sorted(f.unit.dump("values")) for f in db._views["v"].folds if "values" in f.unit.table_stats()]
     with pytest.raises(DataError), db.batch() as batch:  # noqa: PT012
         batch.insert("t", [(1, "a", -1.0), (3, "a", 5.0)])
         batch.delete("t", [(1, "a", 2.0)])
         batch.delete("t", [(9, "a", 9.0)])
-    again = [sorted(f.machine.dump("values")) for f in db._views["v"].folds if "values" in f.machine.table_stats()]
+    again = [sorted(f.unit.dump("values")) for f in db._views["v"].folds if "values" in f.unit.table_stats()]
     assert len(kept) == 2
     assert again == kept
     assert bag(db.view("v")) == bag([(1, 2.0, 3.0, 2), (2, NAN, NAN, 1)])
@@ -150,10 +150,10 @@ def test_memory_is_counted_and_goes(select: str) -> None:
     db = view_of("BIGINT", f"SELECT g, {select} AS m FROM t GROUP BY g")
     view = db.view("v")
     empty = view.stats()["bytes"]
-    cores = sum(c.machine.nbytes() for c in db._views["v"].cores)
+    cores = sum(c.unit.nbytes() for c in db._views["v"].cores)
     rows = [(i % 500, f"name {i}", i) for i in range(10_000)]
     db.insert("t", rows)
-    outside = view.stats()["bytes"] - sum(c.machine.nbytes() for c in db._views["v"].cores)
+    outside = view.stats()["bytes"] - sum(c.unit.nbytes() for c in db._views["v"].cores)
     assert outside > 500 * 8 + empty - cores
     random.Random(3).shuffle(rows)
     for i in range(0, len(rows), 1_000):

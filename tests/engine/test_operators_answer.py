@@ -16,7 +16,7 @@ from everview.engine.plain import PlainBlock
 from everview.engine.rows import WordRows, ones, words_array, zeros
 from everview.engine.setops import Concatenation
 from everview.errors import OverDeleteError
-from everview.kernel.machine import Machine
+from everview.kernel.machine import Unit
 from tests.engine.samples import Change, Changes, database, run
 from tests.scale import scaled
 
@@ -110,13 +110,13 @@ def test_answers_are_what_the_list_says(seed: int, tmp_path: Path) -> None:
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The cursors that are opened from now on: all listing begins so."""
     found: list[str] = []
-    open_ = Machine.open
+    open_ = Unit.open
 
-    def counted(self: Machine, cursor: str, arguments: Any = ()) -> Any:
+    def counted(self: Unit, cursor: str, arguments: Any = ()) -> Any:
         found.append(cursor)
         return open_(self, cursor, arguments)
 
-    monkeypatch.setattr(Machine, "open", counted)
+    monkeypatch.setattr(Unit, "open", counted)
     return found
 
 

@@ -381,7 +381,7 @@ def test_the_way_back_never_overflows(monkeypatch: pytest.MonkeyPatch) -> None:
         "CREATE MATERIALIZED VIEW v AS SELECT SUM(x.b) AS n, SUM(y.d) AS m FROM e x JOIN e y ON x.dst = y.src",
         "CREATE MATERIALIZED VIEW w AS SELECT src, VARIANCE(b) AS a FROM e GROUP BY src",
     )
-    monkeypatch.setattr(ev.Database, "_recover", lambda self: pytest.fail("a way back has overflowed"))
+    monkeypatch.setattr(ev.Database, "_fill_anew", lambda self, name: pytest.fail(f"{name} was not taken back"))
     r = random.Random(3)
     most = 10**38 - 1
     for _ in range(60):

@@ -9,7 +9,7 @@ from random import Random
 
 import pyarrow as pa
 
-from everview.kernel import Column, Machine, UpdateFault, ValueTable
+from everview.kernel import Column, Machine, Unit, UpdateFault, ValueTable
 from everview.kernel.program import (
     Add,
     Call,
@@ -484,7 +484,7 @@ class Pair:
 
     def __init__(self, program: Program, on_machine: Program | None = None) -> None:
         self.program = program
-        self.machine = Machine(on_machine or program, VALUES)
+        self.machine = Unit(on_machine or program, Machine(VALUES))
         self.reference = Reference(program, TEXTS)
 
     def apply(self, procedure: str, columns: list[list[int]], first_update: int = 0) -> str | None:
@@ -503,7 +503,7 @@ class Pair:
         self.check()
         return fault[0] if fault else None
 
-    def check(self, machine: Machine | None = None) -> None:
+    def check(self, machine: Unit | None = None) -> None:
         machine = machine or self.machine
         for table in self.program.tables:
             rows = self.reference.dump(table.name)

@@ -1,5 +1,6 @@
 // Tables and the machine at random, under the sanitizers and with memory that runs out: `make test-asan`.
 // An update that is undone, for whatever reason, must leave everything as it was, to the order of the rows in groups.
+#include <map>
 #include <random>
 
 #include "../../src/everview/kernel/cpp/snapshot.h"
@@ -338,7 +339,7 @@ std::vector<Word> program() {
 }
 
 // Opens all cursors and reads them to their ends, a few rows at a time.
-void list(const Machine& machine, Word argument) {
+void list(const Unit& machine, Word argument) {
   for (const CursorPlan& plan : machine.program().cursors) {
     const std::vector<Word> arguments(plan.parameters, argument);
     CursorState cursor(machine, plan, arguments.data());
@@ -354,7 +355,8 @@ void fuzz_machine(unsigned seed) {
   std::mt19937_64 random(seed);
   const auto below = [&](std::uint64_t n) { return random() % n; };
   const std::vector<Word> code = program();
-  Machine machine(Decoder(code.data(), code.size(), &some_values()).decode());
+  Machine host;
+  Unit machine(host, Decoder(code.data(), code.size(), &some_values()).decode(), true);
   for (int batch = 0; batch < 60; ++batch) {
     std::vector<Word> columns[3];
     const std::size_t rows = below(20);
@@ -402,8 +404,9 @@ void fuzz_batches(unsigned seed) {
   std::mt19937_64 random(seed);
   const auto below = [&](std::uint64_t n) { return random() % n; };
   const std::vector<Word> code = program();
-  Machine batched(Decoder(code.data(), code.size(), &some_values()).decode());
-  Machine single(Decoder(code.data(), code.size(), &some_values()).decode());
+  Machine host;
+  Unit batched(host, Decoder(code.data(), code.size(), &some_values()).decode(), true);
+  Unit single(host, Decoder(code.data(), code.size(), &some_values()).decode(), true);
   for (int batch = 0; batch < 30; ++batch) {
     std::vector<Word> columns[3];
     const std::size_t rows = 8 + below(60);
@@ -422,11 +425,82 @@ void fuzz_batches(unsigned seed) {
     expect(std::equal(a.begin(), a.end(), b.begin(), b.end()), "a batch gives another state");
     expect(batched.channel(0).size() == single.channel(0).size(), "a batch emits something else");
     expect(batched.steps() == single.steps(), "a batch takes other steps");
-    for (Machine* machine : {&batched, &single}) {
+    for (Unit* machine : {&batched, &single}) {
       if (batch % 5 == 4) machine->clear();
       if (batch % 7 == 6) machine->replace(snapshot::read(b.data(), b.size(), machine->program()));
     }
   }
+}
+
+// All rows of all tables with their levels, in any order; and that each stands once in its group of every index.
+std::map<std::vector<Word>, unsigned> contents(const Unit& unit) {
+  std::map<std::vector<Word>, unsigned> found;
+  for (const Table& table : unit.program().tables) {
+    std::vector<std::size_t> grouped(table.index_count());
+    for (std::size_t i = 0; i < table.size(); ++i) {
+      const Row row = static_cast<Row>(i);
+      std::vector<Word> words = {Word{table.number()}};
+      for (std::size_t c = 0; c < table.width(); ++c) words.push_back(table.words(row)[c]);
+      found[words] = table.level(row);
+      expect(table.find(words.data() + 1) == row, "a row is not found by its key");
+      for (std::size_t index = 0; index < table.index_count(); ++index) {
+        std::vector<Word> key;
+        for (const std::uint32_t column : table.columns(index)) key.push_back(words[1 + column]);
+        const std::uint8_t level = table.level(row);
+        const auto group = table.group(index, key.data(), {level, level});
+        expect(std::count(group.begin(), group.end(), row) == 1, "a row is not in its group");
+      }
+    }
+  }
+  return found;
+}
+
+// A batch is taken back to what there was before it, whatever it did and wherever it failed; and what it leaves goes on
+// working. Memory may run out on the way there, but not on the way back, or the log is lost, and said to be.
+void fuzz_undo(unsigned seed) {
+  std::mt19937_64 random(seed);
+  const auto below = [&](std::uint64_t n) { return random() % n; };
+  const std::vector<Word> code = program();
+  Machine host;
+  Unit unit(host, Decoder(code.data(), code.size(), &some_values()).decode(), true);
+  for (int batch = 0; batch < 25; ++batch) {
+    unit.channel(0).clear();
+    const auto before = contents(unit);
+    const std::size_t most = below(8) == 0 ? below(3000) : SIZE_MAX;
+    host.begin(most);
+    bool failed = false;
+    for (std::uint64_t calls = below(6); calls > 0 && !failed; --calls) {
+      std::vector<Word> columns[3];
+      const std::size_t rows = below(below(2) == 0 ? 100 : 12);
+      for (std::size_t i = 0; i < rows; ++i) {
+        columns[0].push_back(static_cast<Word>(below(6)));
+        columns[1].push_back(static_cast<Word>(below(40)));
+        columns[2].push_back(below(900) == 0 ? Word{1} << 40 : static_cast<Word>(below(5)) - 2);
+      }
+      allocations_left = below(4) == 0 ? static_cast<long>(below(40)) : -1;
+      failed = unit.apply(0, {columns[0].data(), columns[1].data(), columns[2].data()}, rows, 0, SIZE_MAX).failure.has_value();
+      allocations_left = -1;
+    }
+    if (!failed && below(2) == 0) {
+      host.commit();
+      (void)contents(unit);
+      continue;
+    }
+    const bool starves = below(10) == 0;
+    allocations_left = starves ? static_cast<long>(below(5)) : -1;
+    const std::vector<std::size_t> lost = host.roll_back();
+    allocations_left = -1;
+    expect(unit.channel(0).size() == 0, "a batch that is taken back has emitted");
+    if (lost.empty()) {
+      expect(contents(unit) == before, "a batch is not taken back");
+    } else {
+      expect(most != SIZE_MAX || starves, "a log is lost without a reason");
+      unit.clear();
+    }
+  }
+  std::size_t bytes = unit.nbytes();
+  unit.report();
+  expect(host.nbytes() == bytes, "the machine counts other bytes than its unit");
 }
 
 void fuzz_decoder(unsigned seed) {
@@ -438,7 +512,8 @@ void fuzz_decoder(unsigned seed) {
     }
     if (random() % 4 == 0) code.resize(random() % code.size());
     try {
-      Machine machine(Decoder(code.data(), code.size(), &some_values()).decode());
+      Machine host;
+      Unit machine(host, Decoder(code.data(), code.size(), &some_values()).decode(), true);
       for (std::size_t p = 0; p < machine.program().procedures.size(); ++p) {
         const std::vector<Word> column = {1, 2, 0, 1, 1, 0, 3};
         const std::vector<const Word*> columns(machine.program().procedures[p].parameters, column.data());
@@ -459,6 +534,7 @@ int main() {
     fuzz_table(seed);
     fuzz_machine(seed);
     fuzz_batches(seed);
+    fuzz_undo(seed);
     fuzz_decoder(seed);
   }
   BufferPool::shared().clear();

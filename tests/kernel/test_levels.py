@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from everview.kernel import Machine
+from everview.kernel import Unit
 from everview.kernel.printer import show_program
 from everview.kernel.program import (
     MOST_LEVELS,
@@ -107,7 +107,7 @@ def test_ranges_are_the_rows_on_those_levels(levels: int, data: st.DataObject) -
         pair.check_cursors_at([0, 1, 2])
         pair.apply("tell", [[0, 1, 2]])
         pair.check_channels()
-    machine = Machine(program)
+    machine = Unit(program)
     machine.restore(pair.machine.snapshot())
     pair.check(machine)
 
@@ -119,7 +119,7 @@ def test_a_group_takes_no_memory_for_levels_that_its_table_does_not_have() -> No
         add = Add(R, "t", (X, Y), (Lit(1),))
         table = Table("t", ("x", "y"), ("n",), ((0,),), levels=levels)
         program = Program((table,), (), (Procedure("add", (X, Y), (add,)),))
-        machine = Machine(program)
+        machine = Unit(program)
         machine.apply("add", [words(list(range(20_000)))] * 2)
         sizes.append(machine.nbytes())
     more = [b - a for a, b in pairwise(sizes)]

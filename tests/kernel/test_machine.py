@@ -11,7 +11,7 @@ from random import Random
 import pyarrow as pa
 import pytest
 
-from everview.kernel import Column, Machine, StaleCursor, UpdateFault, _kernel
+from everview.kernel import Column, StaleCursor, Unit, UpdateFault, _kernel
 from everview.kernel.encode import encode
 from everview.kernel.program import (
     Add,
@@ -221,7 +221,7 @@ class TestInstructions:
         assert lists(pair.machine.take("out")) == [[100, 101, 102]]
 
     def test_apply_stops_once_enough_is_pending_and_goes_on_from_there(self) -> None:
-        machine = Machine(bag(Emit("out", (A, B, C, Update()))))
+        machine = Unit(bag(Emit("out", (A, B, C, Update()))))
         rows = [(i, i, 1) for i in range(10)]
         assert machine.apply("change", columns(*rows), most_pending=4) == 4
         assert lists(machine.take("out"))[3] == [0, 1, 2, 3]
@@ -303,7 +303,7 @@ class TestNests:
 
 class TestFaults:
     def test_an_update_that_overflows_is_undone_and_those_before_it_stay(self) -> None:
-        machine = Machine(bag(Emit("out", (A, B, C, S))))
+        machine = Unit(bag(Emit("out", (A, B, C, S))))
         machine.apply("change", columns((1, 1, 5), (1, 2, 5), (2, 2, HIGHEST)))
         machine.discard("out")
         with pytest.raises(UpdateFault, match="update 2") as fault:
@@ -342,21 +342,21 @@ class TestFaults:
             assert pair.apply("go", [[0], [0], [2**40]]) == "overflow"
 
     def test_memory_limit(self) -> None:
-        machine = Machine(bag())
-        assert machine.memory_limit is None
+        machine = Unit(bag())
+        assert machine.machine.memory_limit is None
         rows = [(i, i, 1) for i in range(2000)]
-        machine.memory_limit = 50_000
+        machine.machine.memory_limit = 50_000
         with pytest.raises(UpdateFault) as fault:
             machine.apply("change", columns(*rows))
         assert fault.value.kind == "memory"
         assert len(machine.dump("pairs")) == fault.value.update > 100
         machine.unapply("change", columns(*rows), 2, fault.value.update)
         assert machine.dump("pairs") == []
-        machine.memory_limit = None
+        machine.machine.memory_limit = None
         machine.apply("change", columns(*rows))
 
     def test_unapply_takes_a_batch_back_and_emits_nothing(self) -> None:
-        machine = Machine(bag(Emit("out", (A, B, C, S))))
+        machine = Unit(bag(Emit("out", (A, B, C, S))))
         machine.apply("change", columns((1, 1, 5), (1, 2, 5), (2, 2, 1)))
         before = sorted(machine.dump("pairs"))
         batch = columns((1, 1, -5), (3, 3, 3), (1, 2, 7), (3, 3, -3))
@@ -369,7 +369,7 @@ class TestFaults:
     def test_unapply_with_several_weights(self) -> None:
         second = (Compute(B, Math.ADD, ValueOf(R, "pairs", 1), B), Store(R, "pairs", 1, B))
         body = (Find(R, "pairs", (A, A), (), (Insert(R, "pairs", (A, A)),)), *upsert()[1:3], *second)
-        machine = Machine(Program((PAIRS,), (), (Procedure("change", (A, B, C), body),)))
+        machine = Unit(Program((PAIRS,), (), (Procedure("change", (A, B, C), body),)))
         batch = columns((1, 5, 7), (1, 6, 8), (2, 1, 1))
         machine.apply("change", batch)
         assert machine.dump("pairs")[0] == ((1, 1), (15, 11), 0)
@@ -377,7 +377,7 @@ class TestFaults:
         assert machine.dump("pairs") == [((1, 1), (0, 0), 0), ((2, 2), (1, 1), 0)]
 
     def test_unapply_refuses_to_negate_the_lowest_word(self) -> None:
-        machine = Machine(bag())
+        machine = Unit(bag())
         with pytest.raises(UpdateFault, match="negated"):
             machine.unapply("change", columns((1, 1, -(2**63))), 2, 1)
 
@@ -394,7 +394,7 @@ class TestFaults:
 
 class TestColumns:
     def test_take_gives_arrow_without_copying(self) -> None:
-        machine = Machine(bag(Emit("out", (A, B, C, S))))
+        machine = Unit(bag(Emit("out", (A, B, C, S))))
         machine.apply("change", columns(*((i, i + 1, 1) for i in range(1000))))
         taken = machine.take("out")
         assert [len(c) for c in taken] == [1000] * 4
@@ -408,7 +408,7 @@ class TestColumns:
         assert batch.column(0).to_pylist() == list(range(1000))
 
     def test_columns_stay_as_they_are_while_the_machine_goes_on(self) -> None:
-        machine = Machine(bag(Emit("out", (A, B, C, S))))
+        machine = Unit(bag(Emit("out", (A, B, C, S))))
         kept = []
         for i in range(20):
             machine.apply("change", columns(*((i, j, 1) for j in range(100 * (i % 5)))) or [words([])] * 3)
@@ -418,14 +418,14 @@ class TestColumns:
             assert arrays[1].to_pylist() == list(range(100 * (i % 5)))
 
     def test_an_empty_channel(self) -> None:
-        machine = Machine(bag())
+        machine = Unit(bag())
         taken = machine.take("out")
         assert [pa.array(c).to_pylist() for c in taken] == [[], [], [], []]
         assert lists(taken) == [[], [], [], []]
         assert machine.pending("out") == 0
 
     def test_what_apply_takes(self) -> None:
-        machine = Machine(bag())
+        machine = Unit(bag())
         for column in [
             words([1, 2]),
             memoryview(words([1, 2])),
@@ -453,13 +453,13 @@ class TestColumns:
         ],
     )
     def test_what_apply_refuses(self, column: object) -> None:
-        machine = Machine(bag())
+        machine = Unit(bag())
         with pytest.raises((TypeError, ValueError, BufferError)):
             machine.apply("change", [column, words([1, 2]), words([1, 2])])  # type: ignore[list-item]
         assert machine.dump("pairs") == []
 
     def test_lengths_and_numbers_of_columns(self) -> None:
-        machine = Machine(bag())
+        machine = Unit(bag())
         with pytest.raises(ValueError, match="lengths"):
             machine.apply("change", [words([1]), words([1, 2]), words([1])])
         with pytest.raises(ValueError, match="3 columns"):
@@ -477,8 +477,8 @@ def memoryview_address(column: Column) -> int:
 
 
 class TestCursors:
-    def filled(self) -> Machine:
-        machine = Machine(bag())
+    def filled(self) -> Unit:
+        machine = Unit(bag())
         machine.apply("change", columns(*((i % 3, i, 1) for i in range(100))))
         return machine
 
@@ -535,7 +535,7 @@ class TestCursors:
 
     def test_overflow(self) -> None:
         cursor = Cursor("c", (A,), (), (Product((A, A)),))
-        machine = Machine(Program((), (), (), (cursor,)))
+        machine = Unit(Program((), (), (), (cursor,)))
         assert lists(machine.open("c", [3]).fetch(9)) == [[9]]
         with pytest.raises(OverflowError):
             machine.open("c", [2**40]).fetch(1)
@@ -576,8 +576,8 @@ class TestFunctions:
     def test_functions_only_read(self, body: tuple[Instruction, ...]) -> None:
         program = self.program(*body)
         with pytest.raises(ValueError, match="functions only read"):
-            Machine(program)
-        machine = _kernel.Machine(encode(program))
+            Unit(program)
+        machine = _kernel.Unit(_kernel.Machine(), encode(program), True)
         if not isinstance(body[1], Emit):
             with pytest.raises(ValueError, match="must not change"):
                 machine.ask(len(program.procedures), columns((1,)), 1)
@@ -585,12 +585,12 @@ class TestFunctions:
     def test_results_must_be_set(self) -> None:
         body = (Find(R, "pairs", (A, A), (Compute(S, Math.ADD, A, A),)),)
         with pytest.raises(ValueError, match="holds no word"):
-            Machine(self.program(*body))
+            Unit(self.program(*body))
 
 
 class TestMemory:
     def test_it_goes_when_the_rows_go(self) -> None:
-        machine = Machine(bag())
+        machine = Unit(bag())
         empty = machine.nbytes()
         random = Random(4)
         rows = [(random.randint(0, 500), i, 1) for i in range(30_000)]
@@ -607,7 +607,7 @@ class TestMemory:
         assert len(machine.dump("pairs")) == 30_000
 
     def test_clear(self) -> None:
-        machine = Machine(bag(Emit("out", (A, B, C, S))))
+        machine = Unit(bag(Emit("out", (A, B, C, S))))
         machine.apply("change", columns(*((i, i, 1) for i in range(5000))))
         machine.clear()
         assert machine.dump("pairs") == []
@@ -617,7 +617,7 @@ class TestMemory:
         assert machine.dump("pairs") == [((1, 2), (3, 0), 0)]
 
     def test_a_window_that_moves_on_takes_no_more(self) -> None:
-        machine = Machine(bag())
+        machine = Unit(bag())
         sizes = []
         for start in range(0, 40_000, 2000):
             machine.apply("change", columns(*((i % 97, i, 1) for i in range(start, start + 2000))))
@@ -631,7 +631,7 @@ class TestMemory:
         rows = [(random.randint(0, 9), random.randint(0, 9), 1) for _ in range(500)]
         seen = set()
         for _ in range(2):
-            machine = Machine(bag())
+            machine = Unit(bag())
             assert machine.steps == 0
             machine.apply("change", columns(*rows))
             seen.add(machine.steps)
@@ -640,15 +640,15 @@ class TestMemory:
 
 
 class TestSnapshots:
-    def filled(self) -> Machine:
-        machine = Machine(bag(SetLevel(R, "pairs", 1), Emit("out", (A, B, C, S))))
+    def filled(self) -> Unit:
+        machine = Unit(bag(SetLevel(R, "pairs", 1), Emit("out", (A, B, C, S))))
         random = Random(8)
         machine.apply("change", columns(*((random.randint(0, 3), random.randint(0, 9), 1) for _ in range(40))))
         return machine
 
     def test_round_trip(self) -> None:
         machine = self.filled()
-        other = Machine(machine.program)
+        other = Unit(machine.program)
         other.apply("change", columns((77, 7, 7)))
         other.restore(machine.snapshot())
         assert other.dump("pairs") == machine.dump("pairs")
@@ -661,7 +661,7 @@ class TestSnapshots:
     def test_damage_is_found_and_changes_nothing(self) -> None:
         machine = self.filled()
         data = machine.snapshot()
-        other = Machine(machine.program)
+        other = Unit(machine.program)
         other.apply("change", columns((77, 7, 7)))
         before = other.snapshot()
         for at in range(len(data)):
@@ -679,14 +679,14 @@ class TestSnapshots:
 
     def test_another_program(self) -> None:
         with pytest.raises(ValueError, match="another program"):
-            Machine(bag()).restore(self.filled().snapshot())
+            Unit(bag()).restore(self.filled().snapshot())
 
     def test_lies_with_a_right_checksum(self) -> None:
         """What passes the checksum is still checked: whatever it says, the machine works on."""
         machine = self.filled()
         data = array("q", machine.snapshot())
         random = Random(9)
-        other = Machine(machine.program)
+        other = Unit(machine.program)
         accepted = 0
         for _ in range(3000):
             lie = data[:]
@@ -722,7 +722,7 @@ def checksum(items: array[int]) -> int:
 class TestPrograms:
     def test_the_verifier_is_asked(self) -> None:
         with pytest.raises(ValueError, match="no word"):
-            Machine(Program((), (("out", 1),), (Procedure("go", (), (Emit("out", (A,)),)),)))
+            Unit(Program((), (("out", 1),), (Procedure("go", (), (Emit("out", (A,)),)),)))
 
     @pytest.mark.parametrize(
         ("body", "message"),
@@ -777,27 +777,27 @@ class TestPrograms:
     )
     def test_the_kernel_itself_refuses(self, procedures: list[Procedure], message: str) -> None:
         with pytest.raises(ValueError, match=message):
-            _kernel.Machine(encode(Program((PAIRS,), (("out", 1),), tuple(procedures))))
+            _kernel.Unit(_kernel.Machine(), encode(Program((PAIRS,), (("out", 1),), tuple(procedures))), True)
 
     def test_deep_programs(self) -> None:
         def nested(depth: int) -> list[int]:
             head = [0, 0, 1, 0, 0]  # No tables, no channels, a procedure without parameters or registers.
             return [*head, *([1, 8, 0, 1, 0, 1, 0] * depth), *([0] * (depth + 1)), 0]
 
-        _kernel.Machine(nested(1900))
+        _kernel.Unit(_kernel.Machine(), nested(1900), True)
         with pytest.raises(ValueError, match="deep"):
-            _kernel.Machine(nested(100_000))
+            _kernel.Unit(_kernel.Machine(), nested(100_000), True)
 
     def test_deep_calls(self) -> None:
         def chain(length: int) -> Program:
             calls = [Procedure(f"p{i}", (A,), (Call(f"p{i + 1}", (A,)),)) for i in range(length)]
             return Program((), (("out", 1),), (*calls, Procedure(f"p{length}", (A,), (Emit("out", (A,)),))))
 
-        machine = _kernel.Machine(encode(chain(1900)))
+        machine = _kernel.Unit(_kernel.Machine(), encode(chain(1900)), True)
         assert machine.apply(0, [words([5])], 0) is None
         assert lists(machine.take(0)) == [[5]]
         with pytest.raises(ValueError, match="deep"):
-            _kernel.Machine(encode(chain(5000)))
+            _kernel.Unit(_kernel.Machine(), encode(chain(5000)), True)
 
     def test_registers_that_hold_no_rows_are_faults_of_the_program(self) -> None:
         for body in [
@@ -809,7 +809,7 @@ class TestPrograms:
             (Scan(R, "pairs", 0, (ValueOf(A, "pairs", 0),), 0, (Emit("out", (B,)),)),),
         ]:
             program = Program((PAIRS,), (("out", 1),), (Procedure("go", (A, B), body),))
-            machine = _kernel.Machine(encode(program))
+            machine = _kernel.Unit(_kernel.Machine(), encode(program), True)
             for handle in (0, -1, 2**32, 2**40, HIGHEST):
                 failure = machine.apply(0, [words([handle]), words([0])], 0)
                 assert failure is not None
@@ -830,7 +830,7 @@ class TestPrograms:
                 if random.random() < 0.2:
                     del damaged[random.randrange(len(damaged)) :]
                 try:
-                    machine = _kernel.Machine(damaged, VALUES)
+                    machine = _kernel.Unit(_kernel.Machine(VALUES), damaged, True)
                 except ValueError:
                     continue
                 accepted += 1
@@ -846,7 +846,7 @@ class TestPrograms:
 
 
 def test_threads_take_turns() -> None:
-    machine = Machine(bag())
+    machine = Unit(bag())
     rows = columns(*((i % 50, i % 7, 1) for i in range(20_000)))
 
     def work() -> None:
@@ -865,7 +865,7 @@ def test_threads_take_turns() -> None:
 
 def test_find_gives_what_dump_gives() -> None:
     """Values and level by key; None where there is no such row, an error where the key is no key."""
-    machine = Machine(bag(SetLevel(R, "pairs", 1)))
+    machine = Unit(bag(SetLevel(R, "pairs", 1)))
     machine.apply("change", columns((1, 2, 3), (4, 5, 6), (1, 7, -1)))
     for key, values, level in machine.dump("pairs"):
         assert machine.find("pairs", key) == (list(values), level)

@@ -9,7 +9,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from everview.kernel import Machine
+from everview.kernel import Unit
 from everview.kernel.program import Program
 from everview.kernel.verifier import verify
 from tests.kernel.programs import VALUES, Pair, ProgramMaker
@@ -37,7 +37,7 @@ def run(seed: int, rewritten: Callable[[Program], Program] = lambda program: pro
         seen += pair.check_functions(random)
         if random.random() < 0.2:
             data = pair.machine.snapshot()
-            pair.machine = Machine(on_machine, VALUES)
+            pair.machine = Unit(on_machine, Machine(VALUES))
             pair.machine.restore(data)
             pair.check()
             assert pair.machine.snapshot() == data

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from everview.kernel import Column, Machine
+from everview.kernel import Column, Unit
 from everview.kernel.printer import show_program
 from everview.kernel.program import (
     Compute,
@@ -69,7 +69,7 @@ def rows(columns: list[Column]) -> list[tuple[int, ...]]:
     return list(zip(*(memoryview(c) for c in columns), strict=True))
 
 
-def ask(machine: Machine, procedure: str, *arguments: int) -> tuple[int, ...]:
+def ask(machine: Unit, procedure: str, *arguments: int) -> tuple[int, ...]:
     machine.apply(procedure, [words([a]) for a in arguments])
     return rows(machine.take("out"))[0]
 
@@ -78,7 +78,7 @@ def ask(machine: Machine, procedure: str, *arguments: int) -> tuple[int, ...]:
 @pytest.mark.parametrize("shape", ["random", "rising", "falling"])
 def test_thousands_of_rows(measure: int | None, shape: str) -> None:
     r = Random(5)
-    machine = Machine(program(measure))
+    machine = Unit(program(measure))
     model: dict[tuple[int, int], int] = {}
     for turn in range(4):
         changes = []
@@ -95,7 +95,7 @@ def test_thousands_of_rows(measure: int | None, shape: str) -> None:
         machine.apply("change", [words(list(c)) for c in zip(*changes, strict=True)])
         check(machine, model, measure, r)
         data = machine.snapshot()
-        machine = Machine(program(measure))
+        machine = Unit(program(measure))
         machine.restore(data)
         check(machine, model, measure, r)
     gone = [(*k, -n) for k, n in model.items()]
@@ -104,7 +104,7 @@ def test_thousands_of_rows(measure: int | None, shape: str) -> None:
     assert ask(machine, "at", 0, 0) == (-1, -1)
 
 
-def check(machine: Machine, model: dict[tuple[int, int], int], measure: int | None, r: Random) -> None:
+def check(machine: Unit, model: dict[tuple[int, int], int], measure: int | None, r: Random) -> None:
     """Ranks, sizes and pages of each group against sorted lists."""
     for group in range(4):
         values = sorted(v for g, v in model if g == group)
@@ -129,7 +129,7 @@ def check(machine: Machine, model: dict[tuple[int, int], int], measure: int | No
 
 
 def test_measures_beyond_64_bits() -> None:
-    machine = Machine(program(0))
+    machine = Unit(program(0))
     machine.apply("change", [words([1, 1, 2]), words([1, 2, 1]), words([2**63 - 1, 5, 7])])
     assert ask(machine, "at", 1, -1) == (2, 2**63 - 1)
     assert ask(machine, "at", 2, 6) == (1, 0)
@@ -138,7 +138,7 @@ def test_measures_beyond_64_bits() -> None:
 
 
 def test_what_is_negative_takes_no_ranks() -> None:
-    machine = Machine(program(0))
+    machine = Unit(program(0))
     machine.apply("change", [words([1, 1, 1]), words([1, 2, 3]), words([-4, 2, 1])])
     assert ask(machine, "at", 1, 0) == (2, 0)
     assert ask(machine, "sizes", 1) == (3, 3)
@@ -150,7 +150,7 @@ def test_what_is_negative_takes_no_ranks() -> None:
 def test_steps_grow_with_the_logarithm() -> None:
     steps = []
     for size in (1_000, 64_000):
-        machine = Machine(program(None))
+        machine = Unit(program(None))
         machine.apply("change", [words([0] * size), words(list(range(size))), words([1] * size)])
         before = machine.steps
         ask(machine, "at", 0, size // 2)

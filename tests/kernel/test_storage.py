@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 import everview as ev
-from everview.kernel import Machine
+from everview.kernel import Unit
 from everview.kernel.program import (
     Compute,
     Count,
@@ -66,7 +66,7 @@ def test_words_at_the_borders(edge: int, levels: bool) -> None:
     pair.apply("change", [[1, 2, 1, edge, 2], [5, 5, edge, 5, 6], [1, 1, 1, 1, 1]])
     pair.apply("change", [[3, edge], [edge, edge], [edge, 7]])
     pair.check_channels()
-    other = Machine(pair.program)
+    other = Unit(pair.program)
     other.restore(pair.machine.snapshot())
     pair.check(other)
     pair.apply("change", [[1, 2, 1, edge, 2, edge], [5, 5, edge, 5, 6, edge], [-1, -1, -1, -1, -1, -7]])
@@ -99,8 +99,8 @@ def test_an_index_on_the_whole_key(indexes: tuple[tuple[int, ...], ...]) -> None
         rows = [(random.randrange(6), random.randrange(6), random.choice([-1, 1])) for _ in range(15)]
         pair.apply("change", [list(column) for column in zip(*rows, strict=True)])
         pair.check_channels()
-    plain = Machine(bag((0,)))
-    whole = Machine(bag((0, 1)))
+    plain = Unit(bag((0,)))
+    whole = Unit(bag((0, 1)))
     for machine in (plain, whole):
         machine.apply("change", [words(list(range(2_000)))] * 2 + [words([1] * 2_000)])
         machine.discard("out")
@@ -111,7 +111,7 @@ def test_large_batches_after_the_state_was_replaced() -> None:
     """Lookups are fetched ahead for large tables; another state has other indexes, and batches stop and go on."""
     random = Random(3)
     program = bag((0,), (1,), (0, 1))
-    machine, slow = Machine(program), Machine(program)
+    machine, slow = Unit(program), Unit(program)
     kept = machine.snapshot()
     for turn in range(6):
         rows = [(random.randrange(9_000), random.randrange(9_000), 1) for _ in range(6_000)]
@@ -141,11 +141,11 @@ VIEWS = {
 
 @pytest.mark.parametrize("name", VIEWS)
 def test_a_database_emptied_again_is_as_small_as_a_new_one(name: str) -> None:
-    others = [m for m in gc.get_objects() if isinstance(m, Machine)]
+    others = [m for m in gc.get_objects() if isinstance(m, Unit)]
     db = ev.Database()
     db.sql(SCHEMA)
     db.sql(f"CREATE MATERIALIZED VIEW v AS {VIEWS[name]}")
-    machines = [m for m in gc.get_objects() if isinstance(m, Machine) and m not in others]
+    machines = [m for m in gc.get_objects() if isinstance(m, Unit) and m not in others]
     assert len(machines) >= (3 if name == "fold" else 2)
     fresh = [machine.nbytes() for machine in machines]
     random = Random(1)
@@ -163,7 +163,7 @@ def test_a_database_emptied_again_is_as_small_as_a_new_one(name: str) -> None:
 
 
 def test_a_bag_emptied_again_is_as_small_as_a_new_one() -> None:
-    machine = Machine(bag((0,), (), (1, 0)))
+    machine = Unit(bag((0,), (), (1, 0)))
     fresh = machine.nbytes()
     rows = [words(list(range(3_000))), words([i * 2**40 for i in range(3_000)])]
     machine.apply("change", [*rows, words([1] * 3_000)])

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from everview.kernel import Machine
+from everview.kernel import Unit
 from everview.kernel.program import Program
 from everview.kernel.reference import Reference
 
@@ -19,7 +19,7 @@ class Kernel:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.machine = Machine(program)
+        self.machine = Unit(program)
 
     def apply(self, procedure: str, columns: Sequence[Sequence[int]]) -> None:
         self.machine.apply(procedure, [array("q", c) for c in columns])

@@ -1,9 +1,10 @@
-"""A core at work: the machine that runs its strategy's program, and how a relation's rows become its words."""
+"""A core at work: the unit that runs its strategy's program, and how a relation's rows become its words."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,11 +13,11 @@ from everview.engine.dictionary import NULL, Dictionary
 from everview.engine.expressions import Condition, Evaluator, either
 from everview.engine.limbs import largest
 from everview.engine.parked import Failure, Parked, came_from, reason, values_text
-from everview.engine.rows import SLICE, Changes, Journal, ones, words_array, zeros
-from everview.engine.steps import CHUNK, count_uses, explained, take_back
+from everview.engine.rows import SLICE, Changes, ones, words_array, zeros
+from everview.engine.steps import CHUNK, explained
 from everview.engine.sums import Slot
 from everview.engine.words import arrow_type, from_words, is_wide, to_words
-from everview.kernel.machine import Machine, UpdateFault
+from everview.kernel.machine import Unit, UpdateFault
 from everview.plan.core_plan import CorePlan
 from everview.query.conjunctive import Atom
 from everview.query.terms import Const, Expression, Var
@@ -72,7 +73,7 @@ class CoreRuntime:
         """The integers that a variable may be, where its columns do not hold the same: others never join."""
         signatures = [_signature(plan, i, self.ranges) for i in range(len(plan.query.atoms))]
         self.maintained = plan.compile([Sum(m.atom, m.limit) for m in measures], signatures)
-        self.machine = Machine(self.maintained.program)
+        self.unit = Unit(self.maintained.program, dictionary.machine)
         self.awake = False
         self._entries = {
             e.relation: _EntryRuntime(self, e, relations[e.relation], measures) for e in self.maintained.entries
@@ -92,7 +93,7 @@ class CoreRuntime:
         entry = self._entries.get(changes.relation)
         for runtime in entry.occurrences if entry is not None else ():
             width = len(runtime.occurrence.variables)
-            columns, _ = runtime.columns(changes, Journal())
+            columns, _ = runtime.columns(changes)
             for atom in (runtime.occurrence.atom, *runtime.occurrence.serves):
                 yield atom, columns[:width], columns[width]
 
@@ -109,38 +110,50 @@ class CoreRuntime:
     def wake(self) -> None:
         """From now on tell what changes."""
         if not self.awake:
-            self.machine.apply(self.maintained.wake, [zeros(1)])
-            self.awake = True
+            self.unit.apply(self.maintained.wake, [zeros(1)])
+            self._set_awake(True)
 
     def sleep(self) -> None:
         """Tell no more."""
         if self.awake:
-            self.machine.apply(self.maintained.sleep, [zeros(1)])
-            self.awake = False
+            self.unit.apply(self.maintained.sleep, [zeros(1)])
+            self._set_awake(False)
 
-    def apply(self, changes: Changes, journal: Journal) -> None:
+    def _set_awake(self, awake: bool) -> None:
+        self.dictionary.machine.on_roll_back(partial(setattr, self, "awake", self.awake))
+        self.awake = awake
+
+    def apply(self, changes: Changes) -> None:
         """Take in a relation's updates."""
         entry = self._entries.get(changes.relation)
         if entry is not None and len(changes):
-            for _ in entry.run(changes, journal, None):
+            for _ in entry.run(changes, None):
                 pass
 
-    def stream(self, changes: Changes, journal: Journal) -> Iterator[Delta]:
+    def stream(self, changes: Changes) -> Iterator[Delta]:
         """Take in a relation's updates, and give what they have changed, piece by piece, as ``take`` does."""
         entry = self._entries.get(changes.relation)
         if entry is not None and len(changes):
-            for _ in entry.run(changes, journal, SLICE):
+            for _ in entry.run(changes, SLICE):
                 if self.has_news:
                     yield self.take(changes)
+
+    def count_values(self, changes: Changes) -> None:
+        """Count the uses of wide values as taking in a relation's updates does, and do nothing else."""
+        entry = self._entries.get(changes.relation)
+        if entry is not None and len(changes):
+            entry.count_values(changes)
+            for occurrence in entry.occurrences:
+                occurrence.columns(changes)
 
     @property
     def has_news(self) -> bool:
         """True if there is something to take."""
-        return self.machine.pending(DELTA) > 0
+        return self.unit.pending(DELTA) > 0
 
     def take(self, changes: Changes) -> Delta:
         """What these changes, just applied, have changed: output words, measures' changes, the updates' numbers."""
-        columns = [words_array(c) for c in self.machine.take(DELTA)]
+        columns = [words_array(c) for c in self.unit.take(DELTA)]
         update = columns[-1] if changes.start is not None else changes.rows.update.take(columns[-1])
         return tuple(columns[: self.width]), tuple(columns[self.width : -1]), update
 
@@ -151,7 +164,7 @@ class CoreRuntime:
         """
         match self.maintained.test:
             case (Lookup(table, key, 0),) if frozenset(key) == frozenset(self.maintained.outputs):
-                return self.machine.table_stats()[table][0]
+                return self.unit.table_stats()[table][0]
         return None
 
     def test(self, words: Mapping[Var, int]) -> bool | None:
@@ -159,25 +172,25 @@ class CoreRuntime:
         if self.maintained.test is None:
             return None
         for lookup in self.maintained.test:
-            found = self.machine.find(lookup.table, [words[v] for v in lookup.key])
+            found = self.unit.find(lookup.table, [words[v] for v in lookup.key])
             if found is None or found[1] < lookup.level:
                 return False
         return True
 
     def gauges(self) -> dict[str, int]:
         """What the strategy counts of itself, for ``stats``."""
-        found = {name: (g.value, self.machine.find(g.table, g.key)) for name, g in self.maintained.gauges.items()}
+        found = {name: (g.value, self.unit.find(g.table, g.key)) for name, g in self.maintained.gauges.items()}
         return {name: 0 if row is None else row[0][value] for name, (value, row) in found.items()}
 
     def alarm(self) -> int | None:
         """The last of the updates just applied, not telling what changes, that brought a sum near its limit."""
-        if self.maintained.alarm is None or not self.machine.pending(self.maintained.alarm):
+        if self.maintained.alarm is None or not self.unit.pending(self.maintained.alarm):
             return None
-        return int(words_array(self.machine.take(self.maintained.alarm)[0])[-1].as_py())
+        return int(words_array(self.unit.take(self.maintained.alarm)[0])[-1].as_py())
 
     def scan(self) -> Iterator[tuple[tuple[pa.Array, ...], tuple[pa.Array, ...]]]:
         """The whole result, chunk by chunk: output words and measures."""
-        cursor = self.machine.open(RESULT)
+        cursor = self.unit.open(RESULT)
         while True:
             columns = [words_array(c) for c in cursor.fetch(CHUNK)]
             if not columns or not len(columns[0]):
@@ -195,36 +208,33 @@ class _EntryRuntime:
         self.entry = entry
         self.occurrences = [_OccurrenceRuntime(core, o, types, measures) for o in entry.occurrences]
 
-    def run(self, changes: Changes, journal: Journal, most_pending: int | None) -> Iterator[None]:
-        """Take in updates; stops to have deltas taken whenever so many rows are pending, and at the end."""
+    def count_values(self, changes: Changes) -> None:
+        """Count uses of the wide values of rows that come or go, apart from computed ones; a table counts its own."""
         if not changes.is_base:
             for i, type_ in enumerate(changes.types):
                 if is_wide(type_):
-                    count_uses(self.core.dictionary, changes.words(i), changes.rows.weight, journal)
+                    self.core.dictionary.count(changes.words(i), changes.rows.weight)
+
+    def run(self, changes: Changes, most_pending: int | None) -> Iterator[None]:
+        """Take in updates; stops to have deltas taken whenever so many rows are pending, and at the end."""
+        self.count_values(changes)
         columns: list[pa.Array] = []
-        signed: list[int] = []
         for occurrence in self.occurrences:
-            found, failed = occurrence.columns(changes, journal)
+            found, failed = occurrence.columns(changes)
             if failed is not None:
-                occurrence.park(changes, failed, journal)
+                occurrence.park(changes, failed)
             columns += found
-            signed += range(len(columns) - occurrence.sums, len(columns))
         columns.append(changes.rows.weight)
-        signed.append(len(columns) - 1)
         procedure = self.entry.loud if self.core.awake else self.entry.quiet
-        machine = self.core.machine
         done = 0
-        journal.add(lambda: take_back(machine, procedure, columns, signed, done))
         while done < len(changes):
             part = [c.slice(done) for c in columns] if done else columns
             try:
-                done += machine.apply(
+                done += self.core.unit.apply(
                     procedure, part, first_update=(changes.start or 0) + done, most_pending=most_pending
                 )
             except UpdateFault as fault:
-                at = fault.after(done)
-                done = at.update
-                raise explained(at, changes) from fault
+                raise explained(fault.after(done), changes) from fault
             yield
 
 
@@ -255,7 +265,7 @@ class _OccurrenceRuntime:
         self.parts = [(slots.index(m.slot), m.limb) for m in self.measures]
         self.parked = Parked([types[i] for i in self.places.values()], core.dictionary, self._explain)
 
-    def columns(self, changes: Changes, journal: Journal) -> tuple[list[pa.Array], pa.Array | None]:
+    def columns(self, changes: Changes) -> tuple[list[pa.Array], pa.Array | None]:
         """Words of the variables, the flag, and the change of each sum; and the rows that fail, which do not fit."""
         words = {v: changes.words(i) for v, i in self.places.items()}
         fits = self._fits(changes, words)
@@ -266,7 +276,7 @@ class _OccurrenceRuntime:
             arrays, without = self.computed.tried(values, len(changes))
             if without is not None:
                 failed = self._guarded(values, without if fits is None else pc.and_(fits, without))
-            fits = _and_not(self._compute(changes, words, values, fits, arrays, journal), without, len(changes))
+            fits = _and_not(self._compute(changes, words, values, fits, arrays), without, len(changes))
         if self.conditions is not None:
             held, more = self.conditions.tried(values, len(changes), fits)
             fits = held if fits is None else pc.and_(fits, held)
@@ -290,11 +300,11 @@ class _OccurrenceRuntime:
         held, failed = self.guards.tried(values, len(without), without)
         return pc.and_(without, either(held, failed))
 
-    def park(self, changes: Changes, failed: pa.Array, journal: Journal) -> None:
+    def park(self, changes: Changes, failed: pa.Array) -> None:
         """Count the rows that fail."""
         rows = changes.rows.filter(failed)
         columns = tuple(rows.columns[i] for i in self.places.values())
-        self.parked.add(columns, rows.weight, came_from(changes, columns, rows.update), journal)
+        self.parked.add(columns, rows.weight, came_from(changes, columns, rows.update))
 
     def _explain(self, columns: tuple[pa.Array, ...]) -> Failure | None:
         """What is wrong with one row."""
@@ -355,7 +365,6 @@ class _OccurrenceRuntime:
         values: _Values,
         fits: pa.Array | None,
         arrays: Sequence[pa.Array],
-        journal: Journal,
     ) -> pa.Array | None:
         """Add the computed columns; their wide values are kept alive for as long as the row is there."""
         dictionary = self.core.dictionary
@@ -363,7 +372,7 @@ class _OccurrenceRuntime:
             type_ = computed.expression.type
             found = to_words(array, type_, dictionary)
             if is_wide(type_):
-                count_uses(dictionary, found, changes.rows.weight, journal)
+                dictionary.count(found, changes.rows.weight)
             if isinstance(computed.term, Const):
                 test = pc.equal(found, self._constant(computed.term, type_))
             elif computed.term in words:

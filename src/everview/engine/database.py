@@ -17,15 +17,16 @@ from everview.engine.definitions import catalogue_of, run
 from everview.engine.dictionary import Dictionary
 from everview.engine.feed import MOST_BYTES, Callback, ChangeFeed, Delivery, feed_schema
 from everview.engine.known import check_expressions
-from everview.engine.memory import allow, checked_limit, too_much, within
+from everview.engine.memory import bounded, checked_limit, too_much, within
 from everview.engine.progress import Progress
-from everview.engine.rows import Changes, Journal, WordRows
+from everview.engine.rows import Changes, WordRows
 from everview.engine.runtime import ViewRuntime
 from everview.engine.table import BaseTable
 from everview.engine.table_view import Table as TableView
 from everview.engine.transaction import Transaction
 from everview.engine.view import View
 from everview.errors import MemoryLimitError, UnknownTableError
+from everview.kernel.machine import Machine
 from everview.plan.view_plan import plan_view
 from everview.query.catalogue import Command, Definition, Queries, relations_read
 from everview.query.options import OptionValues, ViewOptions
@@ -43,7 +44,9 @@ class Database:
     def __init__(self, *, memory_limit: int | None = None) -> None:
         self._lock = RLock()
         """Held for a batch, a definition, a read or a step of one; a subscriber is called with it, so re-entrant."""
-        self._dictionary = Dictionary()
+        self._machine = Machine()
+        """All tables and views are units of it."""
+        self._dictionary = Dictionary(self._machine)
         self._tables: dict[str, BaseTable] = {}
         self._views: dict[str, ViewRuntime] = {}
         self._definitions: dict[str, Definition] = {}
@@ -123,24 +126,20 @@ class Database:
         plan = plan_view(view, schema, views=frozenset(self._views))
         check_expressions(view, self._relations())
         runtime = ViewRuntime(plan, self._relations(), self._dictionary, self._views)
-        journal = Journal()
         left = None if limit is None else max(0, limit - self.state_nbytes())
-        allow(runtime.machines, left)
-        with Progress(f"filling {view.name}") as progress, within(left):
+        with Progress(f"filling {view.name}") as progress, within(left), bounded(self._machine, left):
             for name in sorted(runtime.reads):
                 for rows in self._rows_of(name):
                     try:
-                        for _ in runtime.process(self._changes(name, rows), journal):
+                        for _ in runtime.process(self._changes(name, rows)):
                             pass
                     except MemoryLimitError as error:
                         raise too_much(f"filling {view.name}", limit) from error
-                    if limit is not None and self.state_nbytes() + runtime.nbytes() > limit:
+                    if limit is not None and self.state_nbytes() + runtime.beside_nbytes() > limit:
                         raise too_much(f"filling {view.name}", limit)
-                    journal.keep()
                     progress.add(len(rows))
         runtime.judge()
         runtime.conclude()
-        allow(runtime.machines, None)
         runtime.updates = runtime.deltas = runtime.told = 0
         return runtime
 
@@ -235,20 +234,31 @@ class Database:
                 base.check_there()
             Transaction(self).run(operations, disjoint=disjoint)
 
-    def _recover(self) -> None:
-        """Make all views anew from the tables, which can always be taken back.
+    def _roll_back(self) -> None:
+        """Take back the batch that is running.
 
-        For batches whose way back leaves 64 bits though the way there did not: only a sum over more than 2³¹ copies of
-        large numbers of both signs, in a self-join, can meet such a state in between.
+        Views for which the batch had no log any more are filled anew, from tables and views that are as they were
+        before it. They hold what they held then, so that the wide values which they use are counted already.
         """
-        self._dictionary.reset_uses([])
-        for table in self._tables.values():
-            table.retain_values()
-        for runtime in self._views.values():
-            vars(runtime).update(vars(self._filled(runtime.view)))
-        for name, runtime in self._views.items():
-            if self._feeds[name] or self._is_read(name):
-                runtime.listen(True)
+        lost = self._machine.roll_back()
+        self._dictionary.roll_back()
+        filled = [name for name, runtime in self._views.items() if runtime.is_lost(lost)] if lost else []
+        if filled:
+            self._dictionary.begin()
+            try:
+                for name in filled:
+                    self._fill_anew(name)
+            finally:
+                self._dictionary.roll_back()
+        self._dictionary.collect()
+
+    def _fill_anew(self, name: str) -> None:
+        runtime = self._views[name]
+        runtime.unlink()
+        counted = {field: getattr(runtime, field) for field in ("updates", "deltas", "told", "refills", "restored")}
+        vars(runtime).update(vars(self._filled(runtime.view)) | counted)
+        if self._feeds[name] or self._is_read(name):
+            runtime.listen(True)
 
     # --- saving ----------------------------------------------------------------------------------------------------
 
@@ -322,8 +332,8 @@ class Database:
     def state_nbytes(self) -> int:
         """The memory that tables, views and the dictionary take: what the memory limit refuses batches for."""
         with self._lock:
-            tables = sum(t.machine.nbytes() for t in self._tables.values())
-            return tables + sum(v.nbytes() for v in self._views.values()) + self._dictionary.nbytes()
+            beside = sum(v.beside_nbytes() for v in self._views.values())
+            return self._machine.nbytes() + beside + self._dictionary.nbytes()
 
 
 def _find(names: dict[str, Any], wanted: str) -> str | None:

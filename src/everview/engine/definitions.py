@@ -9,9 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from everview.engine.answer import Result, answered
 from everview.engine.feed import ChangeFeed
-from everview.engine.memory import allow
-from everview.engine.progress import Progress
-from everview.engine.rows import Changes, Journal, WordRows, negated
 from everview.engine.runtime import ViewRuntime
 from everview.engine.table import BaseTable
 from everview.engine.transaction import complain
@@ -84,7 +81,8 @@ class _Definitions:
         self._kept = {name: dict(getattr(db, name)) for name in _HELD}
         objects = [*db._tables.values(), *db._views.values()]
         self._states: list[tuple[object, dict[str, Any]]] = [(o, dict(vars(o))) for o in objects]
-        self._uses = db._dictionary.uses()
+        self._first_unit = db._machine.unit_count
+        db._dictionary.begin()
 
     def undo(self) -> None:
         """Have everything as it was."""
@@ -94,7 +92,8 @@ class _Definitions:
         for thing, state in self._states:
             vars(thing).clear()
             vars(thing).update(state)
-        db._dictionary.reset_uses(self._uses)
+        db._machine.unlink_from(self._first_unit)
+        db._dictionary.roll_back()
         db._dictionary.collect()
 
     def keep(self) -> None:
@@ -104,11 +103,17 @@ class _Definitions:
             feed.end(error)
         for name, view in db._views.items():
             view.listen(bool(db._feeds[name]) or db._is_read(name))
-        try:
-            for thing in self.gone:
-                _release(db, thing)
-        except Exception:  # its way back may leave 64 bits though the way there did not
-            db._recover()
+        for thing in self.gone:
+            if isinstance(thing, BaseTable):
+                thing.release_values()
+            else:
+                thing.runtime.release_values(thing.read)
+        for thing in self.gone:
+            if isinstance(thing, BaseTable):
+                thing.unit.unlink()
+            else:
+                thing.runtime.unlink()
+        db._dictionary.commit()
         db._dictionary.collect()
 
     # --- one command -----------------------------------------------------------------------------------------------
@@ -178,24 +183,3 @@ class _Definitions:
         table.dropped = True
         del db._texts[name]
         db._implied.pop(name, None)
-
-
-def _release(db: Database, gone: _Gone | BaseTable) -> None:
-    """Give back the strings and other wide values that something held."""
-    if isinstance(gone, BaseTable):
-        gone.release_values()
-        return
-    runtime = gone.runtime
-    if not runtime.may_hold_wide({name: thing.types for name, thing in gone.read.items()}):
-        return
-    allow(runtime.machines, None)
-    journal = Journal()
-    with Progress(f"freeing {runtime.view.name}") as progress:
-        for name, thing in sorted(gone.read.items()):
-            for rows in thing.rows():
-                back = WordRows(rows.columns, negated(rows.weight), rows.update)
-                changes = Changes(name, thing.types, back, db._dictionary, isinstance(thing, BaseTable))
-                for _ in runtime.process(changes, journal):
-                    pass
-                journal.keep()
-                progress.add(len(rows))

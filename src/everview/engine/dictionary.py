@@ -9,7 +9,7 @@ from typing import Final
 import pyarrow as pa
 
 from everview.errors import DataError
-from everview.kernel import ValueTable
+from everview.kernel import Machine, ValueTable
 
 NULL: Final = -(2**63)
 """The word that stands for NULL, in every type; no value is ever given it."""
@@ -50,8 +50,10 @@ class Dictionary:
     keeps them; here they are Arrow arrays.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, machine: Machine | None = None) -> None:
         self._table = ValueTable()
+        self.machine = machine or Machine()
+        """The machine of the same database, whose units hold the ids."""
 
     def __len__(self) -> int:
         return len(self._table)
@@ -118,6 +120,18 @@ class Dictionary:
     def collect(self) -> int:
         """Free the values whose count is 0, and return how many; takes time for those that became unused, not all."""
         return self._table.collect()
+
+    def begin(self) -> None:
+        """Begin a batch: from now on what is counted can be taken back, and nothing is freed."""
+        self._table.begin()
+
+    def commit(self) -> None:
+        """Keep what the batch has counted."""
+        self._table.commit()
+
+    def roll_back(self) -> None:
+        """Have all uses as they were when the batch began."""
+        self._table.roll_back()
 
     def uses(self) -> pa.Array:
         """How often each id is used, to go back to."""

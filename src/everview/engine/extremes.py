@@ -11,11 +11,11 @@ from everview.engine.core import CoreRuntime
 from everview.engine.dictionary import NULL, Dictionary
 from everview.engine.fold import Columns
 from everview.engine.plain import Projection
-from everview.engine.rows import ZERO, Changes, Journal, WordRows, words_array, zeros
+from everview.engine.rows import ZERO, Changes, WordRows, words_array, zeros
 from everview.engine.steps import CHUNK, explained, unlimited
 from everview.engine.sums import Result
 from everview.engine.words import arrow_type, from_words, is_wide
-from everview.kernel.machine import Machine, UpdateFault
+from everview.kernel.machine import Unit, UpdateFault
 from everview.query.aggregates import Ordered
 from everview.query.types import DataType, Kind
 from everview.query.view import Aggregate, Grouping, Output
@@ -57,55 +57,53 @@ class Extremes:
             [Output(str(e), e) for e in (*grouping.keys, aggregate.argument)], core, dictionary
         )
         self.width = len(grouping.keys)
-        self.machine = Machine(compile_extremes(self.width, aggregate.function.made == Ordered(highest=True)))
+        self.unit = Unit(
+            compile_extremes(self.width, aggregate.function.made == Ordered(highest=True)), dictionary.machine
+        )
 
     @property
     def folds(self) -> tuple[Extremes, ...]:
-        """What is kept in a machine: this."""
+        """What is kept in a unit: this."""
         return (self,)
 
-    def delta(self, changes: Changes, journal: Journal) -> WordRows:
+    def delta(self, changes: Changes) -> WordRows:
         """The groups' words and values that updates, which the core has taken in, have changed."""
         columns, measures, update = self.core.take(changes)
-        delta = self.projection.passed(WordRows(columns, measures[0], update), changes, journal)
+        delta = self.projection.passed(WordRows(columns, measures[0], update), changes)
         return delta.filter(pc.not_equal(delta.columns[-1], _NULL))
 
-    def process(self, delta: WordRows, journal: Journal, words: Columns, length: int) -> tuple[Result, Result]:
+    def process(self, delta: WordRows, words: Columns, length: int) -> tuple[Result, Result]:
         """Take in what has changed; gives the results that some groups had before, and have now."""
         before = self.results(words, length)
-        self._change(delta, journal)
+        self._change(delta)
         return before, self.results(words, length) if len(delta) else before
 
-    def _change(self, delta: WordRows, journal: Journal) -> None:
+    def _change(self, delta: WordRows) -> None:
         if not len(delta):
             return
         columns = [*delta.columns[:-1], ordered_words(delta.columns[-1], self.type), delta.weight]
-        done = len(delta)
         try:
-            self.machine.apply("change", columns)
+            self.unit.apply("change", columns)
         except UpdateFault as fault:
-            done = fault.update
             raise explained(fault) from fault
-        finally:
-            journal.add(lambda: self.machine.unapply("change", columns, self.width + 1, done))
 
     def results(self, words: Columns, length: int) -> Result:
         """The aggregate's values for some groups; NULL for those without any."""
-        with unlimited(self.machine):
-            self.machine.apply("read", words or (zeros(length),))
-        found, values = (words_array(c) for c in self.machine.take(FOUND))
+        with unlimited(self.unit.machine):
+            self.unit.apply("read", words or (zeros(length),))
+        found, values = (words_array(c) for c in self.unit.take(FOUND))
         values = pc.if_else(pc.equal(found, ZERO), _NULL, ordered_words(values, self.type))
         return from_words(values, self.type, self.dictionary).cast(self.result_type), None
 
     def rows(self) -> Iterator[tuple[Columns, Columns]]:
         """All groups' values in their ordered words, and their copies; chunk by chunk."""
-        cursor = self.machine.open("all")
+        cursor = self.unit.open("all")
         while len((columns := tuple(words_array(c) for c in cursor.fetch(CHUNK)))[0]):
             yield columns[:-1], columns[-1:]
 
     def rebuild(self) -> None:
-        """Nothing to do after a load: all state is the machine's."""
+        """Nothing to do after a load: all state is the unit's."""
 
     def nbytes(self) -> int:
-        """The memory that is not the machine's: none."""
+        """The memory that is not the unit's: none."""
         return 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 import pyarrow as pa
@@ -10,10 +10,10 @@ import pyarrow.compute as pc
 
 from everview.engine.dictionary import Dictionary
 from everview.engine.limbs import FEW
-from everview.engine.rows import ZERO, Journal, words_array, zeros
+from everview.engine.rows import ZERO, words_array, zeros
 from everview.engine.steps import CHUNK, explained, unlimited
 from everview.engine.words import is_wide
-from everview.kernel.machine import Machine, UpdateFault
+from everview.kernel.machine import Unit, UpdateFault
 from everview.query.types import DataType
 from everview.strategies.fold import ROWS, TRACE, compile_fold
 
@@ -21,60 +21,57 @@ Columns = tuple[pa.Array, ...]
 
 
 class Kept(Protocol):
-    """State around the cores: what has a machine of its own."""
+    """State around the cores: what has a unit of its own."""
 
     @property
-    def machine(self) -> Machine:
-        """The machine that holds it."""
+    def unit(self) -> Unit:
+        """The unit that holds it."""
 
 
 class Fold:
-    """Keeps measures by row. Wide words of its rows stay in the dictionary for as long as the row is there."""
+    """Keeps measures by row. Wide words of its rows stay in the dictionary for as long as the row is there.
 
-    def __init__(self, types: Sequence[DataType], measures: int, dictionary: Dictionary) -> None:
+    ``is_kept`` is False for one that only adds something up and is cleared at once.
+    """
+
+    def __init__(
+        self, types: Sequence[DataType], measures: int, dictionary: Dictionary, *, is_kept: bool = True
+    ) -> None:
         self.types = tuple(types)
         self.width = len(types)
         self.measures = measures
         self.dictionary = dictionary
-        self.machine = Machine(compile_fold(self.width, measures))
+        self.unit = Unit(compile_fold(self.width, measures), dictionary.machine, is_logged=is_kept)
         self._wide = [i for i, t in enumerate(types) if is_wide(t)]
 
     @property
     def names(self) -> tuple[str, ...]:
         """What its program calls the columns of a row."""
-        return next(t.key for t in self.machine.program.tables if t.name == ROWS)
+        return next(t.key for t in self.unit.program.tables if t.name == ROWS)
 
-    def add(self, columns: Columns, changes: Columns, journal: Journal) -> None:
+    def add(self, columns: Columns, changes: Columns) -> None:
         """Change the measures of some rows."""
-        self._apply("add", columns, changes, journal)
+        self._apply("add", columns, changes)
 
-    def trace(self, columns: Columns, changes: Columns, journal: Journal) -> tuple[Columns, Columns]:
+    def trace(self, columns: Columns, changes: Columns) -> tuple[Columns, Columns]:
         """The same; gives the measures before each single change, and after it."""
         try:
-            self._apply(TRACE, columns, changes, journal)
+            self._apply(TRACE, columns, changes)
         finally:
-            after = tuple(words_array(c) for c in self.machine.take(TRACE))
+            after = tuple(words_array(c) for c in self.unit.take(TRACE))
         return tuple(pc.subtract(a, c) for a, c in zip(after, changes, strict=True)), after
 
-    def _apply(self, procedure: str, columns: Columns, changes: Columns, journal: Journal) -> None:
+    def _apply(self, procedure: str, columns: Columns, changes: Columns) -> None:
         if not len(changes[0]):
             return
-        done = len(changes[0])
         try:
-            self.machine.apply(procedure, [*columns, *changes])
+            self.unit.apply(procedure, [*columns, *changes])
         except UpdateFault as fault:
-            done = fault.update
             raise explained(fault) from fault
-        finally:
-            journal.add(lambda: self._take_back(columns, changes, done))
-
-    def _take_back(self, columns: Columns, changes: Columns, count: int) -> None:
-        self.machine.unapply("add", [*columns, *changes], range(self.width, self.width + self.measures), count)
-        self.settle()
 
     def touched(self) -> tuple[Columns, Columns, Columns]:
         """The rows whose measures may have changed since ``settle``: words, old measures, new measures."""
-        columns = _all(self.machine, "touched", self.width + 2 * self.measures)
+        columns = _all(self.unit, "touched", self.width + 2 * self.measures)
         return columns[: self.width], columns[self.width : -self.measures], columns[-self.measures :]
 
     def settle(self, touched: tuple[Columns, Columns, Columns] | None = None) -> None:
@@ -89,14 +86,14 @@ class Fold:
             for i in self._wide:
                 self.dictionary.count(columns[i], come)
         gone = pc.invert(now)
-        with unlimited(self.machine):
-            self.machine.apply("settle", [zeros(1)])
+        with unlimited(self.unit.machine):
+            self.unit.apply("settle", [zeros(1)])
             if self.width:
-                self.machine.apply("drop", [c.filter(gone) for c in columns])
+                self.unit.apply("drop", [c.filter(gone) for c in columns])
 
     def rows(self) -> Iterator[tuple[Columns, Columns]]:
         """All rows with their measures, chunk by chunk."""
-        cursor = self.machine.open("all")
+        cursor = self.unit.open("all")
         while True:
             columns = tuple(words_array(c) for c in cursor.fetch(CHUNK))
             if not columns or not len(columns[0]):
@@ -105,7 +102,7 @@ class Fold:
 
     def measures_of(self, words: Sequence[int]) -> list[int] | None:
         """The measures of one row; None if it is not there."""
-        found = self.machine.find(ROWS, words)
+        found = self.unit.find(ROWS, words)
         return None if found is None else found[0][: self.measures]
 
     def holds(self, words: Sequence[int]) -> bool:
@@ -115,22 +112,28 @@ class Fold:
 
     def count(self) -> int:
         """How many rows are there, once settled."""
-        return self.machine.table_stats()[ROWS][0] if self.width else int(self.holds(()))
+        return self.unit.table_stats()[ROWS][0] if self.width else int(self.holds(()))
 
-    def clear(self) -> None:
-        """Forget everything; for folds that only net a batch, and so retained nothing."""
-        self.machine.clear()
+    def summed(self, parts: Iterable[tuple[Columns, pa.Array]]) -> tuple[Columns, pa.Array]:
+        """The rows of all parts with their weights added up; nothing is kept, as the fold is only there for this."""
+        try:
+            for columns, weight in parts:
+                self.add(columns, (weight,))
+            rows, _, (weights,) = self.touched()
+        finally:
+            self.unit.clear()
+        return rows, weights
 
     def let_go(self) -> None:
         """Forget everything, once settled."""
         for columns, _ in self.rows() if self._wide else ():
             for i in self._wide:
                 self.dictionary.release(columns[i])
-        self.machine.clear()
+        self.unit.clear()
 
 
-def _all(machine: Machine, cursor: str, width: int) -> Columns:
-    opened = machine.open(cursor)
+def _all(unit: Unit, cursor: str, width: int) -> Columns:
+    opened = unit.open(cursor)
     chunks: list[list[pa.Array]] = []
     while True:
         chunk = [words_array(c) for c in opened.fetch(CHUNK)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -18,7 +19,7 @@ from everview.engine.finish import Finish, difference
 from everview.engine.fold import Columns, Fold, Kept
 from everview.engine.parked import Failure, Group, Parked, Place, came_from
 from everview.engine.plain import Projection, flips
-from everview.engine.rows import ZERO, Changes, Journal, WordRows, ones, repeated, zeros
+from everview.engine.rows import ZERO, Changes, WordRows, ones, repeated, zeros
 from everview.engine.sums import Result, in_type, slots_of
 from everview.engine.words import from_words
 from everview.errors import DataError
@@ -90,7 +91,7 @@ class GroupedBlock(Answers):
         if not self.needs_deltas:
             self.groups.let_go()
             for words, measures in self._core_groups() if loud else ():
-                self.groups.add(words, measures, Journal())
+                self.groups.add(words, measures)
             self.groups.settle()
 
     def _core_groups(self) -> Iterator[tuple[Columns, Columns]]:
@@ -125,35 +126,35 @@ class GroupedBlock(Answers):
         kept = self.groups.rows() if self._has_groups else self._core_groups()
         return not any(measures[0][0].as_py() for _, measures in kept)
 
-    def process(self, changes: Changes, journal: Journal) -> WordRows:
+    def process(self, changes: Changes) -> WordRows:
         """Take in updates; changed groups come out as the old row taken away and the new one added."""
         for core in self.cores:
-            core.apply(changes, journal)
+            core.apply(changes)
         if not self.core.awake:
             alarm = self.core.alarm()
             if alarm is not None:
-                self._watch(changes.place(alarm), journal)
+                self._watch(changes.place(alarm))
             return WordRows.empty(self.width)
         columns, measures, update = self.core.take(changes)
-        chosen = self.projection.chosen(WordRows(columns, measures[0], update), changes, journal)
+        chosen = self.projection.chosen(WordRows(columns, measures[0], update), changes)
         keyed = chosen.outputs
         if chosen.mask is not None:
             measures = tuple(m.filter(chosen.mask) for m in measures)
-        deltas = [a.delta(changes, journal) for a in self.listed]
+        deltas = [a.delta(changes) for a in self.listed]
         if not len(keyed) and not any(map(len, deltas)):
             return WordRows.empty(self.width)
         apart = changes.apart and self.tells_updates
         add = self.groups.trace if apart else self.groups.add
-        steps = add(keyed.columns, self._changes(measures, chosen.further), journal)
+        steps = add(keyed.columns, self._changes(measures, chosen.further))
         if deltas and any(p.counts is not None for p in self.parked):
             # A row that is parked in one core is there in another: its group's values may change alone.
             for delta in deltas:
                 nothing = (zeros(len(delta)),) * self.measures
-                self.groups.add(delta.columns[:-1], nothing, journal)
+                self.groups.add(delta.columns[:-1], nothing)
         words, old, new = touched = self.groups.touched()
         self.groups.settle(touched)
         count = len(old[0])
-        listed = [a.process(d, journal, words, count) for a, d in zip(self.listed, deltas, strict=True)]
+        listed = [a.process(d, words, count) for a, d in zip(self.listed, deltas, strict=True)]
         if steps is None:
             found = self.finish.both(words, old, new, listed)
             position = repeated(changes.rows.update[0].as_py() if len(changes) else 0, count)
@@ -161,19 +162,19 @@ class GroupedBlock(Answers):
             found = self.finish.both(keyed.columns, *steps, [])
             position = keyed.update
         if found.failed is not None:
-            self._park(words if steps is None else keyed.columns, found.failed, changes, keyed, journal)
+            self._park(words if steps is None else keyed.columns, found.failed, changes, keyed)
         delta = difference(found, position)
         if steps is not None:
             delta = delta.in_order()
-        return delta if self.fold is None else flips(self.fold, delta, journal, apart=apart)
+        return delta if self.fold is None else flips(self.fold, delta, apart=apart)
 
-    def _park(self, words: Columns, failed: pa.Array, changes: Changes, keyed: WordRows, journal: Journal) -> None:
+    def _park(self, words: Columns, failed: pa.Array, changes: Changes, keyed: WordRows) -> None:
         """Count groups that fail now and did not before; of those before and after, one after the other."""
         was, now = (failed.slice(i * len(failed) // 2, len(failed) // 2).cast(pa.int64()) for i in (0, 1))
         change = pc.subtract(now, was)
         mask = pc.not_equal(change, ZERO)
         place = came_from(changes, keyed.columns, keyed.update)
-        self.failing.add(tuple(c.filter(mask) for c in words), change.filter(mask), place, journal)
+        self.failing.add(tuple(c.filter(mask) for c in words), change.filter(mask), place)
 
     def _explain(self, words: Columns) -> Failure | None:
         """What is wrong with one group."""
@@ -181,20 +182,16 @@ class GroupedBlock(Answers):
         listed = [a.results(words, 1) for a in self.listed]
         return self.finish.why(words, tuple(repeated(m, 1) for m in kept), listed)
 
-    def _watch(self, place: Place, journal: Journal) -> None:
+    def _watch(self, place: Place) -> None:
         """From now on look at every changed group, and now at all of them; they are those of the core itself."""
         self.listen(True)
         self.is_watched = True
-        journal.add(self._watch_no_more)
+        self.dictionary.machine.on_roll_back(partial(setattr, self, "is_watched", False))
         for words, measures in self.groups.rows():
             failed = self.finish(words, measures, []).failed
             if failed is not None:
                 count = pc.sum(failed).as_py()
-                self.failing.add(tuple(c.filter(failed) for c in words), ones(count), lambda _: place, journal)
-
-    def _watch_no_more(self) -> None:
-        self.is_watched = False
-        self.listen(False)
+                self.failing.add(tuple(c.filter(failed) for c in words), ones(count), lambda _: place)
 
     def _changes(self, measures: Columns, posted: Sequence[pa.Array]) -> Columns:
         """The change of the count and of every limb of every slot; ``posted`` are the arguments over several atoms."""
@@ -267,14 +264,14 @@ class GroupedBlock(Answers):
         weight = pa.repeat(pa.scalar(1, pa.int64()), len(found.there))
         return WordRows(found.columns, weight, zeros(len(found.there))).filter(found.there)
 
-    def seed(self, journal: Journal) -> None:
+    def seed(self) -> None:
         """A global aggregate has a row before any input: it may fail, and a DISTINCT over it must know."""
         if self.grouping.keys:
             return
         if self.fails_over_nothing:
-            self.failing.add((), ones(1), lambda _: (None, None), journal)
+            self.failing.add((), ones(1), lambda _: (None, None))
         if self.fold is not None:
-            flips(self.fold, self._finished((), self._nothing), journal)
+            flips(self.fold, self._finished((), self._nothing))
 
     @property
     def fails_over_nothing(self) -> bool:
@@ -297,22 +294,22 @@ class Listed(Protocol):
 
     @property
     def folds(self) -> tuple[Kept, ...]:
-        """What it keeps in machines."""
+        """What it keeps in units."""
 
-    def delta(self, changes: Changes, journal: Journal) -> WordRows:
+    def delta(self, changes: Changes) -> WordRows:
         """The groups' words and values that updates, which the core has taken in, have changed."""
 
-    def process(self, delta: WordRows, journal: Journal, words: Columns, length: int) -> tuple[Result, Result]:
+    def process(self, delta: WordRows, words: Columns, length: int) -> tuple[Result, Result]:
         """Take in what has changed; gives the results that some groups had before, and have now."""
 
     def results(self, words: Columns, length: int) -> Result:
         """The aggregate's values for some groups."""
 
     def rebuild(self) -> None:
-        """Make what is not in machines, after a load."""
+        """Make what is not in units, after a load."""
 
     def nbytes(self) -> int:
-        """The memory that it takes beside its machines."""
+        """The memory that it takes beside its units."""
 
 
 class _Accumulated:
@@ -343,22 +340,22 @@ class _Accumulated:
         """What the accumulators take, by estimate."""
         return self._bytes
 
-    def delta(self, changes: Changes, journal: Journal) -> WordRows:
+    def delta(self, changes: Changes) -> WordRows:
         """The groups' words and values that updates, which the core has taken in, have changed."""
         columns, measures, update = self.core.take(changes)
-        delta = self.projection.passed(WordRows(columns, measures[0], update), changes, journal)
-        return delta if self.values is None else flips(self.values, delta, journal)
+        delta = self.projection.passed(WordRows(columns, measures[0], update), changes)
+        return delta if self.values is None else flips(self.values, delta)
 
-    def process(self, delta: WordRows, journal: Journal, words: Columns, length: int) -> tuple[Result, Result]:
+    def process(self, delta: WordRows, words: Columns, length: int) -> tuple[Result, Result]:
         """Bring the accumulators up to date; gives the results that some groups had before, and have now."""
-        before = self._add(delta, journal)
+        before = self._add(delta)
         groups = _tuples(words, length)
         was = [before[g] if g in before else self._result(g) for g in groups]
         now = self.results(words, length)
         self.forget_empty(groups)
         return in_type(was, self.aggregate.type), now
 
-    def _add(self, delta: WordRows, journal: Journal) -> dict[Group, Any]:
+    def _add(self, delta: WordRows) -> dict[Group, Any]:
         before: dict[Group, Any] = {}
         values = from_words(delta.columns[-1], self.type, self.dictionary).to_pylist()
         groups = _tuples(delta.columns[:-1], len(delta))
@@ -370,7 +367,7 @@ class _Accumulated:
                 self._bytes -= state.nbytes()
             state.add(value, weight)
         self._bytes += sum(self.states[g].nbytes() for g in before)
-        journal.add(lambda: self._take_back(groups, values, weights))
+        self.dictionary.machine.on_roll_back(lambda: self._take_back(groups, values, weights))
         return before
 
     def _take_back(self, groups: list[Group], values: list[Any], weights: list[int]) -> None:
@@ -412,12 +409,10 @@ class _Accumulated:
         for columns, measures in self.core.scan():
             rows = self.projection.passed(WordRows(columns, measures[0], zeros(len(measures[0]))))
             if self.values is None:
-                self._add(rows, Journal())
+                self._add(rows)
         if self.values is not None:
             for columns, measures in self.values.rows():
-                self._add(
-                    WordRows(columns, pa.repeat(pa.scalar(1), len(measures[0])), zeros(len(measures[0]))), Journal()
-                )
+                self._add(WordRows(columns, pa.repeat(pa.scalar(1), len(measures[0])), zeros(len(measures[0]))))
         self.forget_empty(list(self.states))
 
 

@@ -1,8 +1,8 @@
-"""The memory limit of a database: what it may be, how machines keep it, and how it is refused to go beyond."""
+"""The memory limit of a database: what it may be, how the machine keeps it, and how it is refused to go beyond."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final
@@ -40,10 +40,14 @@ def checked_limit(limit: Any) -> int | None:
     return limit
 
 
-def allow(machines: Sequence[Machine], more: int | None) -> None:
-    """Let each machine grow by so many bytes at most; None: by any number."""
-    for machine in machines:
-        machine.memory_limit = None if more is None else machine.nbytes() + more
+@contextmanager
+def bounded(machine: Machine, more: int | None) -> Iterator[None]:
+    """Let all units of a machine together grow by so many bytes at most; None: by any number."""
+    machine.memory_limit = None if more is None else machine.nbytes() + more
+    try:
+        yield
+    finally:
+        machine.memory_limit = None
 
 
 def too_much(what: str, limit: int | None) -> MemoryLimitError:

@@ -17,7 +17,7 @@ from everview.engine.dictionary import Dictionary
 from everview.engine.expressions import FAILED
 from everview.engine.fold import Columns, Fold
 from everview.engine.refusal import shown
-from everview.engine.rows import ZERO, Changes, Journal, repeated
+from everview.engine.rows import ZERO, Changes, repeated
 from everview.errors import DataError, ExpressionError
 from everview.query.terms import Var
 from everview.query.types import DataType, Kind
@@ -63,13 +63,13 @@ class Parked:
         self._places: list[Callable[[Group], Place]] = []
         """For those of the running batch, where they came from."""
 
-    def add(self, columns: Columns, weight: pa.Array, place: Callable[[Group], Place], journal: Journal) -> None:
+    def add(self, columns: Columns, weight: pa.Array, place: Callable[[Group], Place]) -> None:
         """Count rows that come (above 0) or go (below 0); ``place`` says later where one of them came from."""
         if self.counts is None:
             self.counts = Fold(self._types, 1, self._dictionary)
-        journal.add(self._places.clear)
+        self._dictionary.machine.on_roll_back(self._places.clear)
         self._places.append(place)
-        self.counts.add(columns, (weight,), journal)
+        self.counts.add(columns, (weight,))
         self.counts.settle()
 
     @property
@@ -113,15 +113,15 @@ class Parked:
         return failure.kind(message, table=table, row=row, column=failure.column, hint=failure.hint)
 
     def restore(self, data: bytes | None) -> None:
-        """Become what was saved of the counts' machine, or empty; the dictionary has counted the words' uses."""
+        """Become what was saved of the counts' unit, or empty; the dictionary has counted the words' uses."""
         self.counts = None
         if data is not None:
             self.counts = Fold(self._types, 1, self._dictionary)
-            self.counts.machine.restore(data)
+            self.counts.unit.restore(data)
 
     def nbytes(self) -> int:
         """The memory that the counts take."""
-        return 0 if self.counts is None else self.counts.machine.nbytes()
+        return 0 if self.counts is None else self.counts.unit.nbytes()
 
 
 def came_from(changes: Changes, columns: Columns, update: pa.Array) -> Callable[[Group], Place]:

@@ -8,7 +8,6 @@ from dataclasses import replace
 from everview.engine.dictionary import Dictionary
 from everview.engine.grouped import GroupedBlock
 from everview.engine.plain import PlainBlock
-from everview.engine.rows import Journal
 from everview.engine.setops import Source, combine
 from everview.plan.view_plan import BlockPlan, PartPlan
 from everview.query.types import DataType
@@ -17,15 +16,15 @@ from everview.query.view import Block, Body
 Relations = Mapping[str, tuple[DataType, ...]]
 
 
-def build_part(plan: PartPlan, relations: Relations, dictionary: Dictionary, journal: Journal) -> Source:
+def build_part(plan: PartPlan, relations: Relations, dictionary: Dictionary) -> Source:
     """The runtime of a part: one source a block, under its set operations."""
     planned = iter(plan.blocks)
     if plan.union is not None and not isinstance(plan.body, Block):
-        members = tuple(_block(b, relations, dictionary, journal) for b in planned)
+        members = tuple(_block(b, relations, dictionary) for b in planned)
         if len(members) == 1:
             return members[0]
         return combine(replace(plan.body, all=False), members, dictionary)
-    return _body(plan.body, planned, relations, dictionary, journal)
+    return _body(plan.body, planned, relations, dictionary)
 
 
 def blocks_of(source: Source) -> Iterator[Source]:
@@ -42,19 +41,17 @@ def grouped_blocks(source: Source) -> Iterator[GroupedBlock]:
     return (block for block in blocks_of(source) if isinstance(block, GroupedBlock))
 
 
-def _body(
-    body: Body, planned: Iterator[BlockPlan], relations: Relations, dictionary: Dictionary, journal: Journal
-) -> Source:
+def _body(body: Body, planned: Iterator[BlockPlan], relations: Relations, dictionary: Dictionary) -> Source:
     if isinstance(body, Block):
-        return _block(next(planned), relations, dictionary, journal)
-    left = _body(body.left, planned, relations, dictionary, journal)
-    right = _body(body.right, planned, relations, dictionary, journal)
+        return _block(next(planned), relations, dictionary)
+    left = _body(body.left, planned, relations, dictionary)
+    right = _body(body.right, planned, relations, dictionary)
     return combine(body, (left, right), dictionary)
 
 
-def _block(plan: BlockPlan, relations: Relations, dictionary: Dictionary, journal: Journal) -> Source:
+def _block(plan: BlockPlan, relations: Relations, dictionary: Dictionary) -> Source:
     if plan.block.grouping is None:
         return PlainBlock(plan.block, plan.cores[0], relations, dictionary)
     grouped = GroupedBlock(plan.block, plan.cores, relations, dictionary)
-    grouped.seed(journal)
+    grouped.seed()
     return grouped

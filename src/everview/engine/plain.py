@@ -14,7 +14,7 @@ from everview.engine.dictionary import Dictionary
 from everview.engine.expressions import Condition, Evaluator, either
 from everview.engine.fold import Fold
 from everview.engine.parked import Failure, Parked, came_from, reason, values_text
-from everview.engine.rows import ZERO, Changes, Journal, WordRows, ones, repeated, zeros
+from everview.engine.rows import ZERO, Changes, WordRows, ones, repeated, zeros
 from everview.engine.words import arrow_type, from_words, to_words
 from everview.errors import DataError
 from everview.plan.core_plan import CorePlan
@@ -80,21 +80,21 @@ class PlainBlock(Answers):
         else:
             self.core.sleep()
 
-    def process(self, changes: Changes, journal: Journal) -> WordRows:
+    def process(self, changes: Changes) -> WordRows:
         """Take in updates and give what changed."""
-        delta = WordRows.concat(self._deltas(changes, journal), self.width)
-        return delta if self.fold is None else flips(self.fold, delta, journal, apart=changes.apart)
+        delta = WordRows.concat(self._deltas(changes), self.width)
+        return delta if self.fold is None else flips(self.fold, delta, apart=changes.apart)
 
-    def pieces(self, changes: Changes, journal: Journal) -> Iterator[WordRows]:
+    def pieces(self, changes: Changes) -> Iterator[WordRows]:
         """The same, piece by piece, where nothing has to be added up first."""
         if self.fold is None:
-            yield from self._deltas(changes, journal)
+            yield from self._deltas(changes)
         else:
-            yield self.process(changes, journal)
+            yield self.process(changes)
 
-    def _deltas(self, changes: Changes, journal: Journal) -> Iterator[WordRows]:
-        for columns, measures, update in self.core.stream(changes, journal):
-            yield self.projection.passed(WordRows(columns, measures[0], update), changes, journal)
+    def _deltas(self, changes: Changes) -> Iterator[WordRows]:
+        for columns, measures, update in self.core.stream(changes):
+            yield self.projection.passed(WordRows(columns, measures[0], update), changes)
 
     def count(self) -> int | None:
         """The fold's rows; or the core's, if each of them is one row of the result."""
@@ -116,13 +116,13 @@ class PlainBlock(Answers):
             yield self.projection.passed(WordRows(columns, measures[0], zeros(len(measures[0]))))
 
 
-def flips(fold: Fold, delta: WordRows, journal: Journal, *, apart: bool = False) -> WordRows:
+def flips(fold: Fold, delta: WordRows, *, apart: bool = False) -> WordRows:
     """Count derivations; only a row's first coming and last going is told, in all or ``apart``, at every change."""
     if apart:
         columns, update = delta.columns, delta.update
-        (old,), (new,) = fold.trace(columns, (delta.weight,), journal)
+        (old,), (new,) = fold.trace(columns, (delta.weight,))
     else:
-        fold.add(delta.columns, (delta.weight,), journal)
+        fold.add(delta.columns, (delta.weight,))
         columns, (old,), (new,) = fold.touched()
         update = repeated(delta.update[0].as_py() if len(delta) else 0, len(new))
     fold.settle()
@@ -187,8 +187,8 @@ class Projection:
         terms = [(e.term, e.type) for e in self.outputs]
         return frozenset(t for t, type_ in terms if isinstance(t, Var) and _same_words(self.core.types[t], type_))
 
-    def chosen(self, rows: WordRows, changes: Changes | None = None, journal: Journal | None = None) -> Chosen:
-        """What is made of those rows that pass; with a journal the rows are a delta, made by ``changes``.
+    def chosen(self, rows: WordRows, changes: Changes | None = None) -> Chosen:
+        """What is made of those rows that pass; with ``changes`` the rows are a delta, made by them.
 
         Rows that fail are parked if they are a delta, and have been parked before if they are not.
         """
@@ -206,22 +206,22 @@ class Projection:
                 failed = either(failed, replaced(passed, more))
                 mask = replaced(passed, good)
         if failed is not None:
-            self._park(rows.filter(failed), changes, journal)
+            self._park(rows.filter(failed), changes)
         outputs = kept.with_columns([make(kept, computed) for make in self._makers])
         return Chosen(outputs, computed[self._count :], mask)
 
-    def passed(self, rows: WordRows, changes: Changes | None = None, journal: Journal | None = None) -> WordRows:
+    def passed(self, rows: WordRows, changes: Changes | None = None) -> WordRows:
         """The output columns of those rows that pass."""
-        return self.chosen(rows, changes, journal).outputs
+        return self.chosen(rows, changes).outputs
 
-    def _park(self, rows: WordRows, changes: Changes | None, journal: Journal | None) -> None:
-        if journal is None or changes is None:
+    def _park(self, rows: WordRows, changes: Changes | None | None) -> None:
+        if changes is None:
             if self.parked.counts is None:  # Nobody has looked at them when they came.
                 failure = self._explain(tuple(c.slice(0, 1) for c in rows.columns))
                 assert failure is not None
                 raise DataError(failure.text())
             return
-        self.parked.add(rows.columns, rows.weight, came_from(changes, rows.columns, rows.update), journal)
+        self.parked.add(rows.columns, rows.weight, came_from(changes, rows.columns, rows.update))
 
     def _explain(self, columns: tuple[pa.Array, ...]) -> Failure | None:
         """What is wrong with one row."""

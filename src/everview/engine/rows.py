@@ -47,6 +47,10 @@ class WordRows:
         """The same weights over other columns."""
         return WordRows(tuple(columns), self.weight, self.update)
 
+    def negated(self) -> WordRows:
+        """The rows with their weights turned: what takes them back."""
+        return WordRows(self.columns, negated(self.weight), self.update)
+
     def slice(self, first: int, length: int) -> WordRows:
         """Some of the rows, without copying."""
         columns = tuple(c.slice(first, length) for c in self.columns)
@@ -120,31 +124,6 @@ class Changes:
         start = None if self.start is None else self.start + first
         places = None if self.places is None else self.places.slice(first, length)
         return replace(self, rows=part, first=self.first + first, start=start, places=places, _values={})
-
-
-class Journal:
-    """How to take back what a batch has done so far, should it fail."""
-
-    def __init__(self) -> None:
-        self._undo: list[Callable[[], None]] = []
-
-    def add(self, undo: Callable[[], None]) -> None:
-        """Remember how to undo a step that has just been done."""
-        self._undo.append(undo)
-
-    def keep(self) -> None:
-        """Forget how to undo what has been done so far."""
-        self._undo.clear()
-
-    def rollback(self) -> bool:
-        """Undo every step, the last one first; False if one of them could not be undone."""
-        complete = True
-        while self._undo:
-            try:
-                self._undo.pop()()
-            except Exception:  # a word that is out of bounds on the way back only
-                complete = False
-        return complete
 
 
 def words_array(column: object) -> pa.Array:

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from everview.engine.core import CoreRuntime
 from everview.engine.dictionary import Dictionary
-from everview.engine.fold import Columns, Fold, Kept
+from everview.engine.fold import Fold, Kept
 from everview.engine.parked import Failure, Parked
 from everview.engine.part import blocks_of, build_part, grouped_blocks
 from everview.engine.plain import PlainBlock
-from everview.engine.rows import ZERO, Changes, Journal, WordRows, zeros
+from everview.engine.progress import Progress
+from everview.engine.rows import ZERO, Changes, WordRows, zeros
 from everview.engine.setops import Source, pieces_of
+from everview.engine.table import BaseTable
 from everview.engine.words import is_wide
 from everview.errors import ExpressionError
-from everview.kernel.machine import Machine
+from everview.kernel.machine import Unit
 from everview.plan.view_plan import ViewPlan
 from everview.query.terms import Var
 from everview.query.types import BIGINT, DataType
@@ -45,12 +46,12 @@ class ViewRuntime:
         self.stages: list[tuple[str, Source]] = []
         known = dict(relations)
         for part in plan.parts:
-            source = build_part(part, known, dictionary, Journal())
+            source = build_part(part, known, dictionary)
             if source.needs_deltas or part is not plan.result:
                 source.listen(True)
             for name, earlier in self.stages:
                 for rows in earlier.rows():
-                    source.process(self._of_stage(name, rows), Journal())
+                    source.process(self._of_stage(name, rows))
             self.stages.append((part.name, source))
             known[part.name] = tuple(c.type for c in part.body.columns)
         self.cores: tuple[CoreRuntime, ...] = tuple(c for _, s in self.stages for c in s.cores)
@@ -59,8 +60,9 @@ class ViewRuntime:
         """The tables and views that it reads."""
         self.above = {name: view for name, view in (views or {}).items() if name in self.reads}
         """Those of them that are views."""
+        self._listed = [a for _, s in self.stages for block in grouped_blocks(s) for a in block.listed]
         self._parked = [(p, source) for _, source in self.stages for p in source.parked]
-        self.net = Fold(self.types, 1, dictionary)
+        self.net = Fold(self.types, 1, dictionary, is_kept=False)
         self._sums: dict[str, Fold] = {}
         self.updates = 0
         self.deltas = 0
@@ -113,32 +115,34 @@ class ViewRuntime:
         if not self.result.needs_deltas:
             self.result.listen(loud)
 
-    def process(self, changes: Changes, journal: Journal) -> Iterator[WordRows]:
+    def process(self, changes: Changes) -> Iterator[WordRows]:
         """Take in changes of one relation, piece by piece as the view's own, none empty, not netted, are asked for."""
         self.updates += len(changes)
         self.told += len(changes) if all(core.awake for core in self.result.cores) else 0
         waiting = [replace(changes, apart=False) if changes.apart and not self.tells_updates else changes]
         for name, source in self.stages[:-1]:
-            rows = WordRows.concat(self._pieces(source, waiting, journal), source.width)
+            rows = WordRows.concat(self._pieces(source, waiting), source.width)
             if len(rows) > _MANY_COPIES * len(changes):
                 rows = self._added_up(name, rows)
             if len(rows):
                 waiting.append(self._of_stage(name, rows))
-        for piece in self._pieces(self.result, waiting, journal):
+        for piece in self._pieces(self.result, waiting):
             self.deltas += len(piece)
             yield piece
 
     def _added_up(self, stage: str, rows: WordRows) -> WordRows:
         """A stage's changes with copies as numbers: UNION ALL of a stage with itself, and so on, would double them."""
-        fold = self._sums.get(stage) or self._sums.setdefault(stage, Fold(self._types_of(stage), 1, self.dictionary))
-        columns, weight = _totals(fold, [(rows.columns, rows.weight)])
+        fold = self._sums.get(stage)
+        if fold is None:
+            fold = self._sums[stage] = Fold(self._types_of(stage), 1, self.dictionary, is_kept=False)
+        columns, weight = fold.summed([(rows.columns, rows.weight)])
         return WordRows(columns, weight, zeros(len(weight))).filter(pc.not_equal(weight, ZERO))
 
     @staticmethod
-    def _pieces(source: Source, waiting: list[Changes], journal: Journal) -> Iterator[WordRows]:
+    def _pieces(source: Source, waiting: list[Changes]) -> Iterator[WordRows]:
         for changes in waiting:
             if any(core.reads(changes.relation) for core in source.cores):
-                yield from pieces_of(source, changes, journal)
+                yield from pieces_of(source, changes)
 
     def _of_stage(self, name: str, rows: WordRows) -> Changes:
         return Changes(name, self._types_of(name), rows, self.dictionary, is_base=False)
@@ -149,9 +153,10 @@ class ViewRuntime:
 
     def netted(self, parts: list[WordRows], *, per_update: bool = False) -> WordRows:
         """A batch's, or each single update's, changes added up: rows that came and went again are gone."""
-        fold = Fold((BIGINT, *self.types), 1, self.dictionary) if per_update else self.net
-        keyed = (((p.update, *p.columns) if per_update else p.columns, p.weight) for p in parts)
-        columns, weight = _totals(fold, keyed)
+        fold = Fold((BIGINT, *self.types), 1, self.dictionary, is_kept=False) if per_update else self.net
+        columns, weight = fold.summed(
+            ((part.update, *part.columns) if per_update else part.columns, part.weight) for part in parts
+        )
         update, columns = (columns[0], columns[1:]) if per_update else (zeros(len(weight)), columns)
         return WordRows(columns, weight, update).filter(pc.not_equal(weight, ZERO))
 
@@ -241,9 +246,45 @@ class ViewRuntime:
         yield from self.result.rows()
 
     @property
-    def machines(self) -> list[Machine]:
-        """The machines that keep its state."""
-        return [*(c.machine for c in self.cores), *(f.machine for f in self.folds)]
+    def units(self) -> list[Unit]:
+        """The units that keep its state."""
+        return [*(c.unit for c in self.cores), *(f.unit for f in self.folds)]
+
+    @property
+    def further_units(self) -> list[Unit]:
+        """Those that are there for a while, or only for a batch."""
+        parked = [p.counts for p in self.parked if p.counts is not None]
+        return [f.unit for f in (*parked, self.net, *self._sums.values())]
+
+    def is_lost(self, lost: frozenset[int]) -> bool:
+        """True if one of its units is among these, by their numbers: then it must be filled anew."""
+        return any(unit.number in lost for unit in (*self.units, *self.further_units))
+
+    def unlink(self) -> None:
+        """Free all that it holds, as nobody reads it any more."""
+        for unit in (*self.units, *self.further_units):
+            unit.unlink()
+
+    def release_values(self, read: Mapping[str, BaseTable | ViewRuntime]) -> None:
+        """Give back the uses of wide values, as the view is no more; ``read`` are the relations that it reads."""
+        if not self.may_hold_wide({name: thing.types for name, thing in read.items()}):
+            return
+        with Progress(f"freeing {self.view.name}") as progress:
+            for name, thing in sorted(read.items()):
+                for rows in thing.rows():
+                    is_base = isinstance(thing, BaseTable)
+                    self._release(Changes(name, thing.types, rows.negated(), self.dictionary, is_base))
+                    progress.add(len(rows))
+            for name, source in self.stages[:-1]:
+                for rows in source.rows():
+                    self._release(self._of_stage(name, rows.negated()))
+        for fold in (*self.folds, *(p.counts for p in self.parked)):
+            if isinstance(fold, Fold):
+                fold.let_go()
+
+    def _release(self, changes: Changes) -> None:
+        for core in self.cores:
+            core.count_values(changes)
 
     def may_hold_wide(self, relations: Mapping[str, tuple[DataType, ...]]) -> bool:
         """True if it may keep strings and other wide values alive, given the columns of what it reads."""
@@ -254,20 +295,12 @@ class ViewRuntime:
 
     def nbytes(self) -> int:
         """The memory that its state takes, as far as it is not the kernel's by estimate."""
-        listed = [a for _, s in self.stages for block in grouped_blocks(s) for a in block.listed]
-        beside = sum(a.nbytes() for a in listed) + sum(p.nbytes() for p in self.parked)
-        return sum(m.nbytes() for m in self.machines) + beside
+        parked = sum(p.nbytes() for p in self.parked)
+        return sum(u.nbytes() for u in self.units) + parked + self.beside_nbytes()
 
-
-def _totals(fold: Fold, parts: Iterable[tuple[Columns, pa.Array]]) -> tuple[Columns, pa.Array]:
-    """Rows and the sums of their weights. The fold, which was empty, is so again, also if a sum leaves 64 bits."""
-    try:
-        for columns, weight in parts:
-            fold.add(columns, (weight,), Journal())
-        columns, _, (weight,) = fold.touched()
-    finally:
-        fold.clear()
-    return columns, weight
+    def beside_nbytes(self) -> int:
+        """What of that is not in units."""
+        return sum(a.nbytes() for a in self._listed)
 
 
 def _read_by(source: Source) -> set[str]:

@@ -1,4 +1,4 @@
-"""What a machine's snapshot holds, table by table: the words of its rows, to be looked at before they are trusted."""
+"""What a unit's snapshot holds, table by table: the words of its rows, to be looked at before they are trusted."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _HEADER = 5
 
 
 def saved_keys(data: bytes, program: Program) -> Iterator[tuple[Table, list[pa.Array]]]:
-    """The columns of each table's keys in a snapshot that the program's machine has taken, and so is whole."""
+    """The columns of each table's keys in a snapshot that the program's unit has taken, and so is whole."""
     words = pa.Array.from_buffers(pa.int64(), len(data) // 8, [None, pa.py_buffer(data)])
     at = _HEADER
     for table in program.tables:

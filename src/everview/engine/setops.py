@@ -13,7 +13,7 @@ from everview.engine.core import CoreRuntime
 from everview.engine.dictionary import Dictionary
 from everview.engine.fold import Fold, Kept
 from everview.engine.parked import Parked
-from everview.engine.rows import ZERO, Changes, Journal, WordRows, repeated, zeros
+from everview.engine.rows import ZERO, Changes, WordRows, repeated, zeros
 from everview.query.view import SetOperation, SetOperator
 
 
@@ -54,16 +54,16 @@ class Source(Answers, Protocol):
     def listen(self, loud: bool) -> None:
         """Give what changes from now on, or stop; for sources that do not need their deltas themselves."""
 
-    def process(self, changes: Changes, journal: Journal) -> WordRows:
+    def process(self, changes: Changes) -> WordRows:
         """Take in updates and give what changed."""
 
     def rows(self) -> Iterator[WordRows]:
         """The whole result."""
 
 
-def pieces_of(source: Source, changes: Changes, journal: Journal) -> Iterator[WordRows]:
+def pieces_of(source: Source, changes: Changes) -> Iterator[WordRows]:
     """Have a source take in updates; gives what changed, in bounded pieces if it can, and none of them empty."""
-    found = source.pieces(changes, journal) if hasattr(source, "pieces") else [source.process(changes, journal)]
+    found = source.pieces(changes) if hasattr(source, "pieces") else [source.process(changes)]
     return (piece for piece in found if len(piece))
 
 
@@ -113,14 +113,14 @@ class Concatenation(Answers):
         for side in self.sides:
             side.listen(loud)
 
-    def process(self, changes: Changes, journal: Journal) -> WordRows:
+    def process(self, changes: Changes) -> WordRows:
         """What changed on any side."""
-        return WordRows.concat(self.pieces(changes, journal), self.width)
+        return WordRows.concat(self.pieces(changes), self.width)
 
-    def pieces(self, changes: Changes, journal: Journal) -> Iterator[WordRows]:
+    def pieces(self, changes: Changes) -> Iterator[WordRows]:
         """One side after the other."""
         for side in self.sides:
-            yield from pieces_of(side, changes, journal)
+            yield from pieces_of(side, changes)
 
     def count(self) -> int | None:
         """The rows of all sides together."""
@@ -189,7 +189,7 @@ class Counted(Answers):
         self.counts = Fold([c.type for c in operation.columns], len(sides), dictionary)
         for i, side in enumerate(sides):  # a global aggregate has a row before there is any input
             for rows in side.rows():
-                self._add(i, rows, Journal())
+                self._add(i, rows)
         self.counts.settle()
 
     @property
@@ -212,10 +212,10 @@ class Counted(Answers):
         for side in self.sides:
             side.listen(loud)
 
-    def process(self, changes: Changes, journal: Journal) -> WordRows:
+    def process(self, changes: Changes) -> WordRows:
         """What changed: the copies after less the copies before."""
         for i, side in enumerate(self.sides):
-            self._add(i, side.process(changes, journal), journal)
+            self._add(i, side.process(changes))
         columns, old, new = touched = self.counts.touched()
         self.counts.settle(touched)
         change = pc.subtract(self.copies(new), self.copies(old))
@@ -223,10 +223,10 @@ class Counted(Answers):
         update = pa.repeat(pa.scalar(position, pa.int64()), len(change))
         return WordRows(columns, change, update).filter(pc.not_equal(change, ZERO))
 
-    def _add(self, side: int, delta: WordRows, journal: Journal) -> None:
+    def _add(self, side: int, delta: WordRows) -> None:
         nothing = zeros(len(delta))
         measures = tuple(delta.weight if i == side else nothing for i in range(len(self.sides)))
-        self.counts.add(delta.columns, measures, journal)
+        self.counts.add(delta.columns, measures)
 
     def is_injective(self, implied: Mapping[str, frozenset[int]]) -> bool:
         """Rows of several sides are one."""

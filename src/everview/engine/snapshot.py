@@ -23,7 +23,7 @@ from everview.engine.dictionary import Dictionary
 from everview.engine.fold import Fold
 from everview.engine.part import grouped_blocks
 from everview.engine.progress import Progress
-from everview.engine.rows import ZERO, Journal, WordRows, zeros
+from everview.engine.rows import ZERO, WordRows, zeros
 from everview.engine.runtime import ViewRuntime
 from everview.engine.sound import (
     FROM_SNAPSHOT,
@@ -41,7 +41,7 @@ from everview.engine.words import arrow_type, from_words, is_wide
 from everview.errors import EverviewError, SnapshotError
 from everview.kernel import SNAPSHOTS
 from everview.kernel.encode import encode
-from everview.kernel.machine import Machine
+from everview.kernel.machine import Unit
 from everview.query.catalogue import Queries
 from everview.query.options import ViewOptions
 
@@ -80,10 +80,10 @@ def save(database: Database, path: Path) -> None:
         for i, table in enumerate(tables.values()):
             _write_arrow(writer.section(f"table/{i}"), _word_schema(table), _word_batches(table))
         for i, view in enumerate(views.values()):
-            for j, machine in enumerate(_machines(view)):
-                writer.section(f"view/{i}/{j}").write(machine.snapshot())
+            for j, unit in enumerate(_units(view)):
+                writer.section(f"view/{i}/{j}").write(unit.snapshot())
             for j, counts in _parked(view):
-                writer.section(f"view/{i}/parked/{j}").write(counts.machine.snapshot())
+                writer.section(f"view/{i}/parked/{j}").write(counts.unit.snapshot())
         writer.finish(
             {
                 "made_by": _makers(),
@@ -127,13 +127,13 @@ def _parked(view: ViewRuntime) -> list[tuple[int, Fold]]:
     return [(j, p.counts) for j, p in enumerate(view.parked) if p.counts is not None and p.is_left]
 
 
-def _machines(view: ViewRuntime) -> list[Machine]:
-    return [*(c.machine for c in view.cores), *(f.machine for f in view.folds)]
+def _units(view: ViewRuntime) -> list[Unit]:
+    return [*(c.unit for c in view.cores), *(f.unit for f in view.folds)]
 
 
 def _fingerprints(view: ViewRuntime) -> list[str]:
-    """Each program's, in the order of the machines."""
-    return [blake2b(repr(encode(m.program)).encode(), digest_size=16).hexdigest() for m in _machines(view)]
+    """Each program's, in the order of the units."""
+    return [blake2b(repr(encode(m.program)).encode(), digest_size=16).hexdigest() for m in _units(view)]
 
 
 def _word_schema(table: BaseTable) -> pa.Schema:
@@ -223,10 +223,10 @@ def _restore(database: Database, state: _State, file: Reader, progress: Progress
         for rows in _word_rows(file, i, table, progress):
             table.load(database._changes(name, rows))
     for i, (view, entry) in enumerate(zip(database._views.values(), file.manifest["views"], strict=True)):
-        for j, machine in enumerate(_machines(view)):
+        for j, unit in enumerate(_units(view)):
             data = file.section(f"view/{i}/{j}")
-            machine.restore(data)
-            check_state(view, machine, data, file, f"view/{i}/{j}")
+            unit.restore(data)
+            check_state(view, unit, data, file, f"view/{i}/{j}")
             progress.add(len(data))
         saved = parked_of(entry, len(view.parked), file)
         for j, parked in enumerate(view.parked):
@@ -256,7 +256,7 @@ def _rebuild(database: Database, state: _State, file: Reader, progress: Progress
     for i, (name, table) in enumerate(database._tables.items()):
         for rows in _word_rows(file, i, table, progress):
             changes = database._changes(name, rows)
-            table.apply(changes, Journal())
+            table.apply(changes)
             Transaction(database).propagate(changes)
     judge(database)
     for values in state.values():

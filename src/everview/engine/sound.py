@@ -24,7 +24,7 @@ from everview.engine.saved import saved_keys
 from everview.engine.table import BaseTable
 from everview.engine.words import arrow_type, from_words, is_wide, to_words
 from everview.errors import DataError, SnapshotError
-from everview.kernel.machine import Machine
+from everview.kernel.machine import Unit
 from everview.query.types import DataType
 
 if TYPE_CHECKING:
@@ -97,13 +97,13 @@ def _are_values(words: pa.Array, type_: DataType, dictionary: Dictionary) -> boo
         return False
 
 
-def check_state(view: ViewRuntime, machine: Machine, data: bytes, file: Reader, section: str) -> None:
-    """Refuse a machine's saved state with words that stand for no value of their column.
+def check_state(view: ViewRuntime, unit: Unit, data: bytes, file: Reader, section: str) -> None:
+    """Refuse a unit's saved state with words that stand for no value of their column.
 
     Integers of all widths are one kind of word inside a join, and so are not looked at.
     """
-    for table, columns in saved_keys(data, machine.program):
-        types = _types(view, machine, len(columns))
+    for table, columns in saved_keys(data, unit.program):
+        types = _types(view, unit, len(columns))
         for name, column in zip(table.key, columns, strict=False):
             type_ = types.get(name)
             if type_ is None or type_.is_integer or _are_values(column, type_, view.dictionary):
@@ -111,13 +111,13 @@ def check_state(view: ViewRuntime, machine: Machine, data: bytes, file: Reader, 
             raise file.damaged(f"section {section} has a value that the dictionary does not have, or no {type_} can be")
 
 
-def _types(view: ViewRuntime, machine: Machine, width: int) -> Mapping[str, DataType]:
+def _types(view: ViewRuntime, unit: Unit, width: int) -> Mapping[str, DataType]:
     """The types of key columns by their names: of a core's variables, or of a fold's rows."""
     for core in view.cores:
-        if core.machine is machine:
+        if core.unit is unit:
             return {v.name: type_ for v, type_ in core.types.items()}
     for fold in view.folds:
-        if isinstance(fold, Fold) and fold.machine is machine and fold.width == width:
+        if isinstance(fold, Fold) and fold.unit is unit and fold.width == width:
             return dict(zip(fold.names, fold.types, strict=True))
     return {}
 
@@ -134,7 +134,7 @@ def check_parked(parked: Parked, data: bytes, file: Reader, section: str) -> Non
     """Refuse parked rows that no value is for, or that are not there."""
     counts = parked.counts
     assert counts is not None
-    for table, columns in saved_keys(data, counts.machine.program):
+    for table, columns in saved_keys(data, counts.unit.program):
         types = counts.types if table.key == counts.names else ()
         if not all(_are_values(c, t, counts.dictionary) for c, t in zip(columns, types, strict=False)):
             raise file.damaged(

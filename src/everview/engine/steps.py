@@ -1,34 +1,16 @@
-"""Single steps of a batch on the kernel's machines: how they are taken back, and what a fault in one of them means."""
+"""Single steps of a batch on the kernel's units, and what a fault in one of them means."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import pyarrow as pa
-
-from everview.engine.dictionary import Dictionary
-from everview.engine.rows import Changes, Journal, negated
+from everview.engine.rows import Changes
 from everview.errors import DataError, MemoryLimitError
 from everview.kernel.machine import Machine, UpdateFault
 
 CHUNK = 65_536
 """Rows that are fetched from a cursor at once."""
-
-
-def count_uses(dictionary: Dictionary, ids: pa.Array, weight: pa.Array, journal: Journal) -> None:
-    """Retain and release wide values as the rows that hold them come and go."""
-    dictionary.count(ids, weight)
-    journal.add(lambda: dictionary.count(ids, negated(weight)))
-
-
-def take_back(machine: Machine, procedure: str, columns: list[pa.Array], signed: list[int], count: int) -> None:
-    """Undo the first updates of a call, and what was emitted on the way."""
-    try:
-        machine.unapply(procedure, columns, signed, count)
-    finally:
-        for channel, _ in machine.program.channels:
-            machine.discard(channel)
 
 
 @contextmanager
@@ -42,7 +24,7 @@ def unlimited(machine: Machine) -> Iterator[None]:
 
 
 def explained(fault: UpdateFault, changes: Changes | None = None) -> DataError:
-    """A machine's fault as an error of the batch; ``changes`` are those it happened in, if they are the user's own."""
+    """A unit's fault as an error of the batch; ``changes`` are those it happened in, if they are the user's own."""
     table = row = None
     if changes is not None and changes.is_base:
         table, row = changes.relation, changes.first + fault.update

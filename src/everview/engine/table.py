@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -10,11 +11,11 @@ import pyarrow.compute as pc
 
 from everview.engine.answers import Answers, Sought
 from everview.engine.dictionary import Dictionary
-from everview.engine.rows import Changes, Journal, WordRows, words_array, zeros
-from everview.engine.steps import CHUNK, count_uses, take_back, unlimited
+from everview.engine.rows import Changes, WordRows, words_array, zeros
+from everview.engine.steps import CHUNK, unlimited
 from everview.engine.words import is_wide
 from everview.errors import DroppedError, KeyViolationError, MemoryLimitError, OverDeleteError
-from everview.kernel.machine import Machine, UpdateFault
+from everview.kernel.machine import Unit, UpdateFault
 from everview.query.schema import Table
 from everview.query.types import DataType
 from everview.strategies.base import DUPLICATE_KEY, FOUND, LOOK_UP, OVER_DELETED, ROWS, compile_base
@@ -32,35 +33,33 @@ class BaseTable(Answers):
         self.dictionary = dictionary
         self.types: tuple[DataType, ...] = tuple(c.type for c in schema.columns)
         self.key = schema.positions(schema.primary_key)
-        self.machine = Machine(compile_base(schema.arity, self.key))
+        self.unit = Unit(compile_base(schema.arity, self.key), dictionary.machine, is_logged=False)
         self.updates = 0
         self.copies = 0
         """How many rows there are, equal ones as often as they are there."""
         self.dropped = False
 
-    def apply(self, changes: Changes, journal: Journal) -> int:
+    def apply(self, changes: Changes) -> int:
         """Take in updates in their order; a row too many or too few refuses all of them.
 
         Gives 1 if each of them made a row appear that was not there, −1 if each made one vanish, 0 otherwise.
         """
         before = self.distinct
-        columns = [*changes.rows.columns, changes.rows.weight]
         done = len(changes)
         try:
-            self.machine.apply("change", columns)
+            self.unit.apply("change", [*changes.rows.columns, changes.rows.weight])
         except UpdateFault as fault:
             done = fault.update
             raise MemoryLimitError(
                 f"the batch does not fit ({fault}); nothing has changed", table=self.schema.name, row=fault.update
             ) from fault
         finally:
-            signed = [len(columns) - 1]
-            journal.add(lambda: take_back(self.machine, "change", columns, signed, done))
+            self.unit.machine.on_roll_back(partial(self._take_back, changes, done, self.copies))
         self._check(changes)
-        self._count(int(pc.sum(changes.rows.weight).as_py() or 0), journal)
+        self.copies += int(pc.sum(changes.rows.weight).as_py() or 0)
         for i, type_ in enumerate(self.types):
             if is_wide(type_):
-                count_uses(self.dictionary, changes.words(i), changes.rows.weight, journal)
+                self.dictionary.count(changes.words(i), changes.rows.weight)
         self.updates += len(changes)
         flipped = self.distinct - before
         return 0 if abs(flipped) < len(changes) else 1 if flipped > 0 else -1
@@ -75,9 +74,16 @@ class BaseTable(Answers):
                 hint=f"take the one that has the name now: db.table('{name}')",
             )
 
-    def _count(self, copies: int, journal: Journal) -> None:
-        self.copies += copies
-        journal.add(lambda: self._count(-copies, Journal()))
+    def _take_back(self, changes: Changes, done: int, copies: int) -> None:
+        """Undo the first updates of a batch, before which there were so many rows.
+
+        A table needs no log for that: the updates with their signs turned are its way back, and cannot fail.
+        """
+        columns = [*changes.rows.columns, changes.rows.weight]
+        self.unit.unapply("change", columns, len(columns) - 1, done)
+        for channel, _ in self.unit.program.channels:
+            self.unit.discard(channel)
+        self.copies = copies
 
     @property
     def is_set(self) -> bool:
@@ -87,13 +93,13 @@ class BaseTable(Answers):
     @property
     def distinct(self) -> int:
         """How many different rows there are."""
-        return self.machine.table_stats()[ROWS][0]
+        return self.unit.table_stats()[ROWS][0]
 
     def load(self, changes: Changes) -> None:
         """Take in rows that were saved, whose wide values the dictionary counts already."""
-        self.machine.apply("change", [*changes.rows.columns, changes.rows.weight])
+        self.unit.apply("change", [*changes.rows.columns, changes.rows.weight])
         self._check(changes)
-        self._count(int(pc.sum(changes.rows.weight).as_py() or 0), Journal())
+        self.copies += int(pc.sum(changes.rows.weight).as_py() or 0)
 
     def retain_values(self) -> None:
         """Count the uses of wide values anew."""
@@ -110,8 +116,8 @@ class BaseTable(Answers):
                 self.dictionary.release(rows.columns[i], rows.weight)
 
     def _check(self, changes: Changes) -> None:
-        missing = _first(self.machine, OVER_DELETED)
-        double = _first(self.machine, DUPLICATE_KEY)
+        missing = _first(self.unit, OVER_DELETED)
+        double = _first(self.unit, DUPLICATE_KEY)
         if missing is not None and (double is None or missing <= double):
             shown = self._shown(changes, missing)
             raise OverDeleteError(
@@ -138,7 +144,7 @@ class BaseTable(Answers):
 
     def rows(self) -> Iterator[WordRows]:
         """All rows with their copies, chunk by chunk."""
-        cursor = self.machine.open("all")
+        cursor = self.unit.open("all")
         while len(rows := self._listed(cursor)):
             yield rows
 
@@ -153,23 +159,23 @@ class BaseTable(Answers):
 
     def test(self, row: Sought) -> bool:
         """One lookup."""
-        return self.machine.find(ROWS, row.words) is not None
+        return self.unit.find(ROWS, row.words) is not None
 
     def with_keys(self, keys: Sequence[pa.Array]) -> tuple[WordRows, pa.Array]:
         """The rows that have these keys, given as columns of words, and which of the keys each of them has."""
-        with unlimited(self.machine):  # it adds nothing to what the table holds
-            self.machine.apply(LOOK_UP, keys)
-        *columns, copies, place = (words_array(c) for c in self.machine.take(FOUND))
+        with unlimited(self.unit.machine):  # it adds nothing to what the table holds
+            self.unit.apply(LOOK_UP, keys)
+        *columns, copies, place = (words_array(c) for c in self.unit.take(FOUND))
         return WordRows(tuple(columns), copies, zeros(len(copies))), place
 
     def with_key(self, key: Sequence[int]) -> WordRows:
         """The row with a key, if there is one."""
-        return self._listed(self.machine.open("by_key", key))
+        return self._listed(self.unit.open("by_key", key))
 
 
-def _first(machine: Machine, channel: str) -> int | None:
+def _first(unit: Unit, channel: str) -> int | None:
     """The first update told on a channel, which is emptied."""
-    if not machine.pending(channel):
+    if not unit.pending(channel):
         return None
-    (positions,) = [words_array(c) for c in machine.take(channel)]
+    (positions,) = [words_array(c) for c in unit.take(channel)]
     return int(positions[0].as_py())

@@ -10,19 +10,28 @@ import pyarrow as pa
 
 from everview.engine.batch import Operation
 from everview.engine.feed import ChangeFeed, Delivery, ToldRows, as_told, feed_batches
-from everview.engine.memory import allow, too_much, within
+from everview.engine.memory import bounded, too_much, within
 from everview.engine.netting import each_once, net_changes
 from everview.engine.progress import Progress
-from everview.engine.rows import Changes, Journal, WordRows
+from everview.engine.rows import Changes, WordRows
 from everview.engine.sound import blame_the_file
 from everview.errors import DataError, FeedError, MemoryLimitError, SubscriberError
-from everview.kernel.machine import Machine
 
 if TYPE_CHECKING:
     from everview.engine.database import Database
 
 MOST_AT_ONCE = 262_144
 """So many updates of a batch go through the views together: enough to be quick, and progress can be told."""
+
+FEWEST_AT_ONCE = 1_024
+BYTES_OF_AN_UPDATE = 4_096
+"""Under a memory limit: so much of it there is for each update that goes through the views with others.
+
+The columns that a view makes of an update take some hundred bytes.
+"""
+
+LEAST_LOG_BYTES = 16 << 20
+"""What the logs of a batch may take even if the database is small."""
 
 Deltas = dict[str, list[WordRows | ToldRows]]
 """What a batch has changed in each view that has a feed."""
@@ -33,7 +42,6 @@ class Transaction:
 
     def __init__(self, db: Database) -> None:
         self._db = db
-        self._journal = Journal()
         self._deltas: Deltas = {name: [] for name in db._views}
         self._unheard: list[ChangeFeed] = []
         """Those with a subscriber, who does not read and so would not know, that could not be told."""
@@ -51,43 +59,50 @@ class Transaction:
     def _applied(self, operations: Sequence[Operation], disjoint: bool) -> bool:
         """Bring tables and views up to date; gives whether no join of tables has changed twice."""
         db = self._db
-        flips: list[int] = []
-        bounded = db.memory_limit is not None and any(operation.adds for operation in operations)
-        before = db.state_nbytes() if bounded else 0
-        limits = self._limit() if bounded else []  # deletions are always let in: they make room
+        adds = any(operation.adds for operation in operations)  # deletions are always let in: they make room
+        before = db.state_nbytes() if adds and db.memory_limit is not None else None
         progress = Progress("updating views", sum(operation.size for operation in operations), "changes")
+        db._machine.begin(self._most_log_bytes())
+        db._dictionary.begin()
         try:
-            position = 0
-            batch: list[Changes] = []
-            sets = self._sets(operations)
-            apart = bool(told_apart(db))
-            for operation in operations:
-                base = db._tables[operation.table]
-                for changes in operation.changes(base, position):
-                    batch.append(replace(changes, apart=apart))
-                    position += len(changes)
-                    flipped = base.apply(batch[-1], self._journal)
-                    flips += [flipped] if len(changes) else []
-            once = each_once(flips, disjoint)
-            if not once and sets and sets == self._sets(operations) and self._gains_by_netting():
-                batch, once = net_changes(batch), True
-            for changes in batch:
-                for part in self._sliced(changes):
-                    self.propagate(part, once=once)
-                    if bounded:
-                        self._check_memory(before)
-                    progress.add(len(part))
+            with bounded(db._machine, self._left() if adds else None):
+                once = self._changed(operations, disjoint, before, progress)
             judge(db)
         except BaseException as error:
-            if not self._journal.rollback():
-                db._recover()
-            db._dictionary.collect()
+            db._roll_back()
             complain(error)
             blame_the_file(error, db._views.values())
             raise
         finally:
             progress.close()
-            allow(limits, None)
+        db._dictionary.commit()
+        db._machine.commit()
+        return once
+
+    def _changed(self, operations: Sequence[Operation], disjoint: bool, before: int | None, progress: Progress) -> bool:
+        """The same, in a batch that can be taken back: first the tables, then the views, slice by slice."""
+        db = self._db
+        flips: list[int] = []
+        position = 0
+        batch: list[Changes] = []
+        sets = self._sets(operations)
+        apart = bool(told_apart(db))
+        for operation in operations:
+            base = db._tables[operation.table]
+            for changes in operation.changes(base, position):
+                batch.append(replace(changes, apart=apart))
+                position += len(changes)
+                flipped = base.apply(batch[-1])
+                flips += [flipped] if len(changes) else []
+        once = each_once(flips, disjoint)
+        if not once and sets and sets == self._sets(operations) and self._gains_by_netting():
+            batch, once = net_changes(batch), True
+        for changes in batch:
+            for part in self._sliced(changes):
+                self.propagate(part, once=once)
+                if before is not None:
+                    self._check_memory(before)
+                progress.add(len(part))
         return once
 
     def _sets(self, operations: Sequence[Operation]) -> set[str] | None:
@@ -107,19 +122,14 @@ class Transaction:
         limit = self._db.memory_limit
         return None if limit is None else max(0, limit - self._db.state_nbytes())
 
-    def _limit(self) -> list[Machine]:
-        """Give every machine what is left of the memory limit."""
-        left = self._left()
-        if left is None:
-            return []
-        machines = [t.machine for t in self._db._tables.values()]
-        for view in self._db._views.values():
-            machines += view.machines
-        allow(machines, left)
-        return machines
+    def _most_log_bytes(self) -> int:
+        """What the logs for taking the batch back may take; a view that needs more would be filled anew instead."""
+        most = max(LEAST_LOG_BYTES, self._db._machine.nbytes() // 4)
+        limit = self._db.memory_limit
+        return most if limit is None else min(most, limit // 4)
 
     def _check_memory(self, before: int) -> None:
-        """All machines together must keep within what each of them was allowed alone."""
+        """What is not in units counts, too."""
         if self._db.memory_limit is not None and self._db.state_nbytes() > max(before, self._db.memory_limit):
             raise too_much("the batch", self._db.memory_limit)
 
@@ -127,12 +137,17 @@ class Transaction:
         """In large pieces; one by one where a feed wants single updates' deltas and only that gives them."""
         db = self._db
         single = any(not db._views[name].tells_updates or is_stacked(db, name) for name in told_apart(db))
-        step = 1 if single else MOST_AT_ONCE
+        step = 1 if single else self._most_at_once()
         if len(changes) <= step:
             yield changes
             return
         for first in range(0, len(changes), step):
             yield changes.slice(first, step)
+
+    def _most_at_once(self) -> int:
+        """How many updates go through the views together: what that takes must be small beside the memory limit."""
+        limit = self._db.memory_limit
+        return MOST_AT_ONCE if limit is None else min(MOST_AT_ONCE, max(FEWEST_AT_ONCE, limit // BYTES_OF_AN_UPDATE))
 
     def propagate(self, changes: Changes, *, once: bool = False) -> None:
         """Have the views take in changes of a table, each view after those that it reads."""
@@ -143,7 +158,7 @@ class Transaction:
             at_once = all(self._is_told_as_is(feed, once) for feed in feeds)
             early = at_once and all(feed.delivery is Delivery.AS_COMPUTED for feed in feeds)
             for relation in sorted(runtime.reads & waiting.keys()):
-                for piece in runtime.process(waiting[relation], self._journal):
+                for piece in runtime.process(waiting[relation]):
                     if feeds and early:
                         for batch in self._batches(name, [piece], feeds[0], self._db.version + 1):
                             for feed in feeds:

@@ -180,7 +180,7 @@ class View(Relation):
         runtime = self._runtime
         nodes = []
         for core in runtime.cores:
-            for table, (rows, size) in core.machine.table_stats().items():
+            for table, (rows, size) in core.unit.table_stats().items():
                 nodes.append({"core": core.plan.core.role, "table": table, "rows": rows, "bytes": size})
         return {
             "view": self.name,
@@ -189,7 +189,7 @@ class View(Relation):
             "counted_updates": runtime.told,
             "deltas": runtime.deltas if runtime.told else None,
             "amplification": runtime.deltas / runtime.told if runtime.told else None,
-            "steps": sum(c.machine.steps for c in runtime.cores),
+            "steps": sum(c.unit.steps for c in runtime.cores),
             "nodes": nodes,
             "parts": [
                 {"core": c.plan.core.role, "strategy": c.plan.strategy.name, **c.gauges()} for c in runtime.cores

@@ -4,12 +4,13 @@ It knows no queries and no SQL. It runs programs (docs/programs.md), which pass 
 
 - `program` defines them, `effects` says what each instruction reads and writes, `printer` shows them;
 - `verifier` checks them, `encode` makes bytes of them for C++;
-- `machine` has `Machine`, which runs them in C++ (`cpp/`, compiled to `everview.kernel._kernel`);
+- `machine` has `Unit`, which runs one in C++ (`cpp/`, compiled to `everview.kernel._kernel`), and `Machine`, which has
+  all units of a database;
 - `ValueTable` keeps what is no word itself, such as strings, and gives it ids that are;
 - `reference.Reference` runs them in plain Python, and says what they mean.
 """
 
 from everview.kernel._kernel import SNAPSHOTS, Column, Cursor, StaleCursor, ValueTable
-from everview.kernel.machine import Machine, UpdateFault
+from everview.kernel.machine import Machine, Unit, UpdateFault
 
-__all__ = ["SNAPSHOTS", "Column", "Cursor", "Machine", "StaleCursor", "UpdateFault", "ValueTable"]
+__all__ = ["SNAPSHOTS", "Column", "Cursor", "Machine", "StaleCursor", "Unit", "UpdateFault", "ValueTable"]

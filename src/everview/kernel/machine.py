@@ -1,9 +1,10 @@
-"""The machine: runs a program in the compiled kernel, with names for the kernel's numbers."""
+"""Machines and their units: programs run in the compiled kernel, with names for the kernel's numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
 
 from everview.kernel import _kernel
 from everview.kernel.encode import ENCODING, encode
@@ -21,7 +22,9 @@ if getattr(_kernel, "ENCODING", 1) != ENCODING:
 
 
 class UpdateFault(RuntimeError):
-    """An update that could not be done and has been undone; those before it in its batch stay applied.
+    """An update that could not be done and has been undone.
+
+    Those before it in its call stay applied; within a batch, nothing can follow but taking the whole of it back.
 
     ``update`` is its position in the batch, ``kind`` is "overflow", "program" or "memory".
     """
@@ -38,23 +41,102 @@ class UpdateFault(RuntimeError):
 
 
 class Machine:
-    """A program and its state, with the value table that the words of its ordered indexes may be ids of.
+    """What the units of a database have in common: the batch that changes them, and the memory that they may take.
 
-    Batches and results are columns of 64-bit words. The GIL is released while the kernel works; threads take turns.
+    ``values`` is the table that the words of ordered indexes may be ids of.
+
+    A batch is all that happens between ``begin`` and ``commit`` or ``roll_back``. Units keep what they change in logs,
+    of which nothing is left when the batch is over; its cost follows the units that it touches, not all that there are.
     """
 
-    def __init__(self, program: Program, values: ValueTable | None = None) -> None:
+    def __init__(self, values: ValueTable | None = None) -> None:
+        self.kernel = _kernel.Machine(values)
+        self._units: WeakValueDictionary[int, Unit] = WeakValueDictionary()
+        self.unit_count = 0
+        """How many units it has ever had; the next one has this number."""
+        self._undo: list[Callable[[], None]] | None = None
+
+    def begin(self, most_log_bytes: int) -> None:
+        """Begin a batch. Its logs take so many bytes at most: a unit that needs more has no log for the rest of it."""
+        self.kernel.begin(most_log_bytes)
+        self._undo = []
+
+    def commit(self) -> None:
+        """Keep what the batch has changed."""
+        self._undo = None
+        self.kernel.commit()
+
+    def roll_back(self) -> frozenset[int]:
+        """Have all units hold what they held before the batch, in any order of rows.
+
+        Gives the numbers of the units for which that cannot be, as they have lost their logs: they must be filled anew.
+        """
+        undo, self._undo = self._undo or [], None
+        while undo:
+            undo.pop()()
+        return frozenset(self.kernel.roll_back())
+
+    def on_roll_back(self, undo: Callable[[], None]) -> None:
+        """Have something undone that is not in a unit, if the batch is taken back; the last of these is called first.
+
+        Outside of a batch nothing can be taken back.
+        """
+        if self._undo is not None:
+            self._undo.append(undo)
+
+    def link(self, unit: Unit, number: int) -> int:
+        """Know of a unit, which has this number."""
+        self._units[number] = unit
+        self.unit_count = number + 1
+        return number
+
+    def unlink_from(self, first: int) -> None:
+        """Free all units with this number or a higher one: they were made for something that has failed."""
+        for number in range(first, self.unit_count):
+            if number in self._units:
+                self._units[number].unlink()
+
+    def nbytes(self) -> int:
+        """The memory that all units take."""
+        return self.kernel.nbytes()
+
+    @property
+    def memory_limit(self) -> int | None:
+        """An update that finds more bytes than this in use, in all units together, fails before it begins."""
+        return self.kernel.memory_limit
+
+    @memory_limit.setter
+    def memory_limit(self, limit: int | None) -> None:
+        self.kernel.memory_limit = limit
+
+
+class Unit:
+    """A program and its state, in a machine: that of a table, or of a part of a view.
+
+    It has its own tables, version for cursors, bytes and snapshot, and is verified by itself. Batches and results are
+    columns of 64-bit words. The GIL is released while the kernel works; threads take turns. ``is_logged`` is False for
+    one that is not taken back with a batch, since its state does not outlive the batch or another way back is known.
+    """
+
+    def __init__(self, program: Program, machine: Machine | None = None, *, is_logged: bool = True) -> None:
         verify(program)
         if values is None and any(o.by_value for t in program.tables for o in t.orders):
             raise ValueError("the program orders rows by values: give the machine the table that holds them")
         self.program = program
-        self._machine = _kernel.Machine(encode(program), values)
+        self.machine = machine or Machine()
+        self._unit = _kernel.Unit(self.machine.kernel, encode(program), is_logged)
+        self.number = self.machine.link(self, self._unit.number)
+        """Its number in the machine; no other unit ever has it."""
         self._tables = _numbered([t.name for t in program.tables])
         self._channels = _numbered([name for name, _ in program.channels])
         self._procedures = _numbered([p.name for p in program.procedures])
         self._cursors = _numbered([c.name for c in program.cursors])
         first = (len(program.procedures), len(program.channels))
         self._functions = {f.name: (first[0] + i, first[1] + i) for i, f in enumerate(program.functions)}
+
+    def unlink(self) -> None:
+        """Free all that it holds. Nothing else can be asked of it from then on."""
+        self._unit.unlink()
 
     def apply(
         self,
@@ -70,7 +152,7 @@ class Machine:
         first update that fails. Stops, to be called again with the rest, once a channel holds ``most_pending`` rows: so
         what updates emit can be taken as it comes.
         """
-        done, failure = self._machine.apply_some(self._procedures[procedure], columns, first_update, most_pending)
+        done, failure = self._unit.apply_some(self._procedures[procedure], columns, first_update, most_pending)
         _check(failure)
         return done
 
@@ -80,7 +162,7 @@ class Machine:
         No memory limit holds it up, and what it would emit is not even computed.
         """
         weights = [weight] if isinstance(weight, int) else list(weight)
-        _check(self._machine.unapply(self._procedures[procedure], columns, weights, count))
+        _check(self._unit.unapply(self._procedures[procedure], columns, weights, count))
 
     def ask(self, function: str, columns: Sequence[InputColumn]) -> list[Column]:
         """A function's results for each row of its arguments, by columns. Nothing changes, and cursors go on.
@@ -88,75 +170,66 @@ class Machine:
         Raises ``UpdateFault`` at the first row that it fails on.
         """
         procedure, channel = self._functions[function]
-        answers, failure = self._machine.ask(procedure, columns, channel)
+        answers, failure = self._unit.ask(procedure, columns, channel)
         _check(failure)
         return answers
 
     def take(self, channel: str) -> list[Column]:
         """Empty a channel and give what it held, by columns, without copying."""
-        return self._machine.take(self._channels[channel])
+        return self._unit.take(self._channels[channel])
 
     def discard(self, channel: str) -> None:
         """Empty a channel."""
-        self._machine.discard(self._channels[channel])
+        self._unit.discard(self._channels[channel])
 
     def pending(self, channel: str) -> int:
         """How many rows a channel holds."""
-        return self._machine.pending(self._channels[channel])
+        return self._unit.pending(self._channels[channel])
 
     def open(self, cursor: str, arguments: Sequence[int] = ()) -> Cursor:
         """A cursor at its first row; it raises ``StaleCursor`` once the state has changed."""
-        return self._machine.open(self._cursors[cursor], list(arguments))
+        return self._unit.open(self._cursors[cursor], list(arguments))
 
     def clear(self) -> None:
         """Remove all rows, and what the channels hold."""
-        self._machine.clear()
+        self._unit.clear()
 
     def nbytes(self) -> int:
         """The memory that the state and the channels take."""
-        return self._machine.nbytes()
+        return self._unit.nbytes()
 
     def table_stats(self) -> dict[str, tuple[int, int]]:
         """Of each table, how many rows it has and how many bytes it takes."""
-        return dict(zip(self._tables, self._machine.table_stats(), strict=True))
+        return dict(zip(self._tables, self._unit.table_stats(), strict=True))
 
     @property
     def steps(self) -> int:
         """Elementary steps so far: instructions, rows that loops visited, and hash lookups."""
-        return self._machine.steps
-
-    @property
-    def memory_limit(self) -> int | None:
-        """An update that finds more bytes than this in use fails before it begins."""
-        return self._machine.memory_limit
-
-    @memory_limit.setter
-    def memory_limit(self, limit: int | None) -> None:
-        self._machine.memory_limit = limit
+        return self._unit.steps
 
     def dump(self, table: str) -> list[tuple[tuple[int, ...], tuple[int, ...], int]]:
         """A table's rows in their order: key, values, level."""
-        return self._machine.dump(self._tables[table])
+        return self._unit.dump(self._tables[table])
 
     def find(self, table: str, key: Sequence[int]) -> tuple[list[int], int] | None:
         """The values and the level of the row with this key; None if there is none."""
-        return self._machine.find(self._tables[table], list(key))
+        return self._unit.find(self._tables[table], list(key))
 
     def group(self, table: str, index: int, key: Sequence[int]) -> list[int]:
         """The numbers of a group's rows in their order."""
-        return self._machine.group(self._tables[table], index, list(key))
+        return self._unit.group(self._tables[table], index, list(key))
 
     def in_order(self, table: str, order: int, key: Sequence[int] = ()) -> list[int]:
         """The numbers of the rows of a group of an ordered index, in order."""
-        return self._machine.in_order(self._tables[table], order, list(key))
+        return self._unit.in_order(self._tables[table], order, list(key))
 
     def snapshot(self) -> bytes:
         """All tables, with the order of their rows and groups; not what the channels hold."""
-        return self._machine.snapshot()
+        return self._unit.snapshot()
 
     def restore(self, data: bytes) -> None:
         """Go back to a snapshot of this program; ``ValueError``, and nothing changed, if it is damaged or foreign."""
-        self._machine.restore(data)
+        self._unit.restore(data)
 
 
 def change_columns(weights: InputColumn) -> tuple[Column, Column | None]:

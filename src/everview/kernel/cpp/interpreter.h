@@ -428,9 +428,13 @@ class Interpreter {
     }
   }
 
-  // When an update is done, or undone: gives back the memory that it has freed.
-  void tidy() noexcept {
-    for (Table* const table : touched_) table->tidy();
+  // When an update is done, or undone: gives back the memory that it has freed, and tells whose rows have come or gone.
+  template <class Tell>
+  void tidy(Tell&& tell) noexcept {
+    for (Table* const table : touched_) {
+      table->tidy();
+      tell(*table);
+    }
     touched_.clear();
   }
   void give_back(bool all) noexcept { all ? copies_.release() : copies_.give_back(); }

@@ -1,7 +1,7 @@
 // The kernel as Python sees it: `everview.kernel._kernel`, with numbers for names; `everview.kernel.machine` knows those.
 //
-// Arguments are read into C++ before a machine is touched, and results copied out of it before any Python object is
-// made: either may run Python code. A machine is used without the GIL, by one thread at a time.
+// Arguments are read into C++ before a unit is touched, and results copied out of it before any Python object is made:
+// either may run Python code. A machine with its units is used without the GIL, by one thread at a time.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
@@ -11,6 +11,7 @@
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include <atomic>
 #include <mutex>
 #include <numeric>
 
@@ -30,11 +31,10 @@ struct StaleCursor : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// A machine and the lock around it.
+// A machine and the lock around it, and around its units.
 class SharedMachine {
  public:
-  SharedMachine(Program program, std::shared_ptr<SharedValues> values)
-      : values_(std::move(values)), machine_(std::move(program)) {}
+  explicit SharedMachine(std::shared_ptr<SharedValues> values) : values_(std::move(values)) {}
 
   template <class Use>
   auto use(Use&& use) {
@@ -45,9 +45,11 @@ class SharedMachine {
     return use(machine_);
   }
 
-  const Program& program() const noexcept { return machine_.program(); }  // Its shape, which never changes.
+  const ValueTable* values() const noexcept { return values_ == nullptr ? nullptr : &values_->table(); }
 
  private:
+  friend class SharedUnit;
+
   std::mutex mutex_;
   std::shared_ptr<SharedValues> values_;  // What ordered indexes compare by; or none.
   Machine machine_;
@@ -55,13 +57,56 @@ class SharedMachine {
 
 using MachineHandle = std::shared_ptr<SharedMachine>;
 
+class SharedUnit {
+ public:
+  SharedUnit(MachineHandle machine, Program program, bool is_logged) : machine_(std::move(machine)) {
+    machine_->use([&](Machine& m) { unit_.emplace(m, std::move(program), is_logged); });
+  }
+  ~SharedUnit() {
+    machine_->use([&](Machine&) { unit_.reset(); });
+  }
+
+  template <class Use>
+  auto use(Use&& use) {
+    return machine_->use([&](Machine&) {
+      const Reporting reporting{linked()};
+      return use(*unit_);
+    });
+  }
+
+  // Frees all that it holds; nothing can be asked of it from then on.
+  void unlink() {
+    machine_->use([&](Machine&) { unit_.reset(); });
+  }
+
+  const Program& program() const { return linked().program(); }  // Its shape, which never changes.
+  std::size_t number() const { return linked().number(); }
+
+ private:
+  struct Reporting {
+    Unit& unit;
+    ~Reporting() { unit.report(); }
+  };
+
+  const Unit& linked() const {
+    if (!unit_) throw std::runtime_error("the unit has been unlinked");
+    return *unit_;
+  }
+  Unit& linked() { return const_cast<Unit&>(std::as_const(*this).linked()); }
+
+  MachineHandle machine_;
+  std::optional<Unit> unit_;
+};
+
+using UnitHandle = std::shared_ptr<SharedUnit>;
+
 class PythonCursor {
  public:
-  PythonCursor(MachineHandle machine, std::size_t number, const std::vector<Word>& arguments)
-      : machine_(std::move(machine)) {
-    const CursorPlan& plan = machine_->program().cursors[number];
+  PythonCursor(UnitHandle unit, std::size_t number, const std::vector<Word>& arguments)
+      : unit_(std::move(unit)) {
+    const CursorPlan& plan = unit_->program().cursors[number];
     width_ = plan.nest.outputs.size();
-    machine_->use([&](Machine& used) { state_ = std::make_unique<CursorState>(used, plan, arguments.data()); });
+    unit_->use([&](Unit& used) { state_ = std::make_unique<CursorState>(used, plan, arguments.data()); });
   }
 
   std::vector<Column> fetch(std::size_t limit) {
@@ -74,7 +119,7 @@ class PythonCursor {
 
  private:
   std::size_t run(Channel* out, std::size_t limit) {
-    return machine_->use([&](Machine& used) {
+    return unit_->use([&](Unit& used) {
       if (state_->version() != used.version()) {
         throw StaleCursor("the state has changed since the cursor was opened: open it anew");
       }
@@ -86,7 +131,7 @@ class PythonCursor {
     });
   }
 
-  MachineHandle machine_;
+  UnitHandle unit_;
   std::size_t width_ = 0;
   std::unique_ptr<CursorState> state_;
 };
@@ -117,71 +162,71 @@ struct Batch {
 
 using Failure = std::optional<std::tuple<std::size_t, std::string, std::string>>;  // Update, kind, message.
 
-Failure describe(const std::optional<Machine::Failure>& failure) {
+Failure describe(const std::optional<Unit::Failure>& failure) {
   if (!failure) return std::nullopt;
   static constexpr const char* kKinds[] = {"overflow", "program", "memory"};
   return {{failure->update, kKinds[static_cast<std::size_t>(failure->fault.kind)], failure->fault.message}};
 }
 
-std::pair<std::size_t, Failure> apply_some(SharedMachine& machine, std::size_t procedure, const nb::sequence& columns,
+std::pair<std::size_t, Failure> apply_some(SharedUnit& unit, std::size_t procedure, const nb::sequence& columns,
                                            Word first_update, std::optional<std::size_t> most_pending) {
-  check(procedure, machine.program().procedures.size(), "procedure");
-  const Batch batch(machine.program().procedures[procedure], columns);
+  check(procedure, unit.program().procedures.size(), "procedure");
+  const Batch batch(unit.program().procedures[procedure], columns);
   const std::size_t most = most_pending.value_or(std::numeric_limits<std::size_t>::max());
   const auto outcome =
-      machine.use([&](Machine& m) { return m.apply(procedure, batch.words, batch.rows, first_update, most); });
+      unit.use([&](Unit& u) { return u.apply(procedure, batch.words, batch.rows, first_update, most); });
   return {outcome.done, describe(outcome.failure)};
 }
 
-Failure apply(SharedMachine& machine, std::size_t procedure, const nb::sequence& columns, Word first_update) {
-  return apply_some(machine, procedure, columns, first_update, std::nullopt).second;
+Failure apply(SharedUnit& unit, std::size_t procedure, const nb::sequence& columns, Word first_update) {
+  return apply_some(unit, procedure, columns, first_update, std::nullopt).second;
 }
 
-Failure unapply(SharedMachine& machine, std::size_t procedure, const nb::sequence& columns,
+Failure unapply(SharedUnit& unit, std::size_t procedure, const nb::sequence& columns,
                 const std::vector<std::size_t>& weights, std::size_t count) {
-  check(procedure, machine.program().procedures.size(), "procedure");
-  const Batch batch(machine.program().procedures[procedure], columns);
+  check(procedure, unit.program().procedures.size(), "procedure");
+  const Batch batch(unit.program().procedures[procedure], columns);
   for (const std::size_t weight : weights) check(weight, batch.words.size(), "parameter");
   if (count > batch.rows) raise(PyExc_ValueError, "there are only " + std::to_string(batch.rows) + " rows");
-  return describe(machine.use([&](Machine& m) { return m.unapply(procedure, batch.words, count, weights); }));
+  return describe(unit.use([&](Unit& u) { return u.unapply(procedure, batch.words, count, weights); }));
 }
 
 // Runs a procedure that only reads, and takes what it has put into a channel; nothing, if it fails.
-std::pair<std::vector<Column>, Failure> ask(SharedMachine& machine, std::size_t procedure, const nb::sequence& columns,
+std::pair<std::vector<Column>, Failure> ask(SharedUnit& unit, std::size_t procedure, const nb::sequence& columns,
                                             std::size_t channel) {
-  check(procedure, machine.program().procedures.size(), "procedure");
-  check(channel, machine.program().channels.size(), "channel");
-  const Batch batch(machine.program().procedures[procedure], columns);
-  return machine.use([&](Machine& m) -> std::pair<std::vector<Column>, Failure> {
-    const auto failure = m.ask(procedure, batch.words, batch.rows);
-    if (failure) m.channel(channel).clear();
-    return {failure ? std::vector<Column>() : m.channel(channel).take(), describe(failure)};
+  check(procedure, unit.program().procedures.size(), "procedure");
+  check(channel, unit.program().channels.size(), "channel");
+  const Batch batch(unit.program().procedures[procedure], columns);
+  return unit.use([&](Unit& u) -> std::pair<std::vector<Column>, Failure> {
+    const auto failure = u.ask(procedure, batch.words, batch.rows);
+    if (failure) u.channel(channel).clear();
+    return {failure ? std::vector<Column>() : u.channel(channel).take(), describe(failure)};
   });
 }
 
-std::vector<Column> take(SharedMachine& machine, std::size_t channel) {
-  check(channel, machine.program().channels.size(), "channel");
-  return machine.use([&](Machine& m) { return m.channel(channel).take(); });
+std::vector<Column> take(SharedUnit& unit, std::size_t channel) {
+  check(channel, unit.program().channels.size(), "channel");
+  return unit.use([&](Unit& u) { return u.channel(channel).take(); });
 }
 
-void discard(SharedMachine& machine, std::size_t channel) {
-  check(channel, machine.program().channels.size(), "channel");
-  machine.use([&](Machine& m) { m.channel(channel).clear(); });
+void discard(SharedUnit& unit, std::size_t channel) {
+  check(channel, unit.program().channels.size(), "channel");
+  unit.use([&](Unit& u) { u.channel(channel).clear(); });
 }
 
-std::size_t pending(SharedMachine& machine, std::size_t channel) {
-  check(channel, machine.program().channels.size(), "channel");
-  return machine.use([&](Machine& m) { return m.channel(channel).size(); });
+std::size_t pending(SharedUnit& unit, std::size_t channel) {
+  check(channel, unit.program().channels.size(), "channel");
+  return unit.use([&](Unit& u) { return u.channel(channel).size(); });
 }
 
-std::unique_ptr<PythonCursor> open(const MachineHandle& machine, std::size_t cursor, const std::vector<Word>& arguments) {
-  check(cursor, machine->program().cursors.size(), "cursor");
-  const std::size_t wanted = machine->program().cursors[cursor].parameters;
+std::unique_ptr<PythonCursor> open(const UnitHandle& unit, std::size_t cursor, const std::vector<Word>& arguments) {
+  check(cursor, unit->program().cursors.size(), "cursor");
+  const std::size_t wanted = unit->program().cursors[cursor].parameters;
   if (arguments.size() != wanted) {
     raise(PyExc_ValueError,
           "the cursor takes " + std::to_string(wanted) + " arguments, not " + std::to_string(arguments.size()));
   }
-  return std::make_unique<PythonCursor>(machine, cursor, arguments);
+  return std::make_unique<PythonCursor>(unit, cursor, arguments);
 }
 
 nb::tuple to_tuple(const Word* words, std::size_t size) {
@@ -190,19 +235,19 @@ nb::tuple to_tuple(const Word* words, std::size_t size) {
   return nb::tuple(list);
 }
 
-nb::list dump(SharedMachine& machine, std::size_t number) {
-  check(number, machine.program().tables.size(), "table");
+nb::list dump(SharedUnit& unit, std::size_t number) {
+  check(number, unit.program().tables.size(), "table");
   std::vector<Word> words;
   std::vector<std::uint8_t> levels;
-  machine.use([&](Machine& m) {
-    const Table& table = m.program().tables[number];
+  unit.use([&](Unit& u) {
+    const Table& table = u.program().tables[number];
     for (std::size_t i = 0; i < table.size(); ++i) {
       const Row row = static_cast<Row>(i);
       for (std::size_t c = 0; c < table.width(); ++c) words.push_back(table.words(row)[c]);
       levels.push_back(table.level(row));
     }
   });
-  const Table& table = machine.program().tables[number];
+  const Table& table = unit.program().tables[number];
   nb::list list;
   for (std::size_t row = 0; row < levels.size(); ++row) {
     const Word* const key = words.data() + row * table.width();
@@ -213,13 +258,13 @@ nb::list dump(SharedMachine& machine, std::size_t number) {
 }
 
 // A row's values and level; none if no row has the key.
-std::optional<std::pair<std::vector<Word>, unsigned>> find(SharedMachine& machine, std::size_t number,
+std::optional<std::pair<std::vector<Word>, unsigned>> find(SharedUnit& unit, std::size_t number,
                                                            const std::vector<Word>& key) {
-  check(number, machine.program().tables.size(), "table");
-  const std::size_t wanted = machine.program().tables[number].key_width();
+  check(number, unit.program().tables.size(), "table");
+  const std::size_t wanted = unit.program().tables[number].key_width();
   if (key.size() != wanted) raise(PyExc_ValueError, "the table's key has " + std::to_string(wanted) + " words");
-  return machine.use([&](Machine& m) -> std::optional<std::pair<std::vector<Word>, unsigned>> {
-    const Table& table = m.program().tables[number];
+  return unit.use([&](Unit& u) -> std::optional<std::pair<std::vector<Word>, unsigned>> {
+    const Table& table = u.program().tables[number];
     const Row row = table.find(key.data());
     if (row == kNoRow) return std::nullopt;
     std::vector<Word> values;
@@ -252,13 +297,13 @@ std::pair<Column, std::optional<Column>> change_columns_of(nb::handle weights) {
   return {std::move(made.kinds), std::move(made.counts)};
 }
 
-std::vector<Row> group(SharedMachine& machine, std::size_t table, std::size_t index, const std::vector<Word>& key) {
-  check(table, machine.program().tables.size(), "table");
-  check(index, machine.program().tables[table].index_count(), "index");
-  const std::size_t wanted = machine.program().tables[table].columns(index).size();
+std::vector<Row> group(SharedUnit& unit, std::size_t table, std::size_t index, const std::vector<Word>& key) {
+  check(table, unit.program().tables.size(), "table");
+  check(index, unit.program().tables[table].index_count(), "index");
+  const std::size_t wanted = unit.program().tables[table].columns(index).size();
   if (key.size() != wanted) raise(PyExc_ValueError, "the index's key has " + std::to_string(wanted) + " words");
-  return machine.use([&](Machine& m) {
-    const Table& used = m.program().tables[table];
+  return unit.use([&](Unit& u) {
+    const Table& used = u.program().tables[table];
     const Levels levels{0, static_cast<std::uint8_t>(used.level_count() - 1)};
     if (used.is_whole(index, levels)) {
       std::vector<Row> all(used.size());
@@ -270,34 +315,47 @@ std::vector<Row> group(SharedMachine& machine, std::size_t table, std::size_t in
   });
 }
 
-std::vector<Row> in_order(SharedMachine& machine, std::size_t table, std::size_t number, const std::vector<Word>& key) {
-  check(table, machine.program().tables.size(), "table");
-  check(number, machine.program().tables[table].orders().size(), "ordered index");
-  const std::size_t most = machine.program().tables[table].orders()[number].shape().columns.size();
+std::vector<Row> in_order(SharedUnit& unit, std::size_t table, std::size_t number, const std::vector<Word>& key) {
+  check(table, unit.program().tables.size(), "table");
+  check(number, unit.program().tables[table].orders().size(), "ordered index");
+  const std::size_t most = unit.program().tables[table].orders()[number].shape().columns.size();
   if (key.size() > most) raise(PyExc_ValueError, "the index's key has at most " + std::to_string(most) + " words");
-  return machine.use([&](Machine& m) { return m.program().tables[table].in_order(number, key); });
+  return unit.use([&](Unit& u) { return u.program().tables[table].in_order(number, key); });
 }
 
-std::vector<std::pair<std::size_t, std::size_t>> table_stats(SharedMachine& machine) {
-  return machine.use([&](Machine& m) {
+std::vector<std::pair<std::size_t, std::size_t>> table_stats(SharedUnit& unit) {
+  return unit.use([&](Unit& u) {
     std::vector<std::pair<std::size_t, std::size_t>> stats;
-    for (const Table& table : m.program().tables) stats.emplace_back(table.size(), table.nbytes());
+    for (const Table& table : u.program().tables) stats.emplace_back(table.size(), table.nbytes());
     return stats;
   });
 }
 
-nb::bytes take_snapshot(SharedMachine& machine) {
-  const Array<Word> words = machine.use([&](Machine& m) { return snapshot::write(m); });
+nb::bytes take_snapshot(SharedUnit& unit) {
+  const Array<Word> words = unit.use([&](Unit& u) { return snapshot::write(u); });
   return nb::bytes(words.data(), words.size() * sizeof(Word));
 }
 
-void restore(SharedMachine& machine, const nb::bytes& bytes) {
+void restore(SharedUnit& unit, const nb::bytes& bytes) {
   if (bytes.size() % sizeof(Word) != 0) raise(PyExc_ValueError, "bad snapshot: its length is wrong");
   Array<Word> words;  // Aligned, which the bytes need not be.
   words.make_room(bytes.size() / sizeof(Word) + 1);
   words.resize(bytes.size() / sizeof(Word));
   std::memcpy(words.data(), bytes.c_str(), bytes.size());
-  machine.use([&](Machine& m) { m.replace(snapshot::read(words.data(), words.size(), m.program())); });
+  unit.use([&](Unit& u) { u.replace(snapshot::read(words.data(), words.size(), u.program())); });
+}
+
+std::atomic<std::size_t> allocations_before_failure = 0;
+
+void* reallocate_but_one(void* memory, std::size_t bytes) {
+  if (allocations_before_failure-- != 0) return reallocate_huge(memory, bytes);
+  reallocate = reallocate_huge;
+  return nullptr;
+}
+
+void fail_allocation(std::optional<std::size_t> number) {
+  allocations_before_failure = number.value_or(0);
+  reallocate = number ? reallocate_but_one : reallocate_huge;
 }
 
 int get_buffer(PyObject* self, Py_buffer* view, int flags) {
@@ -334,7 +392,7 @@ NB_MODULE(_kernel, module) {
   module.attr("SNAPSHOTS") = snapshot::kVersion;
   module.doc() = "Everview's compiled kernel; use it through everview.kernel.";
 #ifdef NDEBUG
-  nb::set_leak_warnings(false);  // A machine alive when Python exits is no fault.
+  nb::set_leak_warnings(false);  // A unit alive when Python exits is no fault.
 #endif
 
   nb::exception<StaleCursor>(module, "StaleCursor", PyExc_RuntimeError).doc() =
@@ -354,6 +412,9 @@ NB_MODULE(_kernel, module) {
   module.def("pair_rows", &pair_rows_of, "keys"_a, "weights"_a,
              "Row numbers, old and new rows of a group side by side, and what happened: 0 comes, 1 goes, 2 old, 3 new.");
 
+  module.def("fail_allocation", &fail_allocation, "number"_a.none(),
+             "For tests: the allocation with this number from now on finds no memory; None: each does.");
+
   module.def("constant_column", &constant_column, "word"_a, "rows"_a, "One word again and again.");
 
   bind_value_table(module);
@@ -362,13 +423,27 @@ NB_MODULE(_kernel, module) {
       .def("fetch", &PythonCursor::fetch, "limit"_a)
       .def("skip", &PythonCursor::skip, "count"_a);
 
-  nb::class_<SharedMachine>(module, "Machine", "Runs an encoded program.")
-      .def(nb::new_([](const std::vector<Word>& code, std::shared_ptr<SharedValues> values) {
-             const ValueTable* const table = values == nullptr ? nullptr : &values->table();
-             Program program = Decoder(code.data(), code.size(), table).decode();
-             return std::make_shared<SharedMachine>(std::move(program), std::move(values));
+  nb::class_<SharedMachine>(module, "Machine", "What the units of a database have in common.")
+      .def(nb::new_([](std::shared_ptr<SharedValues> values) { return std::make_shared<SharedMachine>(std::move(values)); }),
+           "values"_a.none() = nb::none())
+      .def("begin", [](SharedMachine& self, std::size_t bytes) { self.use([&](Machine& m) { m.begin(bytes); }); },
+           "most_log_bytes"_a)
+      .def("commit", [](SharedMachine& self) { self.use([](Machine& m) { m.commit(); }); })
+      .def("roll_back", [](SharedMachine& self) { return self.use([](Machine& m) { return m.roll_back(); }); })
+      .def("nbytes", [](SharedMachine& self) { return self.use([](Machine& m) { return m.nbytes(); }); })
+      .def("log_nbytes", [](SharedMachine& self) { return self.use([](Machine& m) { return m.log_nbytes(); }); })
+      .def_prop_rw(
+          "memory_limit", [](SharedMachine& self) { return self.use([](Machine& m) { return m.memory_limit(); }); },
+          [](SharedMachine& self, std::optional<std::size_t> bytes) {
+            self.use([&](Machine& m) { m.set_memory_limit(bytes); });
+          },
+          nb::arg("bytes").none());
+
+  nb::class_<SharedUnit>(module, "Unit", "An encoded program and its state.")
+      .def(nb::new_([](const MachineHandle& machine, const std::vector<Word>& code, bool is_logged) {
+             return std::make_shared<SharedUnit>(machine, Decoder(code.data(), code.size(), machine->values()).decode(), is_logged);
            }),
-           "code"_a, "values"_a.none() = nb::none())
+           "machine"_a, "code"_a, "is_logged"_a)
       .def("apply", &apply, "procedure"_a, "columns"_a, "first_update"_a)
       .def("apply_some", &apply_some, "procedure"_a, "columns"_a, "first_update"_a, nb::arg("most_pending").none())
       .def("unapply", &unapply, "procedure"_a, "columns"_a, "weights"_a, "count"_a)
@@ -377,8 +452,9 @@ NB_MODULE(_kernel, module) {
       .def("discard", &discard, "channel"_a)
       .def("pending", &pending, "channel"_a)
       .def("open", &open, "cursor"_a, "arguments"_a)
-      .def("clear", [](SharedMachine& self) { self.use([](Machine& m) { m.clear(); }); })
-      .def("nbytes", [](SharedMachine& self) { return self.use([](Machine& m) { return m.nbytes(); }); })
+      .def("clear", [](SharedUnit& self) { self.use([](Unit& u) { u.clear(); }); })
+      .def("unlink", &SharedUnit::unlink)
+      .def("nbytes", [](SharedUnit& self) { return self.use([](Unit& u) { return u.nbytes(); }); })
       .def("table_stats", &table_stats)
       .def("dump", &dump, "table"_a)
       .def("find", &find, "table"_a, "key"_a)
@@ -386,11 +462,6 @@ NB_MODULE(_kernel, module) {
       .def("in_order", &in_order, "table"_a, "order"_a, "key"_a)
       .def("snapshot", &take_snapshot)
       .def("restore", &restore, "data"_a)
-      .def_prop_ro("steps", [](SharedMachine& self) { return self.use([](Machine& m) { return m.steps(); }); })
-      .def_prop_rw(
-          "memory_limit", [](SharedMachine& self) { return self.use([](Machine& m) { return m.memory_limit(); }); },
-          [](SharedMachine& self, std::optional<std::size_t> bytes) {
-            self.use([&](Machine& m) { m.set_memory_limit(bytes); });
-          },
-          nb::arg("bytes").none());
+      .def_prop_ro("number", [](SharedUnit& self) { return self.number(); })
+      .def_prop_ro("steps", [](SharedUnit& self) { return self.use([](Unit& u) { return u.steps(); }); });
 }

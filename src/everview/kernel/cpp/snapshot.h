@@ -1,4 +1,4 @@
-// A machine's state as one run of words, and back.
+// A unit's state as one run of words, and back.
 #pragma once
 
 #include "machine.h"
@@ -84,10 +84,10 @@ class Reader {
   const Word* end_;
 };
 
-inline Array<Word> write(const Machine& machine) {
+inline Array<Word> write(const Unit& unit) {
   Writer writer;
   for (std::size_t i = 0; i < kHeader; ++i) writer.word(0);
-  for (const Table& table : machine.program().tables) {
+  for (const Table& table : unit.program().tables) {
     const std::size_t rows = table.size();
     writer.word(rows);
     writer.rows(table);
@@ -113,7 +113,7 @@ inline Array<Word> write(const Machine& machine) {
   const std::size_t size = words.size() - kHeader;
   words[0] = kMagic;
   words[1] = kVersion;
-  words[2] = static_cast<Word>(machine.program().fingerprint);
+  words[2] = static_cast<Word>(unit.program().fingerprint);
   words[3] = static_cast<Word>(size);
   words[4] = checksum(words.data() + kHeader, size);
   return words;

@@ -45,6 +45,8 @@ class Table {
     if (key_width_ != 0 && !declared_[index].is_stored()) store_groups(declared_[index]);
   }
 
+  std::uint32_t number() const noexcept { return number_; }
+
   std::size_t size() const noexcept { return rows_.size(); }
   std::size_t key_width() const noexcept { return key_width_; }
   std::size_t value_width() const noexcept { return width() - key_width_; }
@@ -62,7 +64,7 @@ class Table {
   const std::vector<OrderedIndex>& orders() const noexcept { return orders_; }
 
   std::size_t nbytes() const noexcept {
-    std::size_t bytes = rows_.nbytes() + levels_.nbytes() + slots_.nbytes();
+    std::size_t bytes = rows_.nbytes() + levels_.nbytes() + slots_.nbytes() + marks_.nbytes();
     for (const GroupIndex& index : indexes_) bytes += index.nbytes();
     for (const OrderedIndex& order : orders_) bytes += order.nbytes();
     return bytes;
@@ -162,6 +164,7 @@ class Table {
     slots_.reserve_one();
     for (GroupIndex& index : indexes_) index.prepare(key, view());
     for (OrderedIndex& order : orders_) order.prepare();
+    const bool is_logged = makes_room_to_log(size() + 1, key_width_, log);
     // From here on nothing can fail.
     const Row row = static_cast<Row>(size());
     slots_.insert(place.tag, row);
@@ -173,6 +176,10 @@ class Table {
     set_level_byte(row, 0);
     for (OrderedIndex& order : orders_) order.append(view());
     log.push({UndoLog::Kind::kInsert, number_});
+    if (is_logged) {
+      log.batch->push(BatchLog::Kind::kCame, number_, 0, key, key_width_);
+      marks_.set(row);
+    }
     touched_ = true;
     return row;
   }
@@ -183,7 +190,10 @@ class Table {
   // The same where it is known what the word was.
   void store(Row row, std::size_t column, Word before, Word word, UndoLog& log) {
     log.make_room(3);
+    const std::size_t bytes = rows_.nbytes();
     rows_.make_fit(key_width_ + column, word);
+    if (rows_.nbytes() != bytes) log.rearranged = true;
+    keep_for_batch(row, log);
     log.push(before);
     log.push(static_cast<Word>(column << 32 | row));
     log.push({UndoLog::Kind::kStore, number_});
@@ -193,6 +203,7 @@ class Table {
   void set_level(Row row, std::uint8_t level, UndoLog& log) {
     if (this->level(row) == level) return;
     log.make_room((level_count_ - 1) * (indexes_.size() + 2));
+    keep_for_batch(row, log);
     while (levels_[row] < level) {
       log_positions(row, ++levels_[row], UndoLog::Kind::kRaise, log);
       for (GroupIndex& index : indexes_) index.raise(row, levels_[row]);
@@ -207,7 +218,12 @@ class Table {
   void remove(Row row, UndoLog& log) {
     log.make_room((level_count_ - 1) * (indexes_.size() + 2) + width() + indexes_.size() + 2);
     for (GroupIndex& index : indexes_) index.make_room_to_remove();
+    const bool is_logged = makes_room_to_log(size(), width(), log);
     // From here on nothing can fail.
+    if (is_logged) {
+      log.batch->push(BatchLog::Kind::kWent, number_, level(row), words(row), width());
+      marks_.set(row);  // The log knows what it was.
+    }
     set_level(row, 0, log);
     for (std::size_t i = 0; i < width(); ++i) log.push(words(row)[i]);
     for (const GroupIndex& index : indexes_) {
@@ -222,9 +238,34 @@ class Table {
     count_others(row, -1);
     const Row last = static_cast<Row>(size() - 1);
     if (row != last) move_row(last, row);
+    if (is_logged) marks_.move(last, row);
     drop_last();
     touched_ = true;
   }
+
+  // Takes a change of the batch back, the last one first; what it needs memory for may fail, and then nothing has changed.
+  void take_back(const BatchLog::Record& record, UndoLog& log) {
+    const Word* const words = record.words.data();
+    const Place place = locate(words);
+    Row row = place.row;
+    switch (record.kind) {
+      case BatchLog::Kind::kCame:
+        remove(row, log);
+        return;
+      case BatchLog::Kind::kWent:
+        row = insert(place, words, {words + key_width_, value_width()}, log);
+        break;
+      case BatchLog::Kind::kWas:
+        for (std::size_t i = 0; i < value_width(); ++i) {
+          if (rows_[row][key_width_ + i] != words[key_width_ + i]) store(row, i, words[key_width_ + i], log);
+        }
+        break;
+    }
+    if (level(row) != record.level) set_level(row, record.level, log);
+  }
+
+  // The batch is over: the log is written anew in the next one.
+  void forget_marks() noexcept { marks_.clear(size()); }
 
   // Takes back the change whose record ends the log; its header has been read.
   void undo(UndoLog::Kind kind, UndoLog& log) noexcept {
@@ -386,6 +427,20 @@ class Table {
     return slots_.find(tag, [&, cell = cell_of(word)](Row row) { return rows.cells[row * rows.stride] == cell; });
   }
 
+  // Room in the batch's log for one row of so many words, where the table has so many rows; false if there is no log.
+  bool makes_room_to_log(std::size_t rows, std::size_t words, UndoLog& log) {
+    if (log.batch == nullptr || !log.batch->make_room(words)) return false;
+    marks_.make_room(rows);
+    return true;
+  }
+
+  // To be called before a row's values or level change: in a batch, what it was is kept the first time.
+  void keep_for_batch(Row row, UndoLog& log) {
+    if (log.batch == nullptr || marks_.has(row) || !makes_room_to_log(size(), width(), log)) return;
+    log.batch->push(BatchLog::Kind::kWas, number_, level(row), words(row), width());
+    marks_.set(row);
+  }
+
   void log_positions(Row row, std::uint8_t level, UndoLog::Kind kind, UndoLog& log) const noexcept {
     for (const GroupIndex& index : indexes_) log.push(index.place(row).position);
     log.push(static_cast<Word>(std::uint64_t{level} << 32 | row));
@@ -459,6 +514,7 @@ class Table {
   std::vector<Declared> declared_;
   std::vector<GroupIndex> indexes_;  // Those that are stored.
   std::vector<OrderedIndex> orders_;
+  RowMarks marks_;
   bool touched_ = false;  // Since `tidy`.
 };
 

@@ -1,7 +1,7 @@
 // What an update has changed, so that it can be taken back.
 #pragma once
 
-#include "array.h"
+#include "batch_log.h"
 
 namespace everview {
 
@@ -15,6 +15,11 @@ class UndoLog {
     Kind kind;
     std::uint32_t table;
   };
+
+  // Where changes go that may have to be taken back after the update, too; none outside of a batch.
+  BatchLog* batch = nullptr;
+  // Whether rows of a table have been laid out anew, which changes its bytes though none has come or gone.
+  bool rearranged = false;
 
   std::size_t size() const noexcept { return words_.size(); }
   std::size_t nbytes() const noexcept { return words_.nbytes(); }

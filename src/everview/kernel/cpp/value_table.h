@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "batch_log.h"
 #include "slot_table.h"
 
 namespace everview {
@@ -65,7 +66,26 @@ class ValueTable {
 
   std::size_t size() const noexcept { return entries_.size() - free_count_; }
   std::size_t nbytes() const noexcept {
-    return sizeof *this + entries_.nbytes() + slots_.nbytes() + value_bytes_;
+    return sizeof *this + entries_.nbytes() + slots_.nbytes() + value_bytes_ + touched_.nbytes() + marks_.nbytes();
+  }
+
+  // From now on what the uses of values were is kept, once for each value that is counted.
+  void begin() {
+    if (in_batch_) throw std::invalid_argument("a batch is running already");
+    in_batch_ = true;
+  }
+  void commit() noexcept {
+    touched_.release();
+    marks_.clear(entries_.size());
+    in_batch_ = false;
+  }
+  // Has all uses as they were at `begin`; nothing may have been collected since.
+  void roll_back() noexcept {
+    for (const Touched& touched : touched_) {
+      (*this)[touched.id].uses = touched.uses;
+      list_if_unused(touched.id);
+    }
+    commit();
   }
 
   // The values' ids, kNull for nulls; values that are new get one, with no uses.
@@ -134,6 +154,7 @@ class ValueTable {
   // std::overflow_error, and changes nothing, if a value would have more uses than a word can count.
   void retain(const Word* ids, const Word* counts, std::size_t count) {
     check(ids, count);
+    keep_uses(ids, count);
     const std::size_t done = count_uses<true>(ids, counts, count);
     if (done == count) return;
     uncount_uses<true>(ids, counts, done);
@@ -143,12 +164,14 @@ class ValueTable {
   // Takes uses back. Throws std::invalid_argument, and changes nothing, if an id has fewer than the call takes in all.
   void release(const Word* ids, const Word* counts, std::size_t count) {
     check(ids, count);
+    keep_uses(ids, count);
     conclude<false>(ids, counts, count, count_uses<false>(ids, counts, count));
   }
 
   // Counts further uses where `counts` is above 0, and takes uses back where it is below; throws as those two do.
   void count(const Word* ids, const Word* counts, std::size_t count) {
     check(ids, count);
+    keep_uses(ids, count);
     const std::size_t done = count_uses<true>(ids, counts, count);
     if (done != count && counts[done] > 0) {
       uncount_uses<true>(ids, counts, done);
@@ -157,9 +180,11 @@ class ValueTable {
     conclude<true>(ids, counts, count, done);
   }
 
-  // Frees the values without uses, and tells how many; takes time for those that became unused, not for all.
+  // Frees the values without uses, and tells how many; takes time for those that became unused, not for all. In a batch
+  // it frees none: what is unused now may be used again once the batch is taken back.
   std::size_t collect() noexcept {
     std::size_t freed = 0;
+    if (in_batch_) return freed;
     while (idle_ != kEnd) {
       const Id id = idle_;
       Value& value = (*this)[id];
@@ -426,6 +451,24 @@ class ValueTable {
     }
   }
 
+  struct Touched {
+    Word uses;
+    Id id;
+  };
+
+  // In a batch: what the uses of these were, where that is not known.
+  void keep_uses(const Word* ids, std::size_t count) {
+    if (!in_batch_) return;
+    for (std::size_t i = 0; i < count; ++i) {
+      if (ids[i] == kNull || marks_.has(static_cast<Row>(ids[i]))) continue;
+      touched_.make_room(1);
+      marks_.make_room(entries_.size());
+      const Id id = static_cast<Id>(ids[i]);
+      touched_.push_back({(*this)[id].uses, id});
+      marks_.set(id);
+    }
+  }
+
   // Adds the counts to the uses, or subtracts them. Stops where that leaves 64 bits, and tells how far it came.
   template <bool kMore>
   std::size_t count_uses(const Word* ids, const Word* counts, std::size_t count) noexcept {
@@ -514,6 +557,9 @@ class ValueTable {
   std::size_t freed_ = 0;  // Ids freed since the last `compact`.
   Id free_ = kEnd;
   Id idle_ = kEnd;  // The first of the ids that may be unused.
+  bool in_batch_ = false;
+  Array<Touched> touched_;  // The values whose uses the batch has counted, and what they were.
+  RowMarks marks_;          // These values.
 };
 
 }  // namespace everview
