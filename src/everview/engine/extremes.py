@@ -90,8 +90,8 @@ class Extremes:
     def results(self, words: Columns, length: int) -> Result:
         """The aggregate's values for some groups; NULL for those without any."""
         with unlimited(self.unit.machine):
-            self.unit.apply("read", words or (zeros(length),))
-        found, values = (words_array(c) for c in self.unit.take(FOUND))
+            read = self.unit.emitted("read", words or (zeros(length),), FOUND)
+        found, values = (words_array(c) for c in read)
         values = pc.if_else(pc.equal(found, ZERO), _NULL, ordered_words(values, self.type))
         return from_words(values, self.type, self.dictionary).cast(self.result_type), None
 

@@ -164,8 +164,8 @@ class BaseTable(Answers):
     def with_keys(self, keys: Sequence[pa.Array]) -> tuple[WordRows, pa.Array]:
         """The rows that have these keys, given as columns of words, and which of the keys each of them has."""
         with unlimited(self.unit.machine):  # it adds nothing to what the table holds
-            self.unit.apply(LOOK_UP, keys)
-        *columns, copies, place = (words_array(c) for c in self.unit.take(FOUND))
+            found = self.unit.emitted(LOOK_UP, keys, FOUND)
+        *columns, copies, place = (words_array(c) for c in found)
         return WordRows(tuple(columns), copies, zeros(len(copies))), place
 
     def with_key(self, key: Sequence[int]) -> WordRows:

@@ -15,7 +15,9 @@ from everview.engine.netting import each_once, net_changes
 from everview.engine.progress import Progress
 from everview.engine.rows import Changes, WordRows
 from everview.engine.sound import blame_the_file
+from everview.engine.steps import explained
 from everview.errors import DataError, FeedError, MemoryLimitError, SubscriberError
+from everview.kernel.machine import UpdateFault
 
 if TYPE_CHECKING:
     from everview.engine.database import Database
@@ -294,7 +296,11 @@ def is_stacked(db: Database, name: str) -> bool:
 
 
 def complain(error: BaseException) -> None:
-    """Raise what Arrow and Python say of values that do not fit as an error about the data, in our words."""
+    """Raise what Arrow, Python and the kernel say of values or memory as an error about the data, in our words."""
+    if isinstance(error, UpdateFault):
+        raise explained(error) from error
+    if isinstance(error, MemoryError):
+        raise too_much("the batch", None) from error
     if isinstance(error, pa.ArrowException | ArithmeticError):
         from everview.sql.duckdb_errors import failure
 

@@ -174,6 +174,15 @@ class Unit:
         _check(failure)
         return answers
 
+    def emitted(self, procedure: str, columns: Sequence[InputColumn], channel: str) -> list[Column]:
+        """What a procedure puts into a channel for these rows; if it fails, nothing of that stays there."""
+        try:
+            self.apply(procedure, columns)
+            return self.take(channel)
+        except BaseException:
+            self.discard(channel)
+            raise
+
     def take(self, channel: str) -> list[Column]:
         """Empty a channel and give what it held, by columns, without copying."""
         return self._unit.take(self._channels[channel])

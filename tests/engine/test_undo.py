@@ -1,0 +1,149 @@
+"""Batches that fail anywhere leave everything as it was: by the kernel's log, or by filling views anew without one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+import duckdb
+import pytest
+
+import everview as ev
+from everview.engine.transaction import Transaction
+from everview.errors import DataError, MemoryLimitError
+from everview.kernel import _kernel
+from tests.engine.differential import Run, Update
+from tests.engine.generator import Case, make_case
+
+GROUPED = (
+    "CREATE TABLE t (a INT, s STRING);"
+    "CREATE VIEW v AS SELECT s, COUNT(*) AS n, SUM(a) AS x, MIN(a) AS m, MAX(lower(s)) AS l FROM t GROUP BY s;"
+    "CREATE VIEW w AS SELECT x.s, y.a FROM t x JOIN t y ON x.a = y.a;"
+    "CREATE VIEW over AS SELECT n, COUNT(*) AS groups FROM v GROUP BY n"
+)
+
+
+class Failing(Run):
+    """Tries every batch a few times with memory that runs out at some allocation of the kernel, before it is taken."""
+
+    def __init__(self, case: Case, seed: int) -> None:
+        super().__init__(case)
+        self.random = Random(seed)
+        self.refused = 0
+
+    def _run(self, updates: list[Update], act: Callable[[], None], ordered: bool = True) -> None:
+        def tried() -> None:
+            for _ in range(3):
+                before = self.fingerprint()
+                _kernel.fail_allocation(self.random.choice((0, 1, 2, 3, 5, 8, 13, 21, 34, 55)))
+                try:
+                    act()
+                except (
+                    MemoryLimitError,
+                    MemoryError,
+                    duckdb.OutOfMemoryException,
+                ):  # DuckDB translates std::bad_alloc, too
+                    _kernel.fail_allocation(None)
+                    self.refused += 1
+                    self._unchanged(before, "a batch without memory")
+                else:
+                    return
+                finally:
+                    _kernel.fail_allocation(None)
+            act()
+
+        super()._run(updates, tried, ordered)
+
+
+@pytest.mark.parametrize("most", [None, 0, 700], ids=["log", "no log", "short log"])
+def test_batches_for_which_memory_runs_out_change_nothing(most: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a log, without one, so that each view is filled anew, and with one that ends half-way."""
+    if most is not None:
+        monkeypatch.setattr(Transaction, "_most_log_bytes", lambda self: most)
+    tell = Transaction._tell
+
+    def tell_with_memory(self: Transaction, *, once: bool) -> None:
+        _kernel.fail_allocation(None)  # The batch has been taken.
+        tell(self, once=once)
+
+    monkeypatch.setattr(Transaction, "_tell", tell_with_memory)
+    refused = 0
+    for seed in range(40_000, 40_025):
+        run = Failing(make_case(seed), seed)
+        run.go()
+        refused += run.refused
+    assert refused > 100
+
+
+@pytest.mark.parametrize("most", [None, 0], ids=["log", "no log"])
+def test_a_refused_batch_leaves_rows_feeds_and_what_comes_after(
+    most: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if most is not None:
+        monkeypatch.setattr(Transaction, "_most_log_bytes", lambda self: most)
+    db = ev.Database()
+    db.sql(GROUPED)
+    rows = [(i % 7, "x" * (i % 5)) for i in range(200)]
+    db.insert("t", rows)
+    feeds = {name: db.view(name).changes() for name in db.views}
+    for feed in feeds.values():
+        feed.read()
+    before = {name: sorted(db.view(name), key=repr) for name in db.views}
+    bad = [("delete", *row) for row in rows[:100]] + [("insert", i, "new") for i in range(500)]
+    changes = [{"_change_type": kind, "a": a, "s": s} for kind, a, s in [*bad, ("delete", 99_999, "not there")]]
+    with pytest.raises(DataError):
+        db.apply("t", changes)
+    assert {name: sorted(db.view(name), key=repr) for name in db.views} == before
+    assert not any(feed.read() for feed in feeds.values())
+    again = ev.Database()
+    again.sql(GROUPED)
+    again.insert("t", rows)
+    for each in (db, again):
+        each.insert("t", [(3, "new"), (8, "")])
+        each.delete("t", rows[:50])
+    assert all(sorted(db.view(n), key=repr) == sorted(again.view(n), key=repr) for n in db.views)
+
+
+def test_a_batch_without_a_log_fills_only_what_it_has_touched(monkeypatch: pytest.MonkeyPatch) -> None:
+    db = ev.Database()
+    db.sql("CREATE TABLE t (a INT); CREATE TABLE u (a INT)")
+    db.sql("CREATE VIEW v AS SELECT a, COUNT(*) AS n FROM t GROUP BY a; CREATE VIEW w AS SELECT DISTINCT a FROM u")
+    db.insert("t", [(i,) for i in range(9)])
+    db.insert("u", [(i,) for i in range(9)])
+    filled: list[str] = []
+    fill = ev.Database._fill_anew
+    monkeypatch.setattr(ev.Database, "_fill_anew", lambda self, name: (filled.append(name), fill(self, name))[1])
+    for most, wanted in ((None, []), (0, ["v"])):
+        if most is not None:
+            monkeypatch.setattr(Transaction, "_most_log_bytes", lambda self: 0)
+        db.sql("CREATE OR REPLACE VIEW x AS SELECT 10 / (a - 77) AS q FROM t")
+        with pytest.raises(DataError):
+            db.insert("t", [(1,), (2,), (77,)])
+        assert [name for name in filled if name != "x"] == wanted
+    assert sorted(db.view("v")) == [(i, 1) for i in range(9)]
+
+
+def test_dropping_frees_the_units_at_once() -> None:
+    db = ev.Database()
+    db.sql(GROUPED)
+    db.insert("t", [(i, str(i)) for i in range(1000)])
+    before = db.nbytes()
+    db.sql("CREATE VIEW more AS SELECT x.a AS a, y.s AS s FROM t x JOIN t y ON x.s = y.s")
+    assert db.nbytes() > before
+    unit = db._views["more"].units[0]
+    db.drop("more")
+    assert db.nbytes() <= before
+    with pytest.raises(RuntimeError, match="unlinked"):
+        unit.nbytes()
+
+
+def test_a_definition_that_fails_leaves_no_unit() -> None:
+    db = ev.Database()
+    db.sql("CREATE TABLE t (a INT)")
+    db.insert("t", [(i,) for i in range(1000)])
+    before = db.nbytes()
+    good, bad = "SELECT a, COUNT(*) AS n FROM t GROUP BY a", "SELECT 1 / a AS x FROM t"
+    with pytest.raises(DataError):
+        db.sql(f"CREATE VIEW good AS {good}; CREATE VIEW v AS {bad}")
+    assert db.nbytes() == before
+    assert db.views == ()
