@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from everview.kernel import Machine, ValueTable
+from everview.kernel import Machine, Unit, ValueTable
 from everview.kernel.printer import show_program
 from everview.kernel.program import (
     Add,
@@ -70,7 +70,7 @@ class Both:
     def __init__(self) -> None:
         self.values = ValueTable()
         self.texts: dict[int, bytes] = {}
-        self.machine = Machine(PROGRAM, self.values)
+        self.machine = Unit(PROGRAM, Machine(self.values))
         self.reference = Reference(PROGRAM, self.texts)
 
     def ids(self, texts: list[str | None]) -> list[int]:
@@ -121,7 +121,7 @@ def test_the_order_is_that_of_duckdb(rows: list[tuple[int, str | None, int]]) ->
             assert both.apply("rank", [g], [i])[0] == [place]
     for i in {i for _, i in left}:
         assert both.apply("copies", [i])[0] == [sum(n for (_, j), n in left.items() if j == i)]
-    other = Machine(PROGRAM, both.values)
+    other = Unit(PROGRAM, Machine(both.values))
     other.restore(both.machine.snapshot())
     before = both.rows("all", 0)
     both.machine = other
@@ -169,7 +169,7 @@ def test_values_come_and_go_while_rows_are_kept() -> None:
 def test_what_takes_over_a_table_is_seen() -> None:
     """The machine keeps its value table when that takes over what another one holds, as when a database is loaded."""
     values, other = ValueTable(), ValueTable()
-    machine = Machine(PROGRAM, values)
+    machine = Unit(PROGRAM, Machine(values))
     other.encode(STRING, pa.array(["b", "a"]))
     values.become(other)
     values.become(values)
@@ -180,7 +180,7 @@ def test_what_takes_over_a_table_is_seen() -> None:
 
 def test_a_machine_needs_the_values() -> None:
     with pytest.raises(ValueError, match="orders rows by values"):
-        Machine(PROGRAM)
+        Unit(PROGRAM)
 
 
 @pytest.mark.parametrize("by_value", [(0,), (1, 1), (7,)])

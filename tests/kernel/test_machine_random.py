@@ -9,7 +9,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from everview.kernel import Unit
+from everview.kernel import Machine, Unit
 from everview.kernel.program import Program
 from everview.kernel.verifier import verify
 from tests.kernel.programs import VALUES, Pair, ProgramMaker

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from everview.kernel import Machine
+from everview.kernel import Machine, Unit
 from everview.kernel.program import (
     Add,
     Compute,
@@ -62,7 +62,7 @@ def test_machine_and_reference_agree(calls: list[tuple[str, int, int]]) -> None:
     for number, (name, *arguments) in enumerate(calls):
         pair.apply(name, [[a] for a in arguments])
         if number % 7 == 6:
-            other = Machine(PROGRAM)
+            other = Unit(PROGRAM)
             other.restore(pair.machine.snapshot())
             pair.check(other)
             pair.machine = other
@@ -72,7 +72,7 @@ def test_machine_and_reference_agree(calls: list[tuple[str, int, int]]) -> None:
 
 
 def filled(rows: int, n: int, m: int) -> Machine:
-    machine = Machine(PROGRAM)
+    machine = Unit(PROGRAM)
     keys = list(range(rows))
     machine.apply("add", [words(keys), words(keys), words([n] * rows), words([m] * rows)])
     return machine
@@ -85,7 +85,7 @@ def test_what_all_rows_share_takes_no_memory() -> None:
     machine = filled(rows, 1, 1)
     machine.apply("put", [words([5]), words([5]), words([7])])
     assert 7 * rows < machine.nbytes() - shared < 10 * rows, "the last column and those before it have cells"
-    copy = Machine(PROGRAM)
+    copy = Unit(PROGRAM)
     copy.restore(filled(rows, 4, 9).snapshot())
     assert copy.nbytes() == pytest.approx(shared, rel=0.05)
 

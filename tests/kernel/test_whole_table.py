@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from everview.kernel import Machine
+from everview.kernel import Machine, Unit
 from everview.kernel.program import (
     Add,
     Count,
@@ -96,7 +96,7 @@ def test_loops_over_all_rows(name: str) -> None:
 
 def filled(rows: int, others: int, *body: Instruction) -> tuple[Machine, list[int], list[int]]:
     """A machine with so many rows, of which some have gone: the last one took the place of each."""
-    machine = Machine(program(*body))
+    machine = Unit(program(*body))
     keys = list(range(rows + 3))
     machine.apply("change", [words(keys), words([k % 7 for k in keys]), words([1] * len(keys))])
     for gone in (0, rows // 2, rows - 1) if rows else ():
@@ -151,7 +151,7 @@ def test_after_a_fault_in_the_middle_the_next_scan_is_whole() -> None:
 def bytes_a_row(*loops: Instruction, index: bool = True) -> float:
     tables = TABLES if index else (Table(T, ("x", "y"), ("n",), levels=3), TABLES[1])
     procedures = program(*loops, tables=TABLES).procedures
-    machine = Machine(Program(tables, (("out", 3),), procedures))
+    machine = Unit(Program(tables, (("out", 3),), procedures))
     rows = 20_000
     machine.apply("change", [words(list(range(rows))), words([1] * rows), words([1] * rows)])
     return machine.nbytes() / rows

@@ -26,7 +26,6 @@ from everview.engine.table_view import Table as TableView
 from everview.engine.transaction import Transaction
 from everview.engine.view import View
 from everview.errors import MemoryLimitError, UnknownTableError
-from everview.kernel.machine import Machine
 from everview.plan.view_plan import plan_view
 from everview.query.catalogue import Command, Definition, Queries, relations_read
 from everview.query.options import OptionValues, ViewOptions
@@ -44,9 +43,9 @@ class Database:
     def __init__(self, *, memory_limit: int | None = None) -> None:
         self._lock = RLock()
         """Held for a batch, a definition, a read or a step of one; a subscriber is called with it, so re-entrant."""
-        self._machine = Machine()
+        self._dictionary = Dictionary()
+        self._machine = self._dictionary.machine
         """All tables and views are units of it."""
-        self._dictionary = Dictionary(self._machine)
         self._tables: dict[str, BaseTable] = {}
         self._views: dict[str, ViewRuntime] = {}
         self._definitions: dict[str, Definition] = {}

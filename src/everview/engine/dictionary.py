@@ -50,9 +50,9 @@ class Dictionary:
     keeps them; here they are Arrow arrays.
     """
 
-    def __init__(self, machine: Machine | None = None) -> None:
+    def __init__(self) -> None:
         self._table = ValueTable()
-        self.machine = machine or Machine()
+        self.machine = Machine(self._table)
         """The machine of the same database, whose units hold the ids."""
 
     def __len__(self) -> int:

@@ -51,6 +51,7 @@ class Machine:
 
     def __init__(self, values: ValueTable | None = None) -> None:
         self.kernel = _kernel.Machine(values)
+        self.has_values = values is not None
         self._units: WeakValueDictionary[int, Unit] = WeakValueDictionary()
         self.unit_count = 0
         """How many units it has ever had; the next one has this number."""
@@ -120,10 +121,10 @@ class Unit:
 
     def __init__(self, program: Program, machine: Machine | None = None, *, is_logged: bool = True) -> None:
         verify(program)
-        if values is None and any(o.by_value for t in program.tables for o in t.orders):
-            raise ValueError("the program orders rows by values: give the machine the table that holds them")
         self.program = program
         self.machine = machine or Machine()
+        if not self.machine.has_values and any(o.by_value for t in program.tables for o in t.orders):
+            raise ValueError("the program orders rows by values: give the machine the table that holds them")
         self._unit = _kernel.Unit(self.machine.kernel, encode(program), is_logged)
         self.number = self.machine.link(self, self._unit.number)
         """Its number in the machine; no other unit ever has it."""

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from everview.kernel.cursors import Node
 
 MOST_LEVELS = 8
 """A table has at most so many levels; a group keeps its rows sorted by level, the highest first."""
@@ -427,11 +430,14 @@ class InOrder:
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """Nested loops that can be left and taken up again: they list a result without holding it."""
+    """Steps within steps that can be left and taken up again: they list a result without holding it.
+
+    A step is a loop, or one of those in ``kernel/cursors.py``.
+    """
 
     name: str
     parameters: tuple[Reg, ...]
-    steps: tuple[Step | InOrder, ...]
+    steps: tuple[Node, ...]
     outputs: tuple[Output, ...]
 
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Mapping, Sequence
 
+from everview.kernel import reference_cursors
 from everview.kernel.program import (
     Add,
     Call,
     Compute,
     Count,
-    Cursor,
     Each,
     Emit,
     Find,
@@ -225,18 +225,22 @@ class Reference:
 
     def ask(self, function: str, columns: Sequence[Sequence[int]]) -> list[list[int]]:
         """A function's results for each row of its arguments, by columns."""
-        found = self.program.function(function)
         given = []
         for i, arguments in enumerate(zip(*columns, strict=True)):
             self._update = i
-            frame = dict(zip(found.parameters, arguments, strict=True))
             try:
-                self._run(found.body, frame)
-                given.append(tuple(self._output(o, frame) for o in found.results))
+                given.append(self.answer(function, arguments))
             except Fault as fault:
                 fault.update = i
                 raise
-        return [[row[c] for row in given] for c in range(len(found.results))]
+        return [[row[c] for row in given] for c in range(len(self.program.function(function).results))]
+
+    def answer(self, function: str, arguments: Sequence[int]) -> tuple[int, ...]:
+        """A function's results for one row of arguments."""
+        found = self.program.function(function)
+        frame = dict(zip(found.parameters, arguments, strict=True))
+        self._run(found.body, frame)
+        return tuple(self.output(o, frame) for o in found.results)
 
     def take(self, channel: str) -> list[list[int]]:
         """Empty a channel and give back what it held, by columns."""
@@ -248,7 +252,11 @@ class Reference:
         """All rows of a cursor."""
         found = self.program.cursor(cursor)
         frame = dict(zip(found.parameters, arguments, strict=True))
-        return list(self._nested(found, 0, frame))
+        self._update = 0
+        given = []
+        for _ in reference_cursors.product(self, found.steps, frame):
+            given.append(tuple(self.output(o, frame) for o in found.outputs))
+        return given
 
     def dump(self, table: str) -> list[tuple[tuple[int, ...], tuple[int, ...], int]]:
         """A table's rows in their order: key, values, level."""
@@ -262,15 +270,6 @@ class Reference:
     def in_order(self, table: str, order: int, key: tuple[int, ...]) -> list[int]:
         """The rows of a group of an ordered index in their order."""
         return self._tables[table].in_order(order, key)
-
-    def _nested(self, cursor: Cursor, depth: int, frame: dict[Reg, int]) -> Iterator[tuple[int, ...]]:
-        if depth == len(cursor.steps):
-            yield tuple(self._output(o, frame) for o in cursor.outputs)
-            return
-        step = cursor.steps[depth]
-        for row in self._step(step, frame):
-            frame[step.row] = row
-            yield from self._nested(cursor, depth + 1, frame)
 
     def _call(self, procedure: str, arguments: Sequence[int]) -> None:
         found = self.program.procedure(procedure)
@@ -304,15 +303,14 @@ class Reference:
             case Count():
                 frame[i.target] = len(self._rows(i, frame))
             case If():
-                holds = _holds(i.test, self._word(i.left, frame), self._word(i.right, frame))
-                self._run(i.then if holds else i.otherwise, frame)
+                self._run(i.then if self.holds(i.test, i.left, i.right, frame) else i.otherwise, frame)
             case Each() | Scan():
                 for row in self._rows(i, frame):
                     frame[i.row] = row
                     self._run(i.body, frame)
             case Emit():
                 if not self._silent:
-                    self._channels[i.channel].append(tuple(self._output(o, frame) for o in i.outputs))
+                    self._channels[i.channel].append(tuple(self.output(o, frame) for o in i.outputs))
             case Silent():
                 self._silent += 1
                 try:
@@ -359,7 +357,12 @@ class Reference:
             state.values[row][column] = _compute(Math.ADD, state.values[row][column], change)
         self._run(i.otherwise, frame)
 
-    def _step(self, step: Step | InOrder, frame: dict[Reg, int]) -> list[int]:
+    def broken(self, message: str) -> Fault:
+        """A fault of the program."""
+        return Fault("program", message)
+
+    def loop_rows(self, step: Step | InOrder, frame: dict[Reg, int]) -> list[int]:
+        """The rows of a cursor's loop, in order."""
         if isinstance(step, Step):
             return self._rows(step, frame)
         state, key, start = self._tables[step.table], self._key(step.key, frame), self._word(step.start, frame)
@@ -374,6 +377,10 @@ class Reference:
     def _rows(self, group: Count | Each | Scan | Step, frame: dict[Reg, int]) -> list[int]:
         key = self._key(group.key, frame)
         return self._tables[group.table].group(group.index, key, group.level, group.highest)
+
+    def holds(self, test: Test, left: Operand, right: Operand, frame: dict[Reg, int]) -> bool:
+        """Whether a test holds."""
+        return _holds(test, self._word(left, frame), self._word(right, frame))
 
     def _key(self, key: tuple[Operand, ...], frame: dict[Reg, int]) -> tuple[int, ...]:
         return tuple(self._word(o, frame) for o in key)
@@ -391,7 +398,8 @@ class Reference:
             case _:
                 return self._update
 
-    def _output(self, output: Output, frame: dict[Reg, int]) -> int:
+    def output(self, output: Output, frame: dict[Reg, int]) -> int:
+        """An operand, or a checked product of operands."""
         if not isinstance(output, Product):
             return self._word(output, frame)
         result = 1

@@ -16,6 +16,7 @@
 #include <numeric>
 
 #include "arrow.h"
+#include "cursor_tree.h"
 #include "feed_columns.h"
 #include "pairs.h"
 #include "snapshot.h"
@@ -105,7 +106,7 @@ class PythonCursor {
   PythonCursor(UnitHandle unit, std::size_t number, const std::vector<Word>& arguments)
       : unit_(std::move(unit)) {
     const CursorPlan& plan = unit_->program().cursors[number];
-    width_ = plan.nest.outputs.size();
+    width_ = plan.outputs.size();
     unit_->use([&](Unit& used) { state_ = std::make_unique<CursorState>(used, plan, arguments.data()); });
   }
 
@@ -117,6 +118,10 @@ class PythonCursor {
 
   std::size_t skip(std::size_t count) { return run(nullptr, count); }
 
+  std::uint64_t steps() {
+    return unit_->use([&](Unit&) { return state_->steps(); });
+  }
+
  private:
   std::size_t run(Channel* out, std::size_t limit) {
     return unit_->use([&](Unit& used) {
@@ -126,7 +131,8 @@ class PythonCursor {
       try {
         return state_->run(out, limit);
       } catch (const Fault& fault) {
-        throw std::overflow_error(fault.message);
+        if (fault.kind == Fault::Kind::kOverflow) throw std::overflow_error(fault.message);
+        throw std::runtime_error(fault.message);
       }
     });
   }
@@ -421,7 +427,8 @@ NB_MODULE(_kernel, module) {
 
   nb::class_<PythonCursor>(module, "Cursor", "Lists a result, a piece at a time, for as long as the state stays the same.")
       .def("fetch", &PythonCursor::fetch, "limit"_a)
-      .def("skip", &PythonCursor::skip, "count"_a);
+      .def("skip", &PythonCursor::skip, "count"_a)
+      .def_prop_ro("steps", &PythonCursor::steps);
 
   nb::class_<SharedMachine>(module, "Machine", "What the units of a database have in common.")
       .def(nb::new_([](std::shared_ptr<SharedValues> values) { return std::make_shared<SharedMachine>(std::move(values)); }),
