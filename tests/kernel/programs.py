@@ -7,9 +7,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 from random import Random
 
-import pyarrow as pa
+import pytest
 
-from everview.kernel import Column, Machine, UpdateFault, ValueTable
+from everview.kernel import Column, Machine, UpdateFault
+from everview.kernel.cursors import Ask, Buckets, Concat, Guard, Member, Node, Part, Question, Union
 from everview.kernel.program import (
     Add,
     Call,
@@ -51,11 +52,6 @@ from everview.kernel.program import (
 )
 from everview.kernel.reference import Fault, Reference
 
-TEXTS = {i: text.encode() for i, text in enumerate(["pear", "", "app", "apple", "äpfel", "ap", "z"])}
-"""Values of small words, in another order than those."""
-VALUES = ValueTable()
-VALUES.encode(0, pa.array([text.decode() for text in TEXTS.values()]))
-
 WORD = ""
 Frame = dict[Reg, str]
 
@@ -96,15 +92,17 @@ class ProgramMaker:
         self.fresh = 0
         self.in_procedure = True
         self.reads_only = False
+        self.functions: tuple[Function, ...] = ()
         self.extreme = random.choice([0, 0.02, 0.2])  # How often a literal is one that overflows.
 
     def program(self) -> Program:
         for i in range(self.random.randint(1, 3)):
             self._procedure(f"p{i}")
         self.in_procedure = False
-        cursors = tuple(self._cursor(i) for i in range(2))
-        functions = tuple(self._function(i) for i in range(2))
-        return Program(self.tables, self.channels, tuple(self.done), cursors, functions)
+        self.functions = tuple(self._function(i) for i in range(2))
+        self.reads_only = False
+        cursors = tuple(self._cursor(i, tree=i == 1) for i in range(3))
+        return Program(self.tables, self.channels, tuple(self.done), cursors, self.functions)
 
     def _table(self, i: int) -> Table:
         key = tuple(f"k{c}" for c in range(self.random.choice([0, 1, 1, 2, 2, 3])))
@@ -115,14 +113,10 @@ class ProgramMaker:
             for _ in range(self.random.randint(0, 3))
         )
         orders = tuple(
-            self._order(tuple(self.random.sample(columns, self.random.randint(0, len(key)))), len(values))
+            Order(tuple(self.random.sample(columns, self.random.randint(0, len(key)))), self._measure(len(values)))
             for _ in range(self.random.randint(0, 2))
         )
         return Table(f"t{i}", key, values, indexes, orders, self.random.choice([1, 2, 3, 3, 5, 8]))
-
-    def _order(self, columns: tuple[int, ...], values: int) -> Order:
-        by_value = tuple(c for c in columns if self.random.random() < 0.3)
-        return Order(columns, self._measure(values), by_value)
 
     def _measure(self, values: int) -> int | None:
         return self.random.randrange(values) if values and self.random.random() < 0.5 else None
@@ -135,17 +129,71 @@ class ProgramMaker:
         body = self._block(frame, set(), set(), 0)
         self.done.append(Procedure(name, parameters, (*(i for i in first if i is not None), *body)))
 
-    def _cursor(self, i: int) -> Cursor:
+    def _cursor(self, i: int, tree: bool) -> Cursor:
         parameters = tuple(Reg(f"a{j}") for j in range(self.random.randint(0, 1)))
         frame: Frame = dict.fromkeys(parameters, WORD)
-        steps: list[Step | InOrder] = []
-        for _ in range(self.random.randint(0, 3)):
-            step = self._in_order(frame) if self.random.random() < 0.5 else self._step(frame)
-            if step is not None:
-                steps.append(step)
-                frame[step.row] = step.table
+        steps = self._steps(frame, 3, 3 if tree else 0)
         outputs = tuple(self._output(frame) for _ in range(self.random.randint(1, 3)))
-        return Cursor(f"q{i}", parameters, tuple(steps), outputs)
+        return Cursor(f"q{i}", parameters, steps, outputs)
+
+    def _steps(self, frame: Frame, loops: int, depth: int) -> tuple[Node, ...]:
+        """A product of steps with at most so many loops within each other, and steps within steps."""
+        steps: list[Node] = []
+        for _ in range(self.random.randint(0, 3)):
+            kinds = ["loop", "loop", "order"] if loops else []
+            kinds += ["guard", "ask", "concat", "union", "union"] if depth else []
+            kinds += ["buckets", "buckets"] if depth and loops else []
+            if not kinds:
+                break
+            kind = self.random.choice(kinds)
+            used = 0 if kind in {"guard", "ask"} else 1 if kind in {"loop", "order"} else min(loops, 2)
+            node = self._node(kind, frame, used, depth - 1)
+            if node is not None:
+                steps.append(node)
+                loops -= used
+        return tuple(steps)
+
+    def _node(self, kind: str, frame: Frame, loops: int, depth: int) -> Node | None:
+        if kind in {"loop", "order"}:
+            loop = self._step(frame) if kind == "loop" else self._in_order(frame)
+            if loop is not None:
+                frame[loop.row] = loop.table
+            return loop
+        if kind == "guard":
+            return Guard(self.random.choice(list(Test)), *self._operands(2, frame))
+        if kind == "ask":
+            function = self.random.choice(self.functions)
+            targets = tuple(self._new("x") for _ in function.results)
+            ask = Ask(targets, Question(function.name, self._operands(len(function.parameters), frame)))
+            frame.update(dict.fromkeys(targets, WORD))
+            return ask
+        words = tuple(self._new("x") for _ in range(self.random.randint(0, 2)))
+        result: Node | None
+        if kind == "concat":
+            parts = []
+            for _ in range(self.random.randint(0, 3)):
+                own = dict(frame)
+                parts.append(Part(self._steps(own, loops, depth), tuple(self._output(own) for _ in words)))
+            result = Concat(words, tuple(parts))
+        elif kind == "union":
+            count = self.random.randint(0, 3)
+            result = Union(words, tuple(self._member(words, dict(frame), loops, depth) for _ in range(count)))
+        else:
+            own = dict(frame)
+            each = self._step(own) if self.random.random() < 0.5 else self._in_order(own)
+            if each is None:
+                return None
+            own[each.row] = each.table
+            result = Buckets(words, each, self._member(words, own, loops - 1, depth))
+        frame.update(dict.fromkeys(words, WORD))
+        return result
+
+    def _member(self, words: tuple[Reg, ...], frame: Frame, loops: int, depth: int) -> Member:
+        function = self.random.choice(self.functions)
+        arguments = self._operands(len(function.parameters), frame | dict.fromkeys(words, WORD))
+        steps = self._steps(frame, loops, depth)
+        outputs = tuple(self._output(frame) for _ in words)
+        return Member(steps, outputs, Question(function.name, arguments))
 
     def _function(self, i: int) -> Function:
         self.here = _Effects()
@@ -484,8 +532,8 @@ class Pair:
 
     def __init__(self, program: Program, on_machine: Program | None = None) -> None:
         self.program = program
-        self.machine = Machine(on_machine or program, VALUES)
-        self.reference = Reference(program, TEXTS)
+        self.machine = Machine(on_machine or program)
+        self.reference = Reference(program)
 
     def apply(self, procedure: str, columns: list[list[int]], first_update: int = 0) -> str | None:
         """Run a batch on both; gives the kind of fault, if there was one, and how the tables stand."""
@@ -559,7 +607,11 @@ class Pair:
             arguments = [random.randint(0, 3) for _ in cursor.parameters]
             try:
                 expected = self.reference.rows(cursor.name, arguments)
-            except Fault:
+            except Fault as fault:
+                faulty = self.machine.open(cursor.name, arguments)
+                for _ in range(2):  # and it stays at that
+                    with pytest.raises(OverflowError if fault.kind == "overflow" else RuntimeError):
+                        faulty.fetch(10**6)
                 continue
             opened = self.machine.open(cursor.name, arguments)
             rows: list[tuple[int, ...]] = []
@@ -567,6 +619,12 @@ class Pair:
                 assert len(batch) <= 4
                 rows += batch
             assert rows == expected
+            for first in range(min(len(expected), 12)):
+                again = self.machine.open(cursor.name, arguments)
+                assert _rows(again.fetch(first)) == expected[:first]
+                assert _rows(again.fetch(1)) == expected[first : first + 1]
+                assert _rows(again.fetch(10**6)) == expected[first + 1 :]
+                assert _rows(again.fetch(1)) == []
             skipping = self.machine.open(cursor.name, arguments)
             first = random.randint(0, len(expected) + 1)
             assert skipping.skip(first) == min(first, len(expected))

@@ -47,7 +47,7 @@ from everview.kernel.program import (
 from everview.kernel.program import (
     Test as Comparison,
 )
-from tests.kernel.programs import VALUES, Pair, ProgramMaker, words
+from tests.kernel.programs import Pair, ProgramMaker, words
 
 A, B, C, R, S = (Reg(name) for name in "abcrs")
 HIGHEST = 2**63 - 1
@@ -830,7 +830,7 @@ class TestPrograms:
                 if random.random() < 0.2:
                     del damaged[random.randrange(len(damaged)) :]
                 try:
-                    machine = _kernel.Machine(damaged, VALUES)
+                    machine = _kernel.Machine(damaged)
                 except ValueError:
                     continue
                 accepted += 1

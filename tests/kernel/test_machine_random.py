@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from everview.kernel import Machine
 from everview.kernel.program import Program
 from everview.kernel.verifier import verify
-from tests.kernel.programs import VALUES, Pair, ProgramMaker
+from tests.kernel.programs import Pair, ProgramMaker
 from tests.scale import thoroughness
 
 
@@ -37,7 +37,7 @@ def run(seed: int, rewritten: Callable[[Program], Program] = lambda program: pro
         seen += pair.check_functions(random)
         if random.random() < 0.2:
             data = pair.machine.snapshot()
-            pair.machine = Machine(on_machine, VALUES)
+            pair.machine = Machine(on_machine)
             pair.machine.restore(data)
             pair.check()
             assert pair.machine.snapshot() == data

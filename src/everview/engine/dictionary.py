@@ -155,7 +155,7 @@ class Dictionary:
 
     def become(self, other: Dictionary) -> None:
         """Take over all that another dictionary holds, which is not to be used any more."""
-        self._table.become(other._table)
+        self._table = other._table
 
     def has_all(self, ids: pa.Array, arrow: pa.DataType) -> bool:
         """True if each of the ids is NULL or stands for a value that a column of the given Arrow type can have."""

@@ -96,6 +96,7 @@ class Facts:
         self.tables = {t.name: t for t in program.tables}
         self.procedures = {p.name: p for p in program.procedures}
         self.channels = dict(program.channels)
+        self.functions = {f.name: f for f in program.functions}
         self._of_procedure: dict[str, Effects] = {}
 
     def of_procedure(self, name: str) -> Effects:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
+from everview.kernel.cursors import Ask, Buckets, Concat, Guard, Member, Node, Part, Question, Union
 from everview.kernel.program import (
     Add,
     Call,
@@ -86,8 +87,7 @@ def _table(table: Table) -> list[int]:
 
 
 def _order(order: Order) -> list[int]:
-    measure = 0 if order.measure is None else order.measure + 1
-    return [len(order.columns), *order.columns, measure, len(order.by_value), *order.by_value]
+    return [len(order.columns), *order.columns, 0 if order.measure is None else order.measure + 1]
 
 
 class _Encoder:
@@ -99,6 +99,8 @@ class _Encoder:
         channels = (*(name for name, _ in program.channels), *(answers_of(f.name) for f in program.functions))
         self._channels = {name: i for i, name in enumerate(channels)}
         self._procedures = {p.name: i for i, p in enumerate(program.procedures)}
+        first = (len(program.procedures), len(program.channels))
+        self._functions = {f.name: [first[0] + i, first[1] + i] for i, f in enumerate(program.functions)}
         self._registers: dict[Reg, int] = {}
 
     def procedure(self, procedure: Procedure) -> list[int]:
@@ -108,7 +110,7 @@ class _Encoder:
 
     def cursor(self, cursor: Cursor) -> list[int]:
         self._parameters(cursor)
-        steps = _listed(cursor.steps, self._step)
+        steps = _listed(cursor.steps, self._node)
         outputs = _listed(cursor.outputs, self._output)
         return [len(cursor.parameters), len(self._registers), *steps, *outputs]
 
@@ -152,10 +154,34 @@ class _Encoder:
         highest = self._top[group.table] if group.highest is None else group.highest
         return [group.index, *self._operands(group.key), group.level, highest]
 
-    def _step(self, step: Step | InOrder) -> list[int]:
-        if isinstance(step, Step):
-            return [0, *self._loop(step)]
-        return [1, *self._range(step.row, step), *self._operand(step.start), int(step.descending)]
+    def _node(self, node: Node) -> list[int]:
+        match node:
+            case Step():
+                return [0, *self._loop(node)]
+            case InOrder():
+                return [1, *self._range(node.row, node), *self._operand(node.start), int(node.descending)]
+            case Guard():
+                return [2, node.test, *self._operand(node.left), *self._operand(node.right)]
+            case Ask():
+                return [3, *self._question(node.question), *_listed(node.targets, self._one)]
+            case Concat():
+                return [4, *_listed(node.words, self._one), *_listed(node.parts, self._part)]
+            case Union():
+                return [5, *_listed(node.words, self._one), *_listed(node.members, self._part)]
+            case Buckets():
+                return [6, *_listed(node.words, self._one), *self._node(node.each), *self._part(node.bucket)]
+
+    def _one(self, register: Reg) -> list[int]:
+        return [self._register(register)]
+
+    def _part(self, part: Part | Member) -> list[int]:
+        given = [*_listed(part.steps, self._node), *_listed(part.outputs, self._output)]
+        return [*given, *self._question(part.test)] if isinstance(part, Member) else given
+
+    def _question(self, question: Question) -> list[int]:
+        if question.function not in self._functions:
+            raise ValueError(f"there is no {question.function}")
+        return [*self._functions[question.function], *self._operands(question.arguments)]
 
     def _range(self, register: Reg, i: InOrder | Select | Size) -> list[int]:
         return [*self._row(register, i.table), i.order, *self._operands(i.key)]

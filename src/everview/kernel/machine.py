@@ -11,7 +11,7 @@ from everview.kernel.program import Program
 from everview.kernel.verifier import verify
 
 if TYPE_CHECKING:
-    from everview.kernel._kernel import Column, Cursor, InputColumn, ValueTable
+    from everview.kernel._kernel import Column, Cursor, InputColumn
 
 if getattr(_kernel, "ENCODING", 1) != ENCODING:
     raise ImportError(
@@ -38,17 +38,15 @@ class UpdateFault(RuntimeError):
 
 
 class Machine:
-    """A program and its state, with the value table that the words of its ordered indexes may be ids of.
+    """A program and its state.
 
     Batches and results are columns of 64-bit words. The GIL is released while the kernel works; threads take turns.
     """
 
-    def __init__(self, program: Program, values: ValueTable | None = None) -> None:
+    def __init__(self, program: Program) -> None:
         verify(program)
-        if values is None and any(o.by_value for t in program.tables for o in t.orders):
-            raise ValueError("the program orders rows by values: give the machine the table that holds them")
         self.program = program
-        self._machine = _kernel.Machine(encode(program), values)
+        self._machine = _kernel.Machine(encode(program))
         self._tables = _numbered([t.name for t in program.tables])
         self._channels = _numbered([name for name, _ in program.channels])
         self._procedures = _numbered([p.name for p in program.procedures])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from everview.kernel.cursors import Ask, Buckets, Concat, Guard, Member, Node, Part, Union
 from everview.kernel.program import (
     Add,
     Call,
@@ -22,6 +23,7 @@ from everview.kernel.program import (
     Math,
     Operand,
     Order,
+    Output,
     Procedure,
     Program,
     Rank,
@@ -71,8 +73,7 @@ def _table(table: Table) -> str:
 
 def _order(number: int, order: Order, table: Table) -> str:
     measure = f", ranks by {table.values[order.measure]}" if order.measure is not None else ""
-    columns = (f"{table.key[c]}{' by value' if c in order.by_value else ''}" for c in order.columns)
-    return f"order {number} by ({', '.join(columns)}){measure}"
+    return f"order {number} by ({', '.join(table.key[c] for c in order.columns)}){measure}"
 
 
 def _procedure(procedure: Procedure) -> Iterator[str]:
@@ -88,9 +89,42 @@ def _function(function: Function) -> Iterator[str]:
 
 def _cursor(cursor: Cursor) -> Iterator[str]:
     yield f"cursor {cursor.name}({', '.join(map(str, cursor.parameters))})"
-    for depth, step in enumerate(cursor.steps):
-        yield "  " * (depth + 1) + f"for {step.row} in {_step(step)}"
-    yield "  " * (len(cursor.steps) + 1) + f"row {', '.join(map(str, cursor.outputs))}"
+    yield from _product(cursor.steps, f"row {_key(cursor.outputs)}", 1)
+
+
+def _product(steps: Iterable[Node], row: str, depth: int) -> Iterator[str]:
+    """Steps, each within those before it, and what is done with a row."""
+    for step in steps:
+        yield from _node(step, "  " * depth, depth)
+        depth += 1
+    yield "  " * depth + row
+
+
+def _node(node: Node, indent: str, depth: int) -> Iterator[str]:
+    match node:
+        case Step() | InOrder():
+            yield f"{indent}for {node.row} in {_step(node)}"
+        case Guard():
+            yield f"{indent}if {node.left} {_TESTS[node.test]} {node.right}"
+        case Ask():
+            yield f"{indent}{_key(node.targets)} ← {node.question}"
+        case Concat():
+            yield f"{indent}for {_key(node.words)} in all of"
+            for part in node.parts:
+                yield from _part("part", part, depth)
+        case Union():
+            yield f"{indent}for {_key(node.words)} once in any of"
+            for member in node.members:
+                yield from _part(f"member if {member.test}", member, depth)
+        case Buckets():
+            yield f"{indent}for {_key(node.words)} once in any of"
+            head = f"bucket of each {node.each.row} in {_step(node.each)} if {node.bucket.test}"
+            yield from _part(head, node.bucket, depth)
+
+
+def _part(head: str, part: Part | Member, depth: int) -> Iterator[str]:
+    yield "  " * (depth + 1) + head
+    yield from _product(part.steps, f"give {_key(part.outputs)}", depth + 2)
 
 
 def _step(step: Step | InOrder) -> str:
@@ -159,7 +193,7 @@ def _branches(indent: str, depth: int, *branches: tuple[str, tuple[Instruction, 
             yield from _block(body, depth + 1)
 
 
-def _key(key: Iterable[Operand]) -> str:
+def _key(key: Iterable[Output]) -> str:
     return ", ".join(map(str, key))
 
 

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from everview.kernel.cursors import Node
 
 MOST_LEVELS = 8
 """A table has at most so many levels; a group keeps its rows sorted by level, the highest first."""
@@ -16,10 +19,7 @@ MOST_LEVELS = 8
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """An ordered index: rows in the order of some key columns, ties by the other key columns, as signed words.
-
-    Words of the columns ``by_value`` are ids of a value table, and compare by the bytes of their values; words without
-    a value, NULL first, come before those with one. Whoever fills the table keeps its values in the value table.
+    """An ordered index: rows in the order of some key columns (as signed words), ties by the other key columns.
 
     The rows that agree on the first so many of the columns are a *group*: it is named by a key of so many words. Ranks
     in a group begin with 0 and count rows, or, with a ``measure`` (a value column), what rows have there: a row takes
@@ -28,7 +28,6 @@ class Order:
 
     columns: tuple[int, ...]
     measure: int | None = None
-    by_value: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -427,11 +426,14 @@ class InOrder:
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """Nested loops that can be left and taken up again: they list a result without holding it."""
+    """Steps within steps that can be left and taken up again: they list a result without holding it.
+
+    A step is a loop, or one of those in ``kernel/cursors.py``.
+    """
 
     name: str
     parameters: tuple[Reg, ...]
-    steps: tuple[Step | InOrder, ...]
+    steps: tuple[Node, ...]
     outputs: tuple[Output, ...]
 
 

@@ -7,14 +7,14 @@ kernel, so that the two can be compared to the letter.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
+from everview.kernel import reference_cursors
 from everview.kernel.program import (
     Add,
     Call,
     Compute,
     Count,
-    Cursor,
     Each,
     Emit,
     Find,
@@ -95,9 +95,8 @@ class _Group:
 class _State:
     """One table: keys, values and levels by row number, and the groups of each index."""
 
-    def __init__(self, table: Table, values: Mapping[int, bytes]) -> None:
+    def __init__(self, table: Table) -> None:
         self.table = table
-        self.texts = values
         self.keys: list[tuple[int, ...]] = []
         self.values: list[list[int]] = []
         self.levels: list[int] = []
@@ -112,17 +111,9 @@ class _State:
 
     def in_order(self, order: int, key: tuple[int, ...]) -> list[int]:
         """The rows of a group of an ordered index."""
-        columns, by_value = self.table.orders[order].columns, self.table.orders[order].by_value
+        columns = self.table.orders[order].columns
         rows = [r for r, k in enumerate(self.keys) if tuple(k[c] for c in columns[: len(key)]) == key]
-        return sorted(
-            rows,
-            key=lambda r: ([self._place(self.keys[r][c], c in by_value) for c in columns], self.keys[r]),
-        )
-
-    def _place(self, word: int, by_value: bool) -> tuple[bool, bytes, int]:
-        """What a word is ordered by: its value, if it has one, after all words that have none."""
-        is_text = by_value and word in self.texts
-        return is_text, self.texts[word] if is_text else b"", word
+        return sorted(rows, key=lambda r: ([self.keys[r][c] for c in columns], self.keys[r]))
 
     def ranked(self, order: int, key: tuple[int, ...]) -> list[int]:
         """How many ranks each row of a group has, in order."""
@@ -177,12 +168,11 @@ class _State:
 
 
 class Reference:
-    """Runs a program; the same calls as the kernel's ``Machine``, with lists for columns, and values by their ids."""
+    """Runs a program; the same calls as the kernel's ``Machine``, with lists for columns."""
 
-    def __init__(self, program: Program, values: Mapping[int, bytes] | None = None) -> None:
+    def __init__(self, program: Program) -> None:
         self.program = program
-        self._values = {} if values is None else values
-        self._tables = {t.name: _State(t, self._values) for t in program.tables}
+        self._tables = {t.name: _State(t) for t in program.tables}
         self._channels: dict[str, list[tuple[int, ...]]] = {name: [] for name, _ in program.channels}
         self._update = 0
         self._silent = 0
@@ -204,7 +194,7 @@ class Reference:
             if most_pending is not None and self._holds(most_pending):
                 return i
             self._update = first_update + i
-            before = copy.deepcopy((self._tables, self._channels), {id(self._values): self._values})
+            before = copy.deepcopy((self._tables, self._channels))
             try:
                 self._call(procedure, arguments)
             except Fault as fault:
@@ -225,18 +215,22 @@ class Reference:
 
     def ask(self, function: str, columns: Sequence[Sequence[int]]) -> list[list[int]]:
         """A function's results for each row of its arguments, by columns."""
-        found = self.program.function(function)
         given = []
         for i, arguments in enumerate(zip(*columns, strict=True)):
             self._update = i
-            frame = dict(zip(found.parameters, arguments, strict=True))
             try:
-                self._run(found.body, frame)
-                given.append(tuple(self._output(o, frame) for o in found.results))
+                given.append(self.answer(function, arguments))
             except Fault as fault:
                 fault.update = i
                 raise
-        return [[row[c] for row in given] for c in range(len(found.results))]
+        return [[row[c] for row in given] for c in range(len(self.program.function(function).results))]
+
+    def answer(self, function: str, arguments: Sequence[int]) -> tuple[int, ...]:
+        """A function's results for one row of arguments."""
+        found = self.program.function(function)
+        frame = dict(zip(found.parameters, arguments, strict=True))
+        self._run(found.body, frame)
+        return tuple(self.output(o, frame) for o in found.results)
 
     def take(self, channel: str) -> list[list[int]]:
         """Empty a channel and give back what it held, by columns."""
@@ -248,7 +242,11 @@ class Reference:
         """All rows of a cursor."""
         found = self.program.cursor(cursor)
         frame = dict(zip(found.parameters, arguments, strict=True))
-        return list(self._nested(found, 0, frame))
+        self._update = 0
+        given = []
+        for _ in reference_cursors.product(self, found.steps, frame):
+            given.append(tuple(self.output(o, frame) for o in found.outputs))
+        return given
 
     def dump(self, table: str) -> list[tuple[tuple[int, ...], tuple[int, ...], int]]:
         """A table's rows in their order: key, values, level."""
@@ -262,15 +260,6 @@ class Reference:
     def in_order(self, table: str, order: int, key: tuple[int, ...]) -> list[int]:
         """The rows of a group of an ordered index in their order."""
         return self._tables[table].in_order(order, key)
-
-    def _nested(self, cursor: Cursor, depth: int, frame: dict[Reg, int]) -> Iterator[tuple[int, ...]]:
-        if depth == len(cursor.steps):
-            yield tuple(self._output(o, frame) for o in cursor.outputs)
-            return
-        step = cursor.steps[depth]
-        for row in self._step(step, frame):
-            frame[step.row] = row
-            yield from self._nested(cursor, depth + 1, frame)
 
     def _call(self, procedure: str, arguments: Sequence[int]) -> None:
         found = self.program.procedure(procedure)
@@ -304,15 +293,14 @@ class Reference:
             case Count():
                 frame[i.target] = len(self._rows(i, frame))
             case If():
-                holds = _holds(i.test, self._word(i.left, frame), self._word(i.right, frame))
-                self._run(i.then if holds else i.otherwise, frame)
+                self._run(i.then if self.holds(i.test, i.left, i.right, frame) else i.otherwise, frame)
             case Each() | Scan():
                 for row in self._rows(i, frame):
                     frame[i.row] = row
                     self._run(i.body, frame)
             case Emit():
                 if not self._silent:
-                    self._channels[i.channel].append(tuple(self._output(o, frame) for o in i.outputs))
+                    self._channels[i.channel].append(tuple(self.output(o, frame) for o in i.outputs))
             case Silent():
                 self._silent += 1
                 try:
@@ -359,7 +347,12 @@ class Reference:
             state.values[row][column] = _compute(Math.ADD, state.values[row][column], change)
         self._run(i.otherwise, frame)
 
-    def _step(self, step: Step | InOrder, frame: dict[Reg, int]) -> list[int]:
+    def broken(self, message: str) -> Fault:
+        """A fault of the program."""
+        return Fault("program", message)
+
+    def loop_rows(self, step: Step | InOrder, frame: dict[Reg, int]) -> list[int]:
+        """The rows of a cursor's loop, in order."""
         if isinstance(step, Step):
             return self._rows(step, frame)
         state, key, start = self._tables[step.table], self._key(step.key, frame), self._word(step.start, frame)
@@ -374,6 +367,10 @@ class Reference:
     def _rows(self, group: Count | Each | Scan | Step, frame: dict[Reg, int]) -> list[int]:
         key = self._key(group.key, frame)
         return self._tables[group.table].group(group.index, key, group.level, group.highest)
+
+    def holds(self, test: Test, left: Operand, right: Operand, frame: dict[Reg, int]) -> bool:
+        """Whether a test holds."""
+        return _holds(test, self._word(left, frame), self._word(right, frame))
 
     def _key(self, key: tuple[Operand, ...], frame: dict[Reg, int]) -> tuple[int, ...]:
         return tuple(self._word(o, frame) for o in key)
@@ -391,7 +388,8 @@ class Reference:
             case _:
                 return self._update
 
-    def _output(self, output: Output, frame: dict[Reg, int]) -> int:
+    def output(self, output: Output, frame: dict[Reg, int]) -> int:
+        """An operand, or a checked product of operands."""
         if not isinstance(output, Product):
             return self._word(output, frame)
         result = 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from everview.kernel.cursor_check import check_cursor
 from everview.kernel.effects import Facts, called, registers_set
 from everview.kernel.program import (
     MOST_LEVELS,
@@ -11,7 +12,6 @@ from everview.kernel.program import (
     Call,
     Compute,
     Count,
-    Cursor,
     Each,
     Emit,
     Find,
@@ -60,10 +60,10 @@ def verify(program: Program) -> None:
     facts = Facts(program)
     _check_calls(facts)
     for procedure in program.procedures:
-        checker = _Checker(facts, f"procedure {procedure.name}")
+        checker = Checker(facts, f"procedure {procedure.name}")
         checker.block(procedure.body, dict.fromkeys(procedure.parameters, WORD) | dict(procedure.row_of), frozenset())
     for cursor in program.cursors:
-        _check_cursor(facts, cursor)
+        check_cursor(Checker(facts, f"cursor {cursor.name}"), cursor)
     for function in program.functions:
         _check_function(facts, function)
 
@@ -77,8 +77,6 @@ def _check_table(table: Table) -> None:
     for order in table.orders:
         if order.measure is not None and not 0 <= order.measure < len(table.values):
             raise ProgramError(f"table {table.name}: there is no value number {order.measure} to measure by")
-        if not set(order.by_value) <= set(order.columns) or len(set(order.by_value)) != len(order.by_value):
-            raise ProgramError(f"table {table.name}: it is not ordered by columns {order.by_value}, of values")
 
 
 def _unique(kind: str, names: Sequence[str]) -> None:
@@ -108,7 +106,7 @@ def _check_calls(facts: Facts) -> None:
 Frame = dict[Reg, str]
 
 
-class _Checker:
+class Checker:
     """Walks a block with the registers that are set for certain, and their kinds."""
 
     def __init__(self, facts: Facts, place: str) -> None:
@@ -320,21 +318,8 @@ class _Checker:
             raise self.fault(f"{table} has no level {level}")
 
 
-def _check_cursor(facts: Facts, cursor: Cursor) -> None:
-    checker = _Checker(facts, f"cursor {cursor.name}")
-    frame: Frame = dict.fromkeys(cursor.parameters, WORD)
-    for step in cursor.steps:
-        if isinstance(step, Step):
-            checker.group(step, frame)
-        else:
-            checker.order(step.table, step.order, len(step.key), step.key, frame)
-            checker.words((step.start,), frame)
-        frame[step.row] = step.table
-    checker.outputs(cursor.outputs, frame)
-
-
 def _check_function(facts: Facts, function: Function) -> None:
-    checker = _Checker(facts, f"function {function.name}")
+    checker = Checker(facts, f"function {function.name}")
     for name in called(function.body):
         if name not in facts.procedures:
             raise checker.fault(f"calls {name}, which is not there")

@@ -14,8 +14,7 @@ inline constexpr int kEncoding = 5;  // Which encoding is read; everview/kernel/
 // changes what the scan walks over. What registers hold is not: row numbers are checked when they are used.
 class Decoder {
  public:
-  Decoder(const Word* words, std::size_t size, const ValueTable* values = nullptr)
-      : at_(words), end_(words + size), values_(values) {}
+  Decoder(const Word* words, std::size_t size) : at_(words), end_(words + size) {}
 
   Program decode() {
     Hasher fingerprint;
@@ -28,10 +27,10 @@ class Decoder {
     changes_.resize(program_.procedures.size());
     calls_.resize(program_.procedures.size());
     for (current_ = 0; current_ < program_.procedures.size(); ++current_) read_procedure();
+    check_calls();
     const std::size_t cursors = count(kMaxItems, "cursors");
     for (std::size_t i = 0; i < cursors; ++i) read_cursor();
     if (at_ != end_) refuse("there is more after the end");
-    check_calls();
     check_scans();
     for (const std::size_t depth : depths_) program_.depth = std::max(program_.depth, depth);
     Assembler::assemble(program_);
@@ -44,6 +43,7 @@ class Decoder {
   static constexpr std::size_t kMaxRegisters = 1 << 16;  // As of tables: cells have 16 bits for their numbers.
   static constexpr std::size_t kMaxTables = 1 << 16;
   static constexpr std::size_t kMaxDepth = 2000;  // Of nested blocks, calls included.
+  static constexpr std::size_t kMaxCursorDepth = 64;  // Of steps within steps.
 
   using Tables = std::vector<std::uint32_t>;
   struct ScanBody {
@@ -94,9 +94,6 @@ class Decoder {
         order.columns = read_columns(key_width);
         const auto measure = count(value_width, "as a measure");  // 0 is none.
         if (measure != 0) order.measure = static_cast<std::uint32_t>(key_width + measure - 1);
-        order.by_value = read_columns(key_width);
-        order.values = values_;
-        if (!order.by_value.empty() && values_ == nullptr) refuse("an index orders by values, and there are none");
       }
       const auto levels = 1 + number(kMostLevels, "number of levels 1 +");
       program_.tables.emplace_back(static_cast<std::uint32_t>(i), key_width, value_width, indexes, orders, levels);
@@ -130,10 +127,131 @@ class Decoder {
     cursor.registers = static_cast<std::uint32_t>(count(kMaxRegisters, "registers"));
     if (cursor.parameters > cursor.registers) refuse("a cursor has fewer registers than parameters");
     registers_ = cursor.registers;
-    const std::size_t steps = items(kMaxWidth, "steps");
-    for (std::size_t i = 0; i < steps; ++i) cursor.nest.loops.push_back(read_step());
-    cursor.nest.outputs = read_outputs();
-    if (!finish(cursor.nest)) refuse("a cursor's outputs take one table's rows for another's");
+    answers_ = &cursor.answers;
+    cursor.steps = read_steps(1);
+    cursor.outputs = read_outputs();
+    find_nests(cursor);
+  }
+
+  // A product of steps.
+  std::vector<CursorNode> read_steps(std::size_t depth) {
+    if (depth > kMaxCursorDepth) refuse("a cursor's steps are nested too deeply");
+    std::vector<CursorNode> steps(items(kMaxWidth, "steps"));
+    for (CursorNode& step : steps) step = read_step(depth);
+    return steps;
+  }
+
+  CursorNode read_step(std::size_t depth) {
+    using Kind = CursorNode::Kind;
+    enum : std::uint32_t { kLoop, kInOrder, kGuard, kAsk, kConcat, kUnion, kBuckets };
+    CursorNode node;
+    const std::uint32_t kind = number(kBuckets + 1, "kind of step");
+    switch (kind) {
+      case kLoop:
+        node.loop = read_loop();
+        break;
+      case kInOrder:
+        node.loop = read_in_order();
+        break;
+      case kGuard:
+        node.kind = Kind::kGuard;
+        node.test = static_cast<std::uint8_t>(number(4, "test"));
+        node.operands = {read_operand(), read_operand()};
+        break;
+      case kAsk:
+        node.kind = Kind::kAsk;
+        node.question = read_question();
+        node.words = read_registers();
+        if (node.words.size() != program_.channels[node.question.channel].width()) refuse("a function gives other words");
+        break;
+      case kConcat:
+      case kUnion:
+        node.kind = kind == kConcat ? Kind::kConcat : Kind::kUnion;
+        node.words = read_registers();
+        node.parts.resize(items(kMaxWidth, "parts"));
+        for (CursorPart& part : node.parts) part = read_part(node, depth);
+        break;
+      case kBuckets: {
+        node.kind = Kind::kBuckets;
+        node.words = read_registers();
+        const CursorNode each = read_step(depth);
+        if (each.kind != Kind::kLoop) refuse("buckets are made by a loop");
+        node.loop = each.loop;
+        node.parts.push_back(read_part(node, depth));
+        break;
+      }
+    }
+    return node;
+  }
+
+  CursorPart read_part(const CursorNode& node, std::size_t depth) {
+    CursorPart part;
+    part.steps = read_steps(depth + 1);
+    part.outputs = read_outputs();
+    if (part.outputs.size() != node.words.size()) refuse("a part gives more or fewer words than its node has");
+    if (node.kind != CursorNode::Kind::kConcat) {
+      part.test = read_question();
+      if (program_.channels[part.test.channel].width() == 0) refuse("a test gives nothing");
+    }
+    return part;
+  }
+
+  Question read_question() {
+    Question question;
+    question.procedure = number(program_.procedures.size(), "procedure");
+    question.channel = number(program_.channels.size(), "channel");
+    question.arguments = read_operands(kMaxRegisters);
+    const Procedure& asked = program_.procedures[question.procedure];
+    if (!asked.reads_only) refuse("a cursor asks what changes tables");
+    if (asked.parameters != question.arguments.size()) refuse("a question has the wrong number of arguments");
+    answers_->push_back(question.channel);
+    return question;
+  }
+
+  std::vector<std::uint32_t> read_registers() {
+    std::vector<std::uint32_t> registers(items(kMaxRegisters, "registers"));
+    for (std::uint32_t& one : registers) one = reg();
+    return registers;
+  }
+
+  // Loops around outputs, and such nests one after the other, each behind guards, run at one go.
+  void find_nests(CursorPlan& cursor) {
+    std::vector<GuardedNest> nests;
+    if (cursor.steps.size() == 1 && cursor.steps[0].kind == CursorNode::Kind::kConcat) {
+      const CursorNode& concat = cursor.steps[0];
+      for (const CursorPart& part : concat.parts) {
+        std::vector<Output> outputs;
+        for (const Output& output : cursor.outputs) {
+          const Operand& word = output.factors[0];
+          const auto at = std::find(concat.words.begin(), concat.words.end(), word.reg);
+          if (output.factors.size() != 1 || word.source != Operand::Source::kRegister || at == concat.words.end()) return;
+          outputs.push_back(part.outputs[static_cast<std::size_t>(at - concat.words.begin())]);
+        }
+        if (!add_nest(part.steps, std::move(outputs), nests)) return;
+      }
+    } else if (!add_nest(cursor.steps, cursor.outputs, nests)) {
+      return;
+    }
+    cursor.nests = std::move(nests);
+    cursor.steps.clear();
+  }
+
+  // False if the steps are others than guards followed by loops.
+  static bool add_nest(const std::vector<CursorNode>& steps, std::vector<Output> outputs, std::vector<GuardedNest>& nests) {
+    GuardedNest found;
+    found.nest.outputs = std::move(outputs);
+    for (const CursorNode& step : steps) {
+      if (step.kind == CursorNode::Kind::kGuard && found.nest.loops.empty()) {
+        found.guards.push_back(step);
+      } else if (step.kind == CursorNode::Kind::kLoop) {
+        found.nest.loops.push_back(step.loop);
+      } else {
+        return false;
+      }
+    }
+    if (!finish(found.nest)) refuse("a cursor's outputs take one table's rows for another's");
+    nests.push_back(std::move(found));
+    return true;
   }
 
   std::uint32_t reg() { return number(registers_, "register"); }
@@ -218,9 +336,7 @@ class Decoder {
     return false;
   }
 
-  // A cursor's loop: that of a group index, or one in order.
-  Loop read_step() {
-    if (number(2, "kind of step") == 0) return read_loop();
+  Loop read_in_order() {
     Loop loop;
     loop.ordered = true;
     loop.reg = reg();
@@ -510,10 +626,10 @@ class Decoder {
 
   const Word* at_;
   const Word* end_;
-  const ValueTable* values_;
   Program program_;
   std::size_t current_ = 0;
   std::size_t registers_ = 0;
+  std::vector<std::uint32_t>* answers_ = nullptr;  // Of the cursor at hand.
   std::vector<std::size_t> depths_;
   std::vector<Tables> changes_;  // Of each procedure; in the end with what it calls.
   std::vector<std::vector<CallSite>> calls_;

@@ -109,6 +109,18 @@ class Machine {
     return std::nullopt;
   }
 
+  // Asks a function for a cursor: the words that its procedure gives.
+  void answer(const Question& question, const Frame& frame, Word* results) {
+    Word* const arguments = interpreter_.arguments();
+    for (std::size_t i = 0; i < question.arguments.size(); ++i) arguments[i] = read(question.arguments[i], frame);
+    Channel& given = program_.channels[question.channel];
+    given.truncate(0);
+    interpreter_.run(program_.procedures[question.procedure], 0, false);
+    if (given.size() != 1) fail_program("a function has given more or less than one row");
+    for (std::size_t c = 0; c < given.width(); ++c) results[c] = given.end(c)[-1];
+    given.truncate(0);
+  }
+
   // Removes all rows; what the channels hold belongs to the old state, and goes too.
   void clear() {
     std::vector<Table> fresh;
@@ -189,27 +201,6 @@ class Machine {
   bool silent_ = false;
   std::uint64_t version_ = 0;
   std::optional<std::size_t> memory_limit_;
-};
-
-// Lists a result. It holds for as long as the machine's version stays as it was.
-class CursorState {
- public:
-  CursorState(const Machine& machine, const CursorPlan& plan, const Word* arguments)
-      : version_(machine.version()), registers_(plan.registers), frame_{registers_.data(), 0} {
-    std::copy_n(arguments, plan.parameters, registers_.data());
-    walk_.begin(plan.nest, frame_);
-  }
-  CursorState(const CursorState&) = delete;
-  CursorState& operator=(const CursorState&) = delete;
-
-  std::uint64_t version() const noexcept { return version_; }
-  std::size_t run(Channel* out, std::size_t limit) { return walk_.run(out, limit); }
-
- private:
-  std::uint64_t version_;
-  std::vector<Word> registers_;
-  Frame frame_;
-  Walk walk_;
 };
 
 }  // namespace everview

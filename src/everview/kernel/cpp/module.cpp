@@ -15,6 +15,7 @@
 #include <numeric>
 
 #include "arrow.h"
+#include "cursor_tree.h"
 #include "feed_columns.h"
 #include "pairs.h"
 #include "snapshot.h"
@@ -33,15 +34,12 @@ struct StaleCursor : std::runtime_error {
 // A machine and the lock around it.
 class SharedMachine {
  public:
-  SharedMachine(Program program, std::shared_ptr<SharedValues> values)
-      : values_(std::move(values)), machine_(std::move(program)) {}
+  explicit SharedMachine(Program program) : machine_(std::move(program)) {}
 
   template <class Use>
   auto use(Use&& use) {
     const nb::gil_scoped_release released;
     const std::lock_guard lock(mutex_);
-    if (values_ == nullptr) return use(machine_);
-    const std::lock_guard values_lock(values_->mutex());
     return use(machine_);
   }
 
@@ -49,7 +47,6 @@ class SharedMachine {
 
  private:
   std::mutex mutex_;
-  std::shared_ptr<SharedValues> values_;  // What ordered indexes compare by; or none.
   Machine machine_;
 };
 
@@ -60,7 +57,7 @@ class PythonCursor {
   PythonCursor(MachineHandle machine, std::size_t number, const std::vector<Word>& arguments)
       : machine_(std::move(machine)) {
     const CursorPlan& plan = machine_->program().cursors[number];
-    width_ = plan.nest.outputs.size();
+    width_ = plan.outputs.size();
     machine_->use([&](Machine& used) { state_ = std::make_unique<CursorState>(used, plan, arguments.data()); });
   }
 
@@ -72,6 +69,10 @@ class PythonCursor {
 
   std::size_t skip(std::size_t count) { return run(nullptr, count); }
 
+  std::uint64_t steps() {
+    return machine_->use([&](Machine&) { return state_->steps(); });
+  }
+
  private:
   std::size_t run(Channel* out, std::size_t limit) {
     return machine_->use([&](Machine& used) {
@@ -81,7 +82,8 @@ class PythonCursor {
       try {
         return state_->run(out, limit);
       } catch (const Fault& fault) {
-        throw std::overflow_error(fault.message);
+        if (fault.kind == Fault::Kind::kOverflow) throw std::overflow_error(fault.message);
+        throw std::runtime_error(fault.message);
       }
     });
   }
@@ -360,15 +362,14 @@ NB_MODULE(_kernel, module) {
 
   nb::class_<PythonCursor>(module, "Cursor", "Lists a result, a piece at a time, for as long as the state stays the same.")
       .def("fetch", &PythonCursor::fetch, "limit"_a)
-      .def("skip", &PythonCursor::skip, "count"_a);
+      .def("skip", &PythonCursor::skip, "count"_a)
+      .def_prop_ro("steps", &PythonCursor::steps);
 
   nb::class_<SharedMachine>(module, "Machine", "Runs an encoded program.")
-      .def(nb::new_([](const std::vector<Word>& code, std::shared_ptr<SharedValues> values) {
-             const ValueTable* const table = values == nullptr ? nullptr : &values->table();
-             Program program = Decoder(code.data(), code.size(), table).decode();
-             return std::make_shared<SharedMachine>(std::move(program), std::move(values));
+      .def(nb::new_([](const std::vector<Word>& code) {
+             return std::make_shared<SharedMachine>(Decoder(code.data(), code.size()).decode());
            }),
-           "code"_a, "values"_a.none() = nb::none())
+           "code"_a)
       .def("apply", &apply, "procedure"_a, "columns"_a, "first_update"_a)
       .def("apply_some", &apply_some, "procedure"_a, "columns"_a, "first_update"_a, nb::arg("most_pending").none())
       .def("unapply", &unapply, "procedure"_a, "columns"_a, "weights"_a, "count"_a)

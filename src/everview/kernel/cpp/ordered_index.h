@@ -5,15 +5,13 @@
 #include <vector>
 
 #include "row_store.h"
-#include "value_table.h"
 
 namespace everview {
 
 // A weight-balanced search tree (Hirai, Yamamoto: Balancing weight-balanced trees, 2011) whose nodes are the rows: the
 // node of row r is entry r of one array, so it needs no memory of its own to add, remove or move a row. Rows come in the
 // order of the index's columns, then of the other key columns; keys are unique, so the order is total, and a function of
-// the rows alone: taking a change back is making the opposite one. Columns may be compared by what their words are ids of
-// in a table of values; whoever fills the rows keeps those values for as long as a row has their ids.
+// the rows alone: taking a change back is making the opposite one.
 //
 // A *group* is all rows that agree with some words on the first so many of the columns. It is a range of the tree, so
 // every prefix of the columns groups the rows, and nothing is kept for a group. A row's rank in its group is the number
@@ -25,16 +23,12 @@ class OrderedIndex {
   struct Shape {
     std::vector<std::uint32_t> columns;
     std::optional<std::uint32_t> measure;  // Among the row's words, after the key.
-    std::vector<std::uint32_t> by_value;   // Those of the columns whose words are ids of values.
-    const ValueTable* values = nullptr;    // Where those are.
   };
 
   OrderedIndex(Shape shape, std::size_t key_width) : shape_(std::move(shape)), order_(shape_.columns) {
     for (std::uint32_t c = 0; c < key_width; ++c) {
       if (std::find(order_.begin(), order_.end(), c) == order_.end()) order_.push_back(c);
     }
-    is_by_value_.resize(key_width);
-    for (const std::uint32_t c : shape_.by_value) is_by_value_[c] = true;
   }
 
   const Shape& shape() const noexcept { return shape_; }
@@ -205,14 +199,9 @@ class OrderedIndex {
 
   bool precedes(RowRef a, RowRef b) const noexcept {
     for (const std::uint32_t column : order_) {
-      if (a[column] != b[column]) return is_before(column, a[column], b[column]);
+      if (a[column] != b[column]) return a[column] < b[column];
     }
     return false;
-  }
-
-  // Whether a row with word `a` in a column comes before one with `b`, which is another word.
-  bool is_before(std::uint32_t column, Word a, Word b) const noexcept {
-    return is_by_value_[column] ? shape_.values->precedes(a, b) : a < b;
   }
 
   Row if_in_group(Row row, const Word* key, std::size_t width, RowsView rows) const noexcept {
@@ -230,7 +219,7 @@ class OrderedIndex {
       const RowRef words = rows[at];
       std::size_t i = 0;
       while (i < width && words[order_[i]] == word(i)) ++i;
-      const bool is_before = i == width ? end : this->is_before(order_[i], words[order_[i]], word(i));
+      const bool is_before = i == width ? end : words[order_[i]] < word(i);
       if (is_before == end) bound.neighbour = at;
       if (is_before) bound.before += total(nodes_[at].left) + weight(at, rows);
       at = is_before ? nodes_[at].right : nodes_[at].left;
@@ -368,7 +357,6 @@ class OrderedIndex {
 
   Shape shape_;
   std::vector<std::uint32_t> order_;  // The columns, then the other key columns.
-  std::vector<bool> is_by_value_;     // Of each key column.
   Array<Node> nodes_;
   Array<Sum> sums_;  // Of the subtrees' measures, if there is one.
   Row root_ = kNoRow;

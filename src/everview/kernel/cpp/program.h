@@ -101,10 +101,48 @@ struct Procedure {
   Block body;
 };
 
+// A function, and what it is asked with: its procedure gives one row to the channel.
+struct Question {
+  std::uint32_t procedure = 0;
+  std::uint32_t channel = 0;
+  std::vector<Operand> arguments;
+};
+
+struct CursorNode;
+
+// A product of steps, and what it gives for each row.
+struct CursorPart {
+  std::vector<CursorNode> steps;
+  std::vector<Output> outputs;
+  Question test;  // Of a union's member: whether it has a row.
+};
+
+// A step of a cursor (cursor_tree.h).
+struct CursorNode {
+  enum class Kind : std::uint8_t { kLoop, kGuard, kAsk, kConcat, kUnion, kBuckets };
+
+  Kind kind = Kind::kLoop;
+  Loop loop;                         // kLoop, kBuckets.
+  std::uint8_t test = 0;             // kGuard: the test,
+  std::vector<Operand> operands;     // and what it compares.
+  Question question;                 // kAsk.
+  std::vector<std::uint32_t> words;  // The registers that it sets, but for loops.
+  std::vector<CursorPart> parts;     // kConcat, kUnion; kBuckets: one.
+};
+
+struct GuardedNest {
+  std::vector<CursorNode> guards;
+  Nest nest;
+};
+
+// A cursor: nests one after the other, which run at one go; or else a product of steps.
 struct CursorPlan {
   std::uint32_t parameters = 0;
   std::uint32_t registers = 0;
-  Nest nest;
+  std::vector<Output> outputs;
+  std::vector<GuardedNest> nests;
+  std::vector<CursorNode> steps;       // None, if there are nests.
+  std::vector<std::uint32_t> answers;  // The channels of the functions that it asks.
 };
 
 struct Program {

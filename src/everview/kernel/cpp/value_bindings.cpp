@@ -18,6 +18,20 @@ using namespace nb::literals;
 namespace everview {
 namespace {
 
+class SharedValues {
+ public:
+  template <class Use>
+  auto use(Use&& use) {
+    const nb::gil_scoped_release released;
+    const std::lock_guard lock(mutex_);
+    return use(table_);
+  }
+
+ private:
+  std::mutex mutex_;
+  ValueTable table_;
+};
+
 // Strings or binary that Python holds, with 32- or 64-bit offsets.
 class InputValues {
  public:
@@ -191,7 +205,6 @@ void bind_value_table(nb::module_& module) {
   nb::class_<SharedValues>(module, "ValueTable", "Gives distinct values of bytes ids, and counts their uses.")
       .def(nb::init<>())
       .def("__len__", [](SharedValues& self) { return self.use([](ValueTable& table) { return table.size(); }); })
-      .def("become", &SharedValues::become, "other"_a)
       .def("nbytes", [](SharedValues& self) { return self.use([](ValueTable& table) { return table.nbytes(); }); })
       .def("encode", &encode, "kind"_a, "values"_a)
       .def("lookup", &lookup, "kind"_a, "values"_a)

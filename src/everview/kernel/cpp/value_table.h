@@ -190,29 +190,6 @@ class ValueTable {
     return is_stored(id) && (*this)[static_cast<Id>(id)].kind() == kind;
   }
 
-  // Whether the value of `a` comes before that of `b`, which is another word: by their bytes, a beginning before what
-  // goes on, and equal bytes of different kinds by their ids. Words without a value, kNull first, come before all others.
-  bool precedes(Word a, Word b) const noexcept {
-    if (!is_stored(a) || !is_stored(b)) return is_stored(a) == is_stored(b) ? a < b : is_stored(b);
-    const Value& one = (*this)[static_cast<Id>(a)];
-    const Value& other = (*this)[static_cast<Id>(b)];
-    const std::size_t common = std::min(one.size(), other.size());
-    const int order = common == 0 ? 0 : std::memcmp(one.bytes(), other.bytes(), common);
-    if (order != 0) return order < 0;
-    return one.size() != other.size() ? one.size() < other.size() : a < b;
-  }
-
-  // Takes over what another table holds, and gives it what this one held.
-  void swap(ValueTable& other) noexcept {
-    entries_.swap(other.entries_);
-    std::swap(slots_, other.slots_);
-    std::swap(value_bytes_, other.value_bytes_);
-    std::swap(free_count_, other.free_count_);
-    std::swap(freed_, other.freed_);
-    std::swap(free_, other.free_);
-    std::swap(idle_, other.idle_);
-  }
-
   // Adds values with the ids and uses that they had when they were saved. Throws std::invalid_argument if that cannot
   // be: an id or a value is there already, or a number is out of range. What came before it then stays.
   void load(ValueKind kind, const ValueColumn& values, const Word* ids, const Word* uses) {
