@@ -74,8 +74,9 @@ def check(db: ev.Database, r: random.Random) -> None:
             assert view[at] == rows[at] == view[at - len(rows)], (name, at)
         offset = r.randint(0, len(rows) + 2)
         assert view.page(offset=offset, limit=3) == rows[offset : offset + 3], (name, offset)
-        with pytest.raises(IndexError):
-            view[len(rows)]
+        for at in (len(rows), -len(rows) - 1):
+            with pytest.raises(IndexError, match=f"{name} has no row at position {at}$"):
+                view[at]
 
 
 @pytest.mark.parametrize("seed", range(scaled(3)))

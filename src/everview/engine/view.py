@@ -69,9 +69,8 @@ class View(Relation):
         if not isinstance(position, int):
             raise TypeError(f"a position is an integer, not a {type(position).__name__}: use page(offset=, limit=)")
         with self._lock:
-            if position < 0:
-                position += self.count()
-            rows = self.page(offset=position, limit=1) if position >= 0 else []
+            offset = position if position >= 0 else position + self.count()
+            rows = self.page(offset=offset, limit=1) if offset >= 0 else []
         if not rows:
             raise IndexError(f"{self.name} has no row at position {position}")
         return rows[0]
