@@ -2,12 +2,12 @@
 
 It knows no queries and no SQL. It runs programs (docs/programs.md), which pass through in this order:
 
-- `program` defines them, `effects` says what each instruction reads and writes, `printer` shows them;
-- `verifier` checks them, `encode` makes bytes of them for C++;
+- `program` defines them, and `cursors` what lists rows; `effects` says what each instruction reads and writes;
+- `printer` shows them; `verifier` checks them, with `cursor_check`; `encode` makes bytes of them for C++;
 - `machine` has `Unit`, which runs one in C++ (`cpp/`, compiled to `everview.kernel._kernel`), and `Machine`, which has
   all units of a database;
 - `ValueTable` keeps what is no word itself, such as strings, and gives it ids that are;
-- `reference.Reference` runs them in plain Python, and says what they mean.
+- `reference.Reference` runs them in plain Python, and says what they mean; `reference_cursors` what cursors do.
 """
 
 from everview.kernel._kernel import SNAPSHOTS, Column, Cursor, StaleCursor, ValueTable
