@@ -84,6 +84,10 @@ class CoreRuntime:
         """How many variables a row of its result has."""
         return len(self.maintained.outputs)
 
+    def takes_set(self, relation: str) -> bool:
+        """True if it must be told when rows of this base table appear and vanish."""
+        return relation in self._entries and self._entries[relation].entry.is_set
+
     def reads(self, relation: str) -> bool:
         """True if updates of this relation concern the core."""
         return relation in self._entries
@@ -217,12 +221,17 @@ class _EntryRuntime:
 
     def run(self, changes: Changes, most_pending: int | None) -> Iterator[None]:
         """Take in updates; stops to have deltas taken whenever so many rows are pending, and at the end."""
+        if self.entry.is_set:
+            changes = changes.of_set()
         self.count_values(changes)
         columns: list[pa.Array] = []
         for occurrence in self.occurrences:
             found, failed = occurrence.columns(changes)
             if failed is not None:
                 occurrence.park(changes, failed)
+            if self.entry.is_set:
+                flag = len(occurrence.occurrence.variables)
+                found[flag] = pc.multiply(found[flag], pc.abs(changes.rows.weight))
             columns += found
         columns.append(changes.rows.weight)
         procedure = self.entry.loud if self.core.awake else self.entry.quiet

@@ -45,7 +45,8 @@ def _netted(batch: Sequence[Changes]) -> Changes:
     grouped = grouped.filter(pc.not_equal(grouped.column("weight_sum"), ZERO))
     *columns, weight, places = (_whole(grouped.column(n)) for n in (*names, "weight_sum", "place_min"))
     no_nulls = frozenset.intersection(*(c.no_nulls for c in batch))
-    return replace(batch[0], rows=WordRows(tuple(columns), weight, places), no_nulls=no_nulls, _values={})
+    rows = WordRows(tuple(columns), weight, places)
+    return replace(batch[0], rows=rows, no_nulls=no_nulls, flips=None, _values={})
 
 
 def _chosen(changes: Changes, mask: pa.Array) -> Changes:

@@ -95,6 +95,8 @@ class Changes:
     """Columns in which there is no NULL, as far as that is known."""
     apart: bool = False
     """True if each update's own delta is wanted."""
+    flips: pa.Array | None = None
+    """Of updates of a base table: 1 where a row appears, −1 where it vanishes, else 0. None: so each of them does."""
     _values: dict[int, pa.Array] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -123,7 +125,15 @@ class Changes:
         part = self.rows.slice(first, length)
         start = None if self.start is None else self.start + first
         places = None if self.places is None else self.places.slice(first, length)
-        return replace(self, rows=part, first=self.first + first, start=start, places=places, _values={})
+        flips = None if self.flips is None else self.flips.slice(first, length)
+        return replace(self, rows=part, first=self.first + first, start=start, places=places, flips=flips, _values={})
+
+    def of_set(self) -> Changes:
+        """The same updates as changes of a set of rows: their weights are the flips."""
+        if not self.is_base:
+            raise TypeError(f"{self.relation} is no base table: nobody knows when its rows appear and vanish")
+        flips = pc.sign(self.rows.weight).cast(pa.int64()) if self.flips is None else self.flips
+        return replace(self, rows=WordRows(self.rows.columns, flips, self.rows.update))
 
 
 def words_array(column: object) -> pa.Array:

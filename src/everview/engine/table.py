@@ -18,7 +18,17 @@ from everview.errors import DroppedError, KeyViolationError, MemoryLimitError, O
 from everview.kernel.machine import Unit, UpdateFault
 from everview.query.schema import Table
 from everview.query.types import DataType
-from everview.strategies.base import DUPLICATE_KEY, FOUND, LOOK_UP, OVER_DELETED, ROWS, compile_base
+from everview.strategies.base import (
+    CHANGE,
+    CHANGE_AND_TELL,
+    DUPLICATE_KEY,
+    FOUND,
+    LOOK_UP,
+    OVER_DELETED,
+    ROWS,
+    SET_CHANGES,
+    compile_base,
+)
 
 if TYPE_CHECKING:
     from everview.kernel._kernel import Cursor
@@ -39,15 +49,17 @@ class BaseTable(Answers):
         """How many rows there are, equal ones as often as they are there."""
         self.dropped = False
 
-    def apply(self, changes: Changes) -> int:
+    def apply(self, changes: Changes, *, tell: bool = False) -> int:
         """Take in updates in their order; a row too many or too few refuses all of them.
 
+        With ``tell``, ``take_flips`` then gives what each of them did to the set of rows (``Changes.flips``).
         Gives 1 if each of them made a row appear that was not there, −1 if each made one vanish, 0 otherwise.
         """
         before = self.distinct
         done = len(changes)
         try:
-            self.unit.apply("change", [*changes.rows.columns, changes.rows.weight])
+            self.unit.discard(SET_CHANGES)
+            self.unit.apply(CHANGE_AND_TELL if tell else CHANGE, [*changes.rows.columns, changes.rows.weight])
         except UpdateFault as fault:
             done = fault.update
             raise MemoryLimitError(
@@ -63,6 +75,11 @@ class BaseTable(Answers):
         self.updates += len(changes)
         flipped = self.distinct - before
         return 0 if abs(flipped) < len(changes) else 1 if flipped > 0 else -1
+
+    def take_flips(self) -> pa.Array:
+        """What each of the updates that were told has done to the set of rows: 1 a row appeared, −1 it vanished."""
+        (flips,) = (words_array(c) for c in self.unit.take(SET_CHANGES))
+        return flips
 
     def check_there(self) -> None:
         """Refuse to be used once it was dropped."""
@@ -97,7 +114,7 @@ class BaseTable(Answers):
 
     def load(self, changes: Changes) -> None:
         """Take in rows that were saved, whose wide values the dictionary counts already."""
-        self.unit.apply("change", [*changes.rows.columns, changes.rows.weight])
+        self.unit.apply(CHANGE, [*changes.rows.columns, changes.rows.weight])
         self._check(changes)
         self.copies += int(pc.sum(changes.rows.weight).as_py() or 0)
 

@@ -94,7 +94,10 @@ class Transaction:
             for changes in operation.changes(base, position):
                 batch.append(replace(changes, apart=apart))
                 position += len(changes)
-                flipped = base.apply(batch[-1])
+                tell = self._takes_set(operation.table)
+                flipped = base.apply(batch[-1], tell=tell)
+                if tell:
+                    batch[-1] = replace(batch[-1], flips=base.take_flips())
                 flips += [flipped] if len(changes) else []
         once = each_once(flips, disjoint)
         if not once and sets and sets == self._sets(operations) and self._gains_by_netting():
@@ -106,6 +109,10 @@ class Transaction:
                     self._check_memory(before)
                 progress.add(len(part))
         return once
+
+    def _takes_set(self, table: str) -> bool:
+        """True if a view must be told when rows of a table appear and vanish."""
+        return any(core.takes_set(table) for view in self._db._views.values() for core in view.cores)
 
     def _sets(self, operations: Sequence[Operation]) -> set[str] | None:
         """The tables that operations change; None if one of them has a row twice."""

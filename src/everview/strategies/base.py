@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 
 from everview.kernel.program import (
     Add,
+    Compute,
     Cursor,
     Emit,
     If,
     Instruction,
     KeyOf,
     Lit,
+    Math,
     Operand,
     Output,
     Procedure,
@@ -30,7 +33,8 @@ from everview.kernel.verifier import verify
 ROWS, KEYS = "rows", "keys"
 OVER_DELETED, DUPLICATE_KEY = "over_deleted", "duplicate_key"
 LOOK_UP, FOUND = "look_up", "found"
-_ROW, _KEY, _CHANGE = Reg("row"), Reg("key"), Reg("change")
+CHANGE, CHANGE_AND_TELL, SET_CHANGES = "change", "change_and_tell", "set_changes"
+_ROW, _KEY, _CHANGE, _FLIP = Reg("row"), Reg("key"), Reg("change"), Reg("flip")
 
 
 @lru_cache(maxsize=256)
@@ -39,13 +43,16 @@ def compile_base(width: int, primary_key: tuple[int, ...] = ()) -> Program:
 
     ``change`` takes a row's words and the change of its copies; a row that is deleted though it is not there, and a
     second row with one key, are told on channels ``over_deleted`` and ``duplicate_key`` by the update's position.
+    ``change_and_tell`` does the same and also tells, on channel ``set_changes``, what each update has done to the set
+    of rows: 1 if its row has appeared (there were no copies of it), −1 if it has vanished, 0 if it was and is there.
     Cursor ``all`` lists rows and copies; ``by_key`` the row with a given key. Many keys are looked up at once by
     ``look_up``, which gives the rows that have them, their copies and the positions of their keys on channel ``found``.
     """
     words = tuple(Reg(f"@{i}") for i in range(width))
     indexes: tuple[tuple[int, ...], ...] = ((),) if not primary_key else ((), primary_key)
     tables = [Table(ROWS, tuple(f"w{i}" for i in range(width)), ("copies",), indexes)]
-    body: list[Instruction] = [_changed(_ROW, ROWS, words, _over_deleted)]
+    rows = _changed(_ROW, ROWS, words, _over_deleted)
+    body: list[Instruction] = []
     cursors = [_listing("all", (), 0, (), width)]
     procedures: list[Procedure] = []
     channels = [(OVER_DELETED, 1), (DUPLICATE_KEY, 1)]
@@ -57,7 +64,11 @@ def compile_base(width: int, primary_key: tuple[int, ...] = ()) -> Program:
         emitted = (*_outputs(_ROW, width), Update())
         procedures.append(Procedure(LOOK_UP, key, (Scan(_ROW, ROWS, 1, key, 0, (Emit(FOUND, emitted),)),)))
         channels.append((FOUND, len(emitted)))
-    procedures.append(Procedure("change", (*words, _CHANGE), tuple(body)))
+    parameters = (*words, _CHANGE)
+    told = replace(rows, appeared=(*rows.appeared, _flip(1)), vanished=(_flip(-1),))
+    procedures.append(Procedure(CHANGE, parameters, (rows, *body)))
+    procedures.append(Procedure(CHANGE_AND_TELL, parameters, (_flip(0), told, *body, Emit(SET_CHANGES, (_FLIP,)))))
+    channels.append((SET_CHANGES, 1))
     program = Program(tuple(tables), tuple(channels), tuple(procedures), tuple(cursors))
     verify(program)
     return program
@@ -66,6 +77,10 @@ def compile_base(width: int, primary_key: tuple[int, ...] = ()) -> Program:
 def _changed(row: Reg, table: str, key: tuple[Reg, ...], told: Callable[[Operand], Instruction]) -> Add:
     """Add the change, and tell what it has come to if that is not as it should be."""
     return Add(row, table, key, (_CHANGE,), (told(_CHANGE),), (), (told(ValueOf(row, table, 0)),))
+
+
+def _flip(change: int) -> Instruction:
+    return Compute(_FLIP, Math.ADD, Lit(change), Lit(0))
 
 
 def _over_deleted(copies: Operand) -> Instruction:

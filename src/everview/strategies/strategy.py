@@ -152,12 +152,17 @@ class Entry:
 
     The parameters are, for each occurrence: its words, a flag (1: the row belongs to it), the change of its sums; and
     at the end the change of copies. ``quiet`` keeps the state, ``loud`` also emits each update's delta.
+
+    With ``is_set`` the rows of the relation, which is a base table, are taken as a set, however many copies there are:
+    the change is 1 where a row appears, −1 where it vanishes, and an update that does neither belongs to no occurrence
+    (its flags and its change are 0).
     """
 
     relation: str
     occurrences: tuple[Occurrence, ...]
     quiet: str
     loud: str
+    is_set: bool = field(default=False, kw_only=True)
 
 
 @dataclass(frozen=True)
