@@ -97,7 +97,7 @@ class BaseTable(Answers):
         A table needs no log for that: the updates with their signs turned are its way back, and cannot fail.
         """
         columns = [*changes.rows.columns, changes.rows.weight]
-        self.unit.unapply("change", columns, len(columns) - 1, done)
+        self.unit.unapply(CHANGE, columns, len(columns) - 1, done)
         for channel, _ in self.unit.program.channels:
             self.unit.discard(channel)
         self.copies = copies
