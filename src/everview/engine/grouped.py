@@ -356,27 +356,27 @@ class _Accumulated:
         return in_type(was, self.aggregate.type), now
 
     def _add(self, delta: WordRows) -> dict[Group, Any]:
+        before = self._counted(delta)
+        machine, nbytes = self.dictionary.machine, sum(c.nbytes for c in (*delta.columns, delta.weight, delta.update))
+        machine.on_roll_back_of(self.core.unit, partial(self._take_back, delta.negated()), nbytes)
+        return before
+
+    def _counted(self, delta: WordRows) -> dict[Group, Any]:
+        """Count values in or out; gives the results that their groups had before."""
         before: dict[Group, Any] = {}
         values = from_words(delta.columns[-1], self.type, self.dictionary).to_pylist()
         groups = _tuples(delta.columns[:-1], len(delta))
-        weights = delta.weight.to_pylist()
-        for group, value, weight in zip(groups, values, weights, strict=True):
+        for group, value, weight in zip(groups, values, delta.weight.to_pylist(), strict=True):
             state = self._state(group)
             if group not in before:
                 before[group] = state.result()
                 self._bytes -= state.nbytes()
             state.add(value, weight)
         self._bytes += sum(self.states[g].nbytes() for g in before)
-        self.dictionary.machine.on_roll_back(lambda: self._take_back(groups, values, weights))
         return before
 
-    def _take_back(self, groups: list[Group], values: list[Any], weights: list[int]) -> None:
-        touched = set(groups)
-        self._bytes -= sum(self._state(g).nbytes() for g in touched)
-        for group, value, weight in zip(groups, values, weights, strict=True):
-            self.states[group].add(value, -weight)
-        self._bytes += sum(self.states[g].nbytes() for g in touched)
-        self.forget_empty(groups)
+    def _take_back(self, delta: WordRows) -> None:
+        self.forget_empty(list(self._counted(delta)))
 
     def _state(self, group: Group) -> Accumulator:
         """A group's accumulator, made if there is none."""

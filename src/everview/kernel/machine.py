@@ -56,11 +56,14 @@ class Machine:
         self.unit_count = 0
         """How many units it has ever had; the next one has this number."""
         self._undo: list[Callable[[], None]] | None = None
+        self._undo_bytes = 0
+        self._most_undo_bytes = 0
 
     def begin(self, most_log_bytes: int) -> None:
         """Begin a batch. Its logs take so many bytes at most: a unit that needs more has no log for the rest of it."""
         self.kernel.begin(most_log_bytes)
         self._undo = []
+        self._undo_bytes, self._most_undo_bytes = 0, most_log_bytes
 
     def commit(self) -> None:
         """Keep what the batch has changed."""
@@ -84,6 +87,17 @@ class Machine:
         """
         if self._undo is not None:
             self._undo.append(undo)
+
+    def on_roll_back_of(self, unit: Unit, undo: Callable[[], None], nbytes: int) -> None:
+        """The same for what belongs to a unit and needs so many bytes to be undone: they count as its log does."""
+        if self._undo is None:
+            return
+        self._undo_bytes += nbytes
+        if self._undo_bytes <= self._most_undo_bytes:
+            self._undo.append(undo)
+        else:
+            self._undo_bytes -= nbytes
+            unit.lose_log()
 
     def link(self, unit: Unit, number: int) -> int:
         """Know of a unit, which has this number."""
@@ -138,6 +152,10 @@ class Unit:
     def unlink(self) -> None:
         """Free all that it holds. Nothing else can be asked of it from then on."""
         self._unit.unlink()
+
+    def lose_log(self) -> None:
+        """Have no log for the batch that is running: if it is taken back, the unit must be filled anew."""
+        self._unit.lose_log()
 
     def apply(
         self,

@@ -204,6 +204,12 @@ class Unit {
     if (!is_joined_) batch_.clear();
   }
 
+  // The batch that is running cannot be taken back by a log any more: something beside the unit has none.
+  void lose_log() {
+    join();
+    if (is_joined_) batch_.lose();
+  }
+
   // The batch stays, or is taken back. False if it cannot be: its log is lost, or there was no memory on the way.
   void commit() noexcept { leave(); }
   bool roll_back() noexcept {

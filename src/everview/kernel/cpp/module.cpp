@@ -461,6 +461,7 @@ NB_MODULE(_kernel, module) {
       .def("open", &open, "cursor"_a, "arguments"_a)
       .def("clear", [](SharedUnit& self) { self.use([](Unit& u) { u.clear(); }); })
       .def("unlink", &SharedUnit::unlink)
+      .def("lose_log", [](SharedUnit& self) { self.use([](Unit& u) { u.lose_log(); }); })
       .def("nbytes", [](SharedUnit& self) { return self.use([](Unit& u) { return u.nbytes(); }); })
       .def("table_stats", &table_stats)
       .def("dump", &dump, "table"_a)
