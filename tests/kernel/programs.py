@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from everview.kernel import Column, Machine, Unit, UpdateFault, ValueTable
-from everview.kernel.cursors import Ask, Buckets, Concat, Guard, Member, Node, Part, Question, Union
+from everview.kernel.cursors import Ask, Buckets, Concat, Guard, Member, Node, Part, Question, Union, all_nodes
 from everview.kernel.program import (
     Add,
     Call,
@@ -105,9 +105,10 @@ class ProgramMaker:
         for i in range(self.random.randint(1, 3)):
             self._procedure(f"p{i}")
         self.in_procedure = False
-        self.functions = tuple(self._function(i) for i in range(2))
+        never = Function("never", (Reg("a0"),), (), (Lit(0),))
+        self.functions = (*(self._function(i) for i in range(2)), never)
         self.reads_only = False
-        cursors = tuple(self._cursor(i, tree=i == 1) for i in range(3))
+        cursors = tuple(self._cursor(i, tree=i > 0) for i in range(3))
         return Program(self.tables, self.channels, tuple(self.done), cursors, self.functions)
 
     def _table(self, i: int) -> Table:
@@ -199,7 +200,7 @@ class ProgramMaker:
         return result
 
     def _member(self, words: tuple[Reg, ...], frame: Frame, loops: int, depth: int) -> Member:
-        function = self.random.choice(self.functions)
+        function = self.random.choice((*self.functions, self.functions[-1]))
         arguments = self._operands(len(function.parameters), frame | dict.fromkeys(words, WORD))
         steps = self._steps(frame, loops, depth)
         outputs = tuple(self._output(frame) for _ in words)
@@ -612,13 +613,17 @@ class Pair:
                 expected = self.reference.rows(cursor.name, [word])
                 assert _rows(self.machine.open(cursor.name, [word]).fetch(10**6)) == expected
 
-    def check_cursors(self, random: Random) -> None:
+    def check_cursors(self, random: Random) -> Counter[str]:
+        """Their rows, taken up again at many points; gives how many cursors gave several, and how many faulted."""
+        seen: Counter[str] = Counter()
         for cursor in self.program.cursors:
+            is_union = any(isinstance(node, Union | Buckets) for node, _ in all_nodes(cursor))
             arguments = [random.randint(0, 3) for _ in cursor.parameters]
             try:
                 expected = self.reference.rows(cursor.name, arguments)
             except Fault as fault:
                 faulty = self.machine.open(cursor.name, arguments)
+                seen["faulty cursors"] += 1
                 for _ in range(2):  # and it stays at that
                     with pytest.raises(OverflowError if fault.kind == "overflow" else RuntimeError):
                         faulty.fetch(10**6)
@@ -639,6 +644,8 @@ class Pair:
             first = random.randint(0, len(expected) + 1)
             assert skipping.skip(first) == min(first, len(expected))
             assert _rows(skipping.fetch(10**6)) == expected[first:]
+            seen["unions" if is_union else "lists"] += len(expected) > 1
+        return seen
 
 
 def _rows(columns: list[Column]) -> list[tuple[int, ...]]:

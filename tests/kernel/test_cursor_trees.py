@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from everview.kernel import Cursor as Opened
-from everview.kernel import StaleCursor, Unit, cursors
+from everview.kernel import StaleCursor, Unit, _kernel, cursors
 from everview.kernel.cursors import Ask, Buckets, Concat, Guard, Member, Node, Part, Question, Union
+from everview.kernel.encode import encode
 from everview.kernel.printer import show_program
 from everview.kernel.program import (
     Add,
@@ -356,6 +357,18 @@ def test_docs_programs_says_what_they_mean(seed: int) -> None:
         assert listed == wanted == rows(pair.machine.open(cursor.name, arguments), 10**6)
 
 
+def nested(depth: int) -> tuple[Node, ...]:
+    """Concatenations of one part within each other."""
+    steps: tuple[Node, ...] = ()
+    for i in range(depth):
+        steps = (Concat((Reg(f"w{i}"),), (Part(steps, (Lit(i),)),)),)
+    return steps
+
+
+def test_as_deep_as_they_may_be() -> None:
+    assert Trees(*nested(63), outputs=(Reg("w62"),)).rows() == [(62,)]
+
+
 @pytest.mark.parametrize(
     ("steps", "message"),
     [
@@ -370,6 +383,7 @@ def test_docs_programs_says_what_they_mean(seed: int) -> None:
         ((Ask((X,), Question("has", (Lit(1),))),), "has takes 2 arguments, not 1"),
         ((Ask((X,), Question("in_any", (Lit(1),))),), "in_any gives 2 words, not 1"),
         ((Union((X,), (Member((), (Lit(1),), Question("nothing")),)),), "nothing gives nothing"),
+        (nested(64), "more than 64 deep"),
     ],
 )
 def test_what_is_ill_formed(steps: tuple[Node, ...], message: str) -> None:
@@ -377,3 +391,22 @@ def test_what_is_ill_formed(steps: tuple[Node, ...], message: str) -> None:
     cursor = Cursor("all", (), steps, (Lit(1),))
     with pytest.raises(ProgramError, match=message):
         verify(Program((SETS, NAMES), (), (ADD,), (cursor,), (HAS, IN_ANY, nothing)))
+
+
+@pytest.mark.parametrize(
+    ("steps", "message"),
+    [
+        ((Ask((X,), Question("changes", (Lit(1),))),), "a cursor asks what changes tables"),
+        ((Ask((X,), Question("has", (Lit(1),))),), "wrong number of arguments"),
+        ((Ask((), Question("has", (Lit(1), Lit(1)))),), "a function gives other words"),
+        ((Concat((X,), (Part((), (Lit(1), Lit(2))),)),), "more or fewer words"),
+        ((Union((X,), (Member((), (Lit(1),), Question("nothing")),)),), "a test gives nothing"),
+        (nested(64), "nested too deeply"),
+    ],
+)
+def test_the_kernel_refuses_it_by_itself(steps: tuple[Node, ...], message: str) -> None:
+    changes = Function("changes", (X,), (Add(R, "names", (X,), (Lit(1),)),), (X,))
+    nothing = Function("nothing", (), (), ())
+    program = Program((SETS, NAMES), (), (ADD,), (Cursor("all", (), steps, (Lit(1),)),), (HAS, changes, nothing))
+    with pytest.raises(ValueError, match=message):
+        _kernel.Unit(_kernel.Machine(), encode(program), True)

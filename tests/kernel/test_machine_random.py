@@ -33,7 +33,7 @@ def run(seed: int, rewritten: Callable[[Program], Program] = lambda program: pro
         seen[str(pair.apply(procedure.name, columns, random.randint(0, 3)))] += 1
         if random.random() < 0.5:
             pair.check_channels()
-        pair.check_cursors(random)
+        seen += pair.check_cursors(random)
         seen += pair.check_functions(random)
         if random.random() < 0.2:
             data = pair.machine.snapshot()
@@ -57,3 +57,4 @@ def test_machine_and_reference_agree(seed: int) -> None:
 def test_the_random_programs_do_something() -> None:
     seen = sum((run(seed) for seed in range(60)), Counter())
     assert min(seen["None"], seen["overflow"], seen["program"], seen["rows"], seen["answers"]) > 10, seen
+    assert min(seen["lists"], seen["unions"], seen["faulty cursors"]) > 10, seen

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from everview.kernel.cursors import (
+    MOST_NESTED,
     Ask,
     Buckets,
     Concat,
@@ -30,8 +31,10 @@ WORD = ""
 def check_cursor(checker: Checker, cursor: Cursor) -> None:
     """Check what steps read, what they set, and what they ask."""
     set_once = Counter(cursor.parameters)
-    for node in all_nodes(cursor):
+    for node, depth in all_nodes(cursor):
         set_once.update(registers_of(node))
+        if depth > MOST_NESTED:
+            raise checker.fault(f"products are within products more than {MOST_NESTED} deep")
     twice = [register for register, times in set_once.items() if times > 1]
     if twice:
         raise checker.fault(f"{twice[0]} is set twice")

@@ -17,6 +17,9 @@ from typing import TypeAlias
 
 from everview.kernel.program import Cursor, InOrder, Operand, Output, Reg, Step, Test
 
+MOST_NESTED = 64
+"""Products within products are at most so deep; the cursor itself is the first."""
+
 
 @dataclass(frozen=True, slots=True)
 class Question:
@@ -123,11 +126,10 @@ def registers_of(node: Node) -> tuple[Reg, ...]:
             return ()
 
 
-def all_nodes(cursor: Cursor) -> Iterator[Node]:
-    """The steps of a cursor, and those in them."""
-    ahead = list(cursor.steps)
+def all_nodes(cursor: Cursor) -> Iterator[tuple[Node, int]]:
+    """The steps of a cursor, and those in them, with how many products are around each, its own parts included."""
+    ahead = [(node, 1 + bool(inner(node))) for node in cursor.steps]
     while ahead:
-        node = ahead.pop()
-        yield node
-        for steps in inner(node):
-            ahead += steps
+        node, depth = ahead.pop()
+        yield node, depth
+        ahead += [(below, depth + bool(inner(below))) for steps in inner(node) for below in steps]
