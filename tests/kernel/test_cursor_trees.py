@@ -33,6 +33,7 @@ from everview.kernel.program import (
     Program,
     Reg,
     Remove,
+    Scan,
     Step,
     Table,
     ValueOf,
@@ -249,6 +250,54 @@ class TestProducts:
         assert Trees(Concat((X,), (Part((), (Lit(5),)), Part((), (Lit(5),))))).words() == [5, 5]
         assert Trees(buckets(X)).rows() == []
         assert Trees(Ask((X, Y), Question("in_any", (Lit(3),))), outputs=(X, Y)).rows() == [(0, 3)]
+
+
+class TestJoinAndProject:
+    """Q(a, c) = R(a, b), S(b, c): a bucket for every b, as a hierarchical strategy lists what is heavy."""
+
+    A, B, C, L, M, E, J = (Reg(name) for name in "abclmej")
+
+    def program(self) -> Program:
+        a, b, c = self.A, self.B, self.C
+        left = Table("left", ("a", "b"), ("n",), ((0,), (1,)), levels=2)
+        right = Table("right", ("b", "c"), ("n",), ((0,), (1,)))
+        heavy = Table("heavy", ("b",), ("n",), ((),))
+        add = Find(self.L, "heavy", (b,), (), (Add(self.L, "heavy", (b,), (Lit(1),)),))
+        puts = (
+            Procedure("put left", (a, b, N), (Add(self.L, "left", (a, b), (N,)), add)),
+            Procedure("put right", (b, c, N), (Add(self.L, "right", (b, c), (N,)), add)),
+        )
+        one = (Compute(N, Math.ADD, Lit(1), Lit(0)),)
+        both = Find(self.L, "left", (a, b), (Find(self.M, "right", (b, c), one),))
+        test = Function("test", (a, b, c), (Compute(N, Math.ADD, Lit(0), Lit(0)), both), (N,))
+        product = Compute(K, Math.MULTIPLY, ValueOf(self.E, "left", 0), ValueOf(self.J, "right", 0))
+        found = Find(self.J, "right", (KeyOf(self.E, "left", 1), c), (product, Compute(N, Math.ADD, N, K)))
+        summed = (Compute(N, Math.ADD, Lit(0), Lit(0)), Scan(self.E, "left", 0, (a,), 0, (found,)))
+        own = KeyOf(self.E, "heavy", 0)
+        loops = (Step(self.J, "left", 1, (own,), 0), Step(self.L, "right", 0, (own,), 0))
+        bucket = Member(loops, (KeyOf(self.J, "left", 0), KeyOf(self.L, "right", 1)), Question("test", (X, own, Y)))
+        listed = Buckets((X, Y), Step(self.E, "heavy", 0, (), 0), bucket)
+        cursor = Cursor("all", (), (listed, Ask((W,), Question("weight", (X, Y)))), (X, Y, W))
+        return Program((left, right, heavy), (), puts, (cursor,), (test, Function("weight", (a, c), summed, (N,))))
+
+    @thoroughness(60)
+    @given(st.dictionaries(st.tuples(*[st.integers(0, 4)] * 2), st.integers(1, 3), max_size=12), st.data())
+    def test_each_pair_once_with_its_weight(self, left: dict[tuple[int, int], int], data: st.DataObject) -> None:
+        right = data.draw(st.dictionaries(st.tuples(*[st.integers(0, 4)] * 2), st.integers(1, 3), max_size=12))
+        unit = Unit(self.program())
+        for name, tuples in (("put left", left), ("put right", right)):
+            columns = [[*key, n] for key, n in tuples.items()]
+            unit.apply(name, [words([row[c] for row in columns]) for c in range(3)])
+        wanted: Counter[tuple[int, int]] = Counter()
+        for (a, b), n in left.items():
+            for (other, c), m in right.items():
+                wanted[a, c] += n * m if b == other else 0
+        listed = rows(unit.open("all"), 10**6)
+        assert sorted(listed) == sorted((*key, n) for key, n in wanted.items() if n)
+        opened, pages = unit.open("all"), []
+        while page := rows(opened, data.draw(st.integers(1, 5))):
+            pages += page
+        assert pages == listed
 
 
 class TestAFault:
