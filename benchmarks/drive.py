@@ -13,7 +13,7 @@ import everview as ev
 from benchmarks.data.graphs import Updates
 from benchmarks.native import Measured
 from everview.engine.dictionary import Dictionary
-from everview.engine.rows import Changes, Journal, WordRows
+from everview.engine.rows import Changes, WordRows
 
 WORKLOADS = Path(__file__).parent / "workloads" / "crown"
 SLICE = 65_536
@@ -60,13 +60,13 @@ class KernelRun:
     def __init__(self, query: str, updates: Updates, every: int = 10) -> None:
         self.db = database(query, every)
         (self.core,) = self.db._views["v"].cores
-        self.machine = self.core.machine
+        self.unit = self.core.unit
         self.updates = updates
         entry = self.core._entries["g"]
         self.entry = entry.entry
         rows = WordRows((updates.source, updates.target), updates.weight, updates.weight)
         changes = Changes("g", self.core_types(), rows, Dictionary())
-        self.columns = [c for o in entry.occurrences for c in o.columns(changes, Journal())[0]]
+        self.columns = [c for o in entry.occurrences for c in o.columns(changes)[0]]
         self.columns.append(updates.weight)
         shown = self.core.maintained.outputs
         self.places = [shown.index(v) for v in _output_variables(self.db) if v in shown]
@@ -77,9 +77,9 @@ class KernelRun:
 
     def start(self, loud: bool) -> None:
         """Empty state, telling its deltas or not."""
-        self.machine.clear()
+        self.unit.clear()
         if loud:
-            self.machine.apply(self.core.maintained.wake, [pa.array([0])])
+            self.unit.apply(self.core.maintained.wake, [pa.array([0])])
 
     def deltas(self, take: Callable[[Sequence[pa.Array]], None] | None = None) -> tuple[Measured, int]:
         """Apply everything, each slice of deltas taken as Arrow; also gives the most bytes that the state has had."""
@@ -88,23 +88,23 @@ class KernelRun:
         begun = process_time()
         while at < len(self.updates):
             piece = [c.slice(at, SLICE) for c in self.columns]
-            at += self.machine.apply(self.entry.loud, piece, first_update=at, most_pending=SLICE)
-            taken = [pa.array(c) for c in self.machine.take("delta")]
+            at += self.unit.apply(self.entry.loud, piece, first_update=at, most_pending=SLICE)
+            taken = [pa.array(c) for c in self.unit.take("delta")]
             rows += len(taken[0])
             if take is not None:
                 width = len(self.core.maintained.outputs)
                 take([*(taken[i] for i in self.places), *taken[width:]])
-            peak = max(peak, self.machine.nbytes())
+            peak = max(peak, self.unit.nbytes())
             del taken
         return Measured(len(self.updates), rows, process_time() - begun), peak
 
     def state(self) -> tuple[float, int]:
         """Apply everything without a feed: seconds, and kernel steps."""
         self.start(False)
-        steps = self.machine.steps
+        steps = self.unit.steps
         begun = process_time()
-        self.machine.apply(self.entry.quiet, self.columns)
-        return process_time() - begun, self.machine.steps - steps
+        self.unit.apply(self.entry.quiet, self.columns)
+        return process_time() - begun, self.unit.steps - steps
 
 
 def _output_variables(db: ev.Database) -> list[object]:

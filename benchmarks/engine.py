@@ -154,13 +154,13 @@ def enumeration(sizes: tuple[int, ...], runs: int) -> Iterator[Record]:
 def _first_result(kernel: KernelRun) -> float:
     """Seconds from opening the result to its first row in hand."""
     begun = perf_counter()
-    kernel.machine.open("result").fetch(1)
+    kernel.unit.open("result").fetch(1)
     return perf_counter() - begun
 
 
 def _listing(kernel: KernelRun) -> tuple[float, int]:
     """Seconds per result of listing all, and how many there are."""
-    cursor = kernel.machine.open("result")
+    cursor = kernel.unit.open("result")
     results = 0
     begun = perf_counter()
     while count := len(cursor.fetch(8_192)[0]):
@@ -179,9 +179,9 @@ def selectivity(graph: str, order: str, updates: Updates, every: int, runs: int)
     sums = Sums()
     measured, _ = kernel.deltas(sums.add)
     _compare(f"3-hop, {graph}, every {every}", checked, measured, sums)
-    loud_steps = kernel.machine.steps
+    loud_steps = kernel.unit.steps
     kernel.deltas()
-    loud_steps = kernel.machine.steps - loud_steps
+    loud_steps = kernel.unit.steps - loud_steps
     quiet_steps = kernel.state()[1]
     loud = min(kernel.deltas()[0].seconds for _ in range(runs))
     quiet = min(kernel.state()[0] for _ in range(runs))
