@@ -21,6 +21,7 @@ from everview.kernel import Unit
 from everview.kernel.reference import Reference
 from everview.plan.core_plan import CorePlan
 from everview.strategies.base import CHANGE, CHANGE_AND_TELL, OVER_DELETED, ROWS, SET_CHANGES, compile_base
+from tests.engine.samples import uses
 from tests.scale import thoroughness
 
 Rows = list[tuple[int, int]]
@@ -133,3 +134,19 @@ def test_inputs_are_taken_as_sets(of_sets: None, name: str, fed: bool, tmp_path:
                     sign = 1 if row["_change_type"] in ("insert", "update_postimage") else -1
                     told[tuple(v for k, v in row.items() if not k.startswith("_"))] += sign * row["_count"]
             assert +told == wanted
+
+
+def test_strings_of_computed_columns_are_given_back_once_a_row(of_sets: None) -> None:
+    """They were given back once a copy, which freed those of others."""
+    db = ev.Database()
+    db.sql("CREATE TABLE t (a INT, s STRING)")
+    db.insert("t", [(1, "x"), (1, "x"), (1, "x"), (2, "Y")])
+    views = {
+        name: f"CREATE VIEW {name} AS SELECT upper(s) AS u, count(*) AS n FROM t GROUP BY upper(s)" for name in "vw"
+    }
+    db.sql(views["v"])
+    before = uses(db)
+    db.sql(views["w"])
+    db.drop("w")
+    assert uses(db) == before
+    assert sorted(db.view("v")) == [("X", 1), ("Y", 1)]

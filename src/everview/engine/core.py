@@ -146,6 +146,7 @@ class CoreRuntime:
         """Count the uses of wide values as taking in a relation's updates does, and do nothing else."""
         entry = self._entries.get(changes.relation)
         if entry is not None and len(changes):
+            changes = entry.taken(changes)
             entry.count_values(changes)
             for occurrence in entry.occurrences:
                 occurrence.columns(changes)
@@ -219,10 +220,13 @@ class _EntryRuntime:
                 if is_wide(type_):
                     self.core.dictionary.count(changes.words(i), changes.rows.weight)
 
+    def taken(self, changes: Changes) -> Changes:
+        """Updates as the strategy takes them: of a bag of rows, or of a set."""
+        return changes.of_set() if self.entry.is_set else changes
+
     def run(self, changes: Changes, most_pending: int | None) -> Iterator[None]:
         """Take in updates; stops to have deltas taken whenever so many rows are pending, and at the end."""
-        if self.entry.is_set:
-            changes = changes.of_set()
+        changes = self.taken(changes)
         self.count_values(changes)
         columns: list[pa.Array] = []
         for occurrence in self.occurrences:
