@@ -14,6 +14,7 @@ from everview.kernel.program import (
     Each,
     Emit,
     Find,
+    If,
     Instruction,
     KeyOf,
     Lit,
@@ -28,6 +29,9 @@ from everview.kernel.program import (
     Store,
     Table,
     ValueOf,
+)
+from everview.kernel.program import (
+    Test as Comparison,
 )
 from tests.kernel.programs import Pair, words
 
@@ -138,14 +142,19 @@ def test_groups_are_looked_up_for_many_rows() -> None:
     assert found == [(k % 7, 1) for k in keys if k in set(more)]
 
 
-def test_after_a_fault_in_the_middle_the_next_scan_is_whole() -> None:
-    body = (Scan(R, T, 0, (), 0, (Emit("out", (KeyOf(R, T, 0), Lit(0), Product((A, ValueOf(R, T, 0))))),)),)
-    machine, keys, _ = filled(PIECE + 9, 0, *body)
-    machine.apply("change", [words([10**6]), words([0]), words([2**40])])
+def test_after_a_fault_in_the_middle_the_next_scans_are_whole() -> None:
+    """Also one of a group, which has no more pieces to take; the fault is in the first piece of three."""
+    product = Emit("out", (KeyOf(R, T, 0), Lit(0), Product((A, ValueOf(R, T, 0)))))
+    group = Scan(S, U, 1, (A,), 0, (Emit("out", (KeyOf(S, U, 0), A, A)),))
+    body = If(Comparison.LESS, A, Lit(9), (group,), (Scan(R, T, 0, (), 0, (product,)),))
+    unit, keys, _ = filled(2 * PIECE + 9, 9, body)
+    unit.apply("change", [words([keys[5]]), words([keys[5] % 7]), words([2**40])])
     with pytest.raises(RuntimeError, match="64 bits"):
-        machine.apply("run", [words([2**30])])
-    machine.apply("run", [words([3])])
-    assert list(memoryview(machine.take("out")[0])) == [*keys, 10**6]
+        unit.apply("run", [words([2**30])])
+    unit.apply("run", [words([3])])
+    assert [list(memoryview(c)) for c in unit.take("out")] == [[3], [3], [3]]
+    unit.apply("run", [words([10])])
+    assert list(memoryview(unit.take("out")[0])) == keys
 
 
 def bytes_a_row(*loops: Instruction, index: bool = True) -> float:
