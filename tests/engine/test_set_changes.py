@@ -11,15 +11,20 @@ from random import Random
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import everview as ev
+from everview.engine.dictionary import Dictionary
+from everview.engine.netting import net_changes
+from everview.engine.rows import Changes, WordRows
 from everview.errors import OverDeleteError
 from everview.kernel import Unit
 from everview.kernel.reference import Reference
 from everview.plan.core_plan import CorePlan
+from everview.query.types import DataType, Kind
 from everview.strategies.base import CHANGE, CHANGE_AND_TELL, OVER_DELETED, ROWS, SET_CHANGES, compile_base
 from tests.engine.samples import uses
 from tests.scale import thoroughness
@@ -150,3 +155,47 @@ def test_strings_of_computed_columns_are_given_back_once_a_row(of_sets: None) ->
     db.drop("w")
     assert uses(db) == before
     assert sorted(db.view("v")) == [("X", 1), ("Y", 1)]
+
+
+def test_an_update_that_changes_no_set_belongs_to_no_occurrence(of_sets: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The procedure is given, of r's two occurrences: two words and a flag each, and at the end the change."""
+    db = ev.Database()
+    db.sql(f"{SCHEMA}; CREATE MATERIALIZED VIEW v AS {VIEWS['twice']}")
+    given: list[list[list[int]]] = []
+    apply = Unit.apply
+
+    def watched(self: Unit, procedure: str, columns: Any, **further: Any) -> int:
+        if self is db._views["v"].cores[0].unit:
+            given.append([pa.array(c).to_pylist() for c in columns])
+        return apply(self, procedure, columns, **further)
+
+    monkeypatch.setattr(Unit, "apply", watched)
+    db.insert("r", [(1, 1), (1, 1), (1, 3)])
+    db.delete("r", [(1, 1), (1, 1)])
+    (first, second) = ([columns[2], columns[5], columns[6]] for columns in given)
+    assert first == [[1, 0, 1], [1, 0, 1], [1, 0, 1]]
+    assert second == [[0, 1], [0, 1], [0, -1]]
+
+
+def changes(flips: list[int]) -> Changes:
+    count = len(flips)
+    rows = WordRows((pa.array(range(count)), pa.array([7] * count)), pa.array([1] * count), pa.array(range(count)))
+    types = (DataType(Kind.INT), DataType(Kind.INT))
+    return Changes("r", types, rows, Dictionary(), flips=pa.array(flips, pa.int64()))
+
+
+def test_parts_of_updates_have_their_own_flips() -> None:
+    part = changes([1, 0, -1, 1, 0]).slice(2, 2)
+    assert part.of_set().rows.weight.to_pylist() == [-1, 1]
+    assert part.slice(1).of_set().rows.weight.to_pylist() == [1]
+
+
+def test_netted_updates_appear_or_vanish() -> None:
+    """Only where no row has copies are updates netted: what is left of each row flips it."""
+    (netted,) = net_changes([changes([1, 0, 0]), changes([0, 0, 0])])
+    assert netted.of_set().rows.weight.to_pylist() == [1, 1, 1]
+
+
+def test_rows_of_views_are_not_known_as_sets() -> None:
+    with pytest.raises(TypeError, match="r is no base table"):
+        replace(changes([1]), is_base=False).of_set()
