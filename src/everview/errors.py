@@ -181,6 +181,10 @@ class DataError(EverviewError):
         return self._column
 
 
+class TooManyRowsError(DataError, OverflowError):
+    """A number of rows that is too large for where it is asked."""
+
+
 class UnknownTableError(DataError):
     """Rows for a table, or a read from a view, that is not there."""
 

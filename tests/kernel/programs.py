@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
@@ -52,6 +53,7 @@ from everview.kernel.program import (
     ValueOf,
 )
 from everview.kernel.reference import Fault, Reference
+from everview.kernel.wide_numbers import words_of
 
 TEXTS = {i: text.encode() for i, text in enumerate(["pear", "", "app", "apple", "äpfel", "ap", "z"])}
 """Values of small words, in another order than those."""
@@ -87,10 +89,11 @@ class _Effects:
 class ProgramMaker:
     """Writes programs that the verifier accepts; their updates may fault."""
 
-    def __init__(self, random: Random) -> None:
+    def __init__(self, random: Random, *, wide: bool = True) -> None:
         self.random = random
+        self.wide = random.choice([0, 0, 0.4, 0.9]) if wide else 0  # How often a number may have several words.
         self.tables = tuple(self._table(i) for i in range(random.randint(1, 3)))
-        self.channels = tuple((f"c{i}", random.randint(0, 4)) for i in range(random.randint(1, 2)))
+        self.channels = tuple((f"c{i}", random.randint(0, 6)) for i in range(random.randint(1, 2)))
         self.done: list[Procedure] = []
         self.effects: dict[str, _Effects] = {}
         self.here = _Effects()
@@ -119,32 +122,41 @@ class ProgramMaker:
             tuple(self.random.sample(columns, self.random.randint(0, len(key))))
             for _ in range(self.random.randint(0, 3))
         )
+        widths = tuple(self._words() for _ in values)
         orders = tuple(
-            self._order(tuple(self.random.sample(columns, self.random.randint(0, len(key)))), len(values))
+            self._order(tuple(self.random.sample(columns, self.random.randint(0, len(key)))), widths)
             for _ in range(self.random.randint(0, 2))
         )
-        return Table(f"t{i}", key, values, indexes, orders, self.random.choice([1, 2, 3, 3, 5, 8]))
+        levels = self.random.choice([1, 2, 3, 3, 5, 8])
+        return Table(f"t{i}", key, values, indexes, orders, levels, () if set(widths) == {1} else widths)
 
-    def _order(self, columns: tuple[int, ...], values: int) -> Order:
+    def _order(self, columns: tuple[int, ...], widths: tuple[int, ...]) -> Order:
         by_value = tuple(c for c in columns if self.random.random() < 0.3)
-        return Order(columns, self._measure(values), by_value)
+        return Order(columns, self._measure(widths), by_value)
 
-    def _measure(self, values: int) -> int | None:
-        return self.random.randrange(values) if values and self.random.random() < 0.5 else None
+    def _words(self) -> int:
+        return self.random.choice([1, 2, 2, 3, 6]) if self.random.random() < self.wide else 1
+
+    def _measure(self, widths: tuple[int, ...]) -> int | None:
+        narrow = [c for c, width in enumerate(widths) if width == 1]
+        return self.random.choice(narrow) if narrow and self.random.random() < 0.5 else None
 
     def _procedure(self, name: str) -> None:
         self.here = self.effects[name] = _Effects()
-        parameters = tuple(Reg(f"a{i}") for i in range(self.random.randint(1, 3)))
+        parameters = self._parameters(self.random.randint(1, 3))
         frame = dict.fromkeys(parameters, WORD)
         first = [self._upsert(frame, set(), set(), 3) for _ in range(self.random.randint(0, 2))]
         body = self._block(frame, set(), set(), 0)
         self.done.append(Procedure(name, parameters, (*(i for i in first if i is not None), *body)))
 
+    def _parameters(self, count: int) -> tuple[Reg, ...]:
+        return tuple(Reg(f"a{i}", self._words()) for i in range(count))
+
     def _cursor(self, i: int, tree: bool) -> Cursor:
-        parameters = tuple(Reg(f"a{j}") for j in range(self.random.randint(0, 1)))
+        parameters = self._parameters(self.random.randint(0, 1))
         frame: Frame = dict.fromkeys(parameters, WORD)
         steps = self._steps(frame, 3, 3 if tree else 0)
-        outputs = tuple(self._output(frame) for _ in range(self.random.randint(1, 3)))
+        outputs = self._outputs(frame, self.random.randint(1, 5))
         return Cursor(f"q{i}", parameters, steps, outputs)
 
     def _steps(self, frame: Frame, loops: int, depth: int) -> tuple[Node, ...]:
@@ -173,8 +185,8 @@ class ProgramMaker:
         if kind == "guard":
             return Guard(self.random.choice(list(Test)), *self._operands(2, frame))
         if kind == "ask":
-            function = self.random.choice(self.functions)
-            targets = tuple(self._new("x") for _ in function.results)
+            function = self._asked()
+            targets = tuple(self._new("x") for _ in range(sum(map(self._output_width, function.results))))
             ask = Ask(targets, Question(function.name, self._operands(len(function.parameters), frame)))
             frame.update(dict.fromkeys(targets, WORD))
             return ask
@@ -184,7 +196,7 @@ class ProgramMaker:
             parts = []
             for _ in range(self.random.randint(0, 3)):
                 own = dict(frame)
-                parts.append(Part(self._steps(own, loops, depth), tuple(self._output(own) for _ in words)))
+                parts.append(Part(self._steps(own, loops, depth), tuple(self._word_output(own) for _ in words)))
             result = Concat(words, tuple(parts))
         elif kind == "union":
             count = self.random.randint(0, 3)
@@ -199,20 +211,34 @@ class ProgramMaker:
         frame.update(dict.fromkeys(words, WORD))
         return result
 
+    def _asked(self) -> Function:
+        return self.random.choice([f for f in self.functions if all(p.words == 1 for p in f.parameters)])
+
+    def _word_output(self, frame: Frame) -> Output:
+        """What a part of a cursor gives: one word, made of single words."""
+        if self.random.random() < 0.5:
+            return self._operand(frame)
+        return Product(self._operands(self.random.randint(0, 3), frame))
+
+    def _output_width(self, output: Output) -> int:
+        return output.words if isinstance(output, Product) else self._width(output)
+
     def _member(self, words: tuple[Reg, ...], frame: Frame, loops: int, depth: int) -> Member:
-        function = self.random.choice((*self.functions, self.functions[-1]))
+        function = self.random.choice((self._asked(), self._asked(), self.functions[-1]))
         arguments = self._operands(len(function.parameters), frame | dict.fromkeys(words, WORD))
         steps = self._steps(frame, loops, depth)
-        outputs = tuple(self._output(frame) for _ in words)
+        outputs = tuple(self._word_output(frame) for _ in words)
         return Member(steps, outputs, Question(function.name, arguments))
 
     def _function(self, i: int) -> Function:
         self.here = _Effects()
         self.reads_only = True
-        parameters = tuple(Reg(f"a{j}") for j in range(self.random.randint(1, 3)))
+        parameters = self._parameters(self.random.randint(1, 3))
+        if i == 0:  # so that there is one which cursors can ask
+            parameters = tuple(Reg(p.name) for p in parameters)
         frame: Frame = dict.fromkeys(parameters, WORD)
         body = self._block(frame, set(), set(), 0)
-        results = tuple(self._output(frame) for _ in range(self.random.randint(1, 3)))
+        results = self._outputs(frame, self.random.randint(1, 5))
         return Function(f"f{i}", parameters, body, results)
 
     def _step(self, frame: Frame) -> Step | None:
@@ -238,29 +264,50 @@ class ProgramMaker:
         frame.update(frame_here)
         return tuple(i for i in found if i is not None)
 
-    def _operand(self, frame: Frame) -> Operand:
+    def _operand(self, frame: Frame, words: int | None = 1) -> Operand:
+        """An operand of so many words; None: of any number."""
         choices: list[Operand] = [r for r, kind in frame.items() if kind == WORD]
         for row, kind in frame.items():
             if kind != WORD:
                 table = next(t for t in self.tables if t.name == kind)
                 choices += [KeyOf(row, kind, c) for c in range(len(table.key))]
                 choices += [ValueOf(row, kind, c) for c in range(len(table.values))]
+        choices = [c for c in choices if words in (None, self._width(c))]
+        if words is None and self.random.random() < self.wide:
+            choices = [c for c in choices if self._width(c) > 1] or choices
         chance = self.random.random()
         if not choices or chance < 0.15:
             return Lit(self.random.choice([-1, 0, 1, 2, 3]))
         if chance < 0.15 + self.extreme:
             return Lit(self.random.choice([2**62, -(2**63), 2**63 - 1]))
-        if chance > 0.95 and self.in_procedure:
+        if chance > 0.95 and self.in_procedure and words in (None, 1):
             return Update()
         return self.random.choice(choices)
 
-    def _operands(self, count: int, frame: Frame) -> tuple[Operand, ...]:
-        return tuple(self._operand(frame) for _ in range(count))
+    def _width(self, operand: Operand) -> int:
+        if isinstance(operand, ValueOf):
+            return next(t for t in self.tables if t.name == operand.table).width(operand.column)
+        return operand.words if isinstance(operand, Reg) else 1
 
-    def _output(self, frame: Frame) -> Output:
+    def _operands(self, count: int, frame: Frame, words: int | None = 1) -> tuple[Operand, ...]:
+        return tuple(self._operand(frame, words) for _ in range(count))
+
+    def _output(self, frame: Frame, words: int) -> Output:
         if self.random.random() < 0.5:
-            return self._operand(frame)
-        return Product(self._operands(self.random.randint(0, 3), frame))
+            operand = self._operand(frame, words)
+            if self._width(operand) == words:
+                return operand
+        factors = self._operands(self.random.randint(0, 3), frame, None if self.wide else 1)
+        return Product(factors, words)
+
+    def _outputs(self, frame: Frame, width: int) -> tuple[Output, ...]:
+        """Outputs that have so many words together."""
+        found: list[Output] = []
+        while width:
+            words = min(width, self._words())
+            found.append(self._output(frame, words))
+            width -= words
+        return tuple(found)
 
     def _row(self, frame: Frame, forbidden: set[str]) -> tuple[Reg, Table] | None:
         rows = [(r, kind) for r, kind in frame.items() if kind != WORD and kind not in forbidden]
@@ -283,10 +330,13 @@ class ProgramMaker:
         return result
 
     def _compute(self, frame: Frame, *_: object) -> Instruction:
-        left, right = self._operands(2, frame)
-        target = self.random.choice([self._new("x"), *(r for r, kind in frame.items() if kind == WORD)])
+        operation = self.random.choice(list(Math))
+        exact = operation in (Math.ADD, Math.SUBTRACT, Math.MULTIPLY)
+        left, right = self._operands(2, frame, None if exact else 1)
+        new = Reg(self._new("x").name, self._words() if exact else 1)
+        target = self.random.choice([new, *(r for r, k in frame.items() if k == WORD and (exact or r.words == 1))])
         frame[target] = WORD
-        return Compute(target, self.random.choice(list(Math)), left, right)
+        return Compute(target, operation, left, right)
 
     def _store(self, frame: Frame, _walked: set[str], scanned: set[str], _depth: int) -> Instruction | None:
         found = self._row(frame, scanned)
@@ -294,7 +344,8 @@ class ProgramMaker:
             return None
         row, table = found
         self.here.anything.add(table.name)
-        return Store(row, table.name, self.random.randrange(len(table.values)), self._operand(frame))
+        column = self.random.randrange(len(table.values))
+        return Store(row, table.name, column, self._operand(frame, table.width(column)))
 
     def _level(self, frame: Frame, _walked: set[str], scanned: set[str], _depth: int) -> Instruction | None:
         found = self._row(frame, scanned)
@@ -321,7 +372,7 @@ class ProgramMaker:
 
     def _emit(self, frame: Frame, *_: object) -> Instruction:
         name, width = self.random.choice(self.channels)
-        return Emit(name, tuple(self._output(frame) for _ in range(width)))
+        return Emit(name, self._outputs(frame, width))
 
     def _remove(self, frame: Frame, walked: set[str], scanned: set[str], _depth: int) -> Instruction | None:
         found = self._row(frame, walked | scanned)
@@ -349,7 +400,7 @@ class ProgramMaker:
             return None
         callee = self.random.choice(allowed)
         effects = self.effects[callee.name]
-        arguments = self._operands(len(callee.parameters), frame)
+        arguments = tuple(self._operand(frame, p.words) for p in callee.parameters)
         self._void(frame, effects.removes)
         self.here.add(effects)
         return Call(callee.name, arguments)
@@ -379,7 +430,8 @@ class ProgramMaker:
         table = self.random.choice(tables)
         name = table.name
         key = self._operands(len(table.key), frame)
-        changes = self._operands(self.random.randint(1, len(table.values)), frame)
+        changed = range(self.random.randint(1, len(table.values)))
+        changes = tuple(self._operand(frame, table.width(c)) for c in changed)
         row = self._new("r")
         self.here.rows.add(name)
         self.here.anything.add(name)
@@ -451,7 +503,7 @@ class ProgramMaker:
         return Size(target, *group)
 
     def _if(self, frame: Frame, walked: set[str], scanned: set[str], depth: int) -> Instruction:
-        left, right = self._operands(2, frame)
+        left, right = self._operands(2, frame, None)
         one, other = dict(frame), dict(frame)
         then = self._block(one, walked, scanned, depth + 1)
         otherwise = self._block(other, walked, scanned, depth + 1) if self.random.random() < 0.5 else ()
@@ -535,6 +587,21 @@ def words(values: list[int]) -> array[int]:
     return array("q", values)
 
 
+def argument(random: Random, parameter: Reg, usual: int) -> tuple[int, ...]:
+    """The words of an argument: a usual one, or one near a border of its words."""
+    end = 2 ** (64 * parameter.words - 1)
+    border = 2 ** (64 * random.randint(1, parameter.words) - 1) * random.choice([-1, 1])
+    far = max(-end, min(border + random.randint(-2, 2), end - 1))
+    return words_of(far if parameter.words > 1 and random.random() < 0.5 else usual, parameter.words)
+
+
+def argument_columns(random: Random, parameters: Sequence[Reg], usual: Callable[[], int], rows: int) -> list[list[int]]:
+    """Arguments of some rows, by columns of words."""
+    given = [[word for p in parameters for word in argument(random, p, usual())] for _ in range(rows)]
+    width = sum(p.words for p in parameters)
+    return [[row[c] for row in given] for c in range(width)]
+
+
 class Pair:
     """The machine and the reference side by side: every call is made on both, and both must agree on everything.
 
@@ -588,13 +655,13 @@ class Pair:
         """What functions give; a cursor that was opened before goes on."""
         seen: Counter[str] = Counter()
         for function in self.program.functions:
-            columns = [[random.randint(-1, 3) for _ in range(5)] for _ in function.parameters]
+            columns = argument_columns(random, function.parameters, lambda: random.randint(-1, 3), 5)
             fault, expected = None, None
             try:
                 expected = self.reference.ask(function.name, columns)
             except Fault as raised:
                 fault = (raised.kind, raised.update)
-            opened = [self.machine.open(c.name, [0] * len(c.parameters)) for c in self.program.cursors]
+            opened = [self.machine.open(c.name, [0] * sum(p.words for p in c.parameters)) for c in self.program.cursors]
             found, answers = None, None
             try:
                 answers = [list(memoryview(c)) for c in self.machine.ask(function.name, [words(c) for c in columns])]
@@ -618,7 +685,7 @@ class Pair:
         seen: Counter[str] = Counter()
         for cursor in self.program.cursors:
             is_union = any(isinstance(node, Union | Buckets) for node, _ in all_nodes(cursor))
-            arguments = [random.randint(0, 3) for _ in cursor.parameters]
+            arguments = [w for p in cursor.parameters for w in argument(random, p, random.randint(0, 3))]
             try:
                 expected = self.reference.rows(cursor.name, arguments)
             except Fault as fault:

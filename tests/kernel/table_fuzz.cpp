@@ -206,9 +206,12 @@ void check(const Table& table, const Model& model) {
       }
     }
   }
+  std::vector<Word> units;  // Where a value's words begin there is 1 if it is 1, and 0 in those above.
+  for (const std::size_t width : table.value_widths()) units.insert(units.end(), 1, 1), units.insert(units.end(), width - 1, 0);
   for (std::size_t c = 0; c < table.width(); ++c) {
-    const bool one = std::all_of(model.items.begin(), model.items.end(), [c](const auto& item) { return item.words[c] == 1; });
-    expect(table.all_one(c) == (c >= model.key_width && one), "a column of ones is not known");
+    const auto is_one = [&](const auto& item) { return item.words[c] == units[c - model.key_width]; };
+    const bool one = c >= model.key_width && std::all_of(model.items.begin(), model.items.end(), is_one);
+    expect(table.all_one(c) == one, "a column of ones is not known");
   }
   check_orders(table, model);
 }
@@ -221,7 +224,7 @@ void fuzz_table(unsigned seed) {
   std::mt19937_64 random(seed);
   const auto below = [&](std::uint64_t n) { return random() % n; };
   const std::size_t key_width = below(4);
-  const std::size_t value_width = below(3);
+  const std::size_t value_width = below(4);
   std::vector<std::vector<std::uint32_t>> indexes(below(4));
   for (auto& columns : indexes) {
     for (std::uint32_t c = 0; c < key_width; ++c) {
@@ -240,7 +243,11 @@ void fuzz_table(unsigned seed) {
     if (value_width != 0 && below(2) == 0) order.measure = static_cast<std::uint32_t>(key_width + below(value_width));
   }
   const auto levels = static_cast<std::uint32_t>(1 + below(kMostLevels));
-  Table table(0, key_width, value_width, indexes, orders, levels);
+  std::vector<std::size_t> widths;  // Ranks may be by any word here.
+  for (std::size_t words = 0; words < value_width; words += widths.back()) {
+    widths.push_back(1 + below(std::min<std::size_t>(kMostWords, value_width - words)));
+  }
+  Table table(0, key_width, widths, indexes, orders, levels);
   for (std::size_t i = 0; i < indexes.size(); ++i) {
     if (indexes[i].empty() && below(2) == 0) table.keep_whole(i);
   }
@@ -309,47 +316,54 @@ void fuzz_table(unsigned seed) {
   expect(table.nbytes() < 4096 * (1 + indexes.size() + orders.size()), "memory is kept when the rows are gone");
 }
 
-// change(a, b, c): two tables, upserts with levels, a loop with an emit, removal at zero, and an overflow at will.
+// change(a, b, c): three tables, upserts with levels, loops with an emit, removal at zero, numbers of several words, and an
+// overflow at will.
 std::vector<Word> program() {
   enum : Word { kReg, kLit, kKey, kValue, kUpdate };
   const std::vector<Word> key = {2, kReg, 0, kReg, 1};
-  // Each table has its key and value words, its indexes and its ordered ones.
-  std::vector<Word> code = {2, 2, 1, 3, 1, 0, 1, 1, 0, 2, 2, 0, 1, 0, 0, 1, 1, 1, 1, 1, 2, /* table 1: */ 1, 1, 1, 1, 0, 0, 0,
-                            /* channels: */ 2, 3, 1, /* procedures: */ 2, 3, 6};
+  // Each table has its key's words, its values' words, its indexes, its ordered ones and its levels.
+  std::vector<Word> code = {3, 2, 1, 1, 3, 1, 0, 1, 1, 0, 2, 2, 0, 1, 0, 0, 1, 1, 1, 1, 1, 2, /* table 1: */ 1, 1, 1, 1, 1, 0, 0, 0,
+                            /* table 2: */ 1, 1, 3, 1, 1, 0, 0, 0, /* channels: */ 2, 3, 1, /* procedures: */ 2, 3, 9};
   const auto add = [&](std::initializer_list<Word> words) { code.insert(code.end(), words); };
   const auto add_key = [&] { code.insert(code.end(), key.begin(), key.end()); };
-  add({13});                                               // Thirteen instructions.
+  add({17});                                               // So many instructions.
   add({16, 4, 1, 1, kReg, 0, 1, kReg, 2});                 // Add c to table 1's row of a,
-  add({0, 1, 1, 11, 0, 3, 1, kLit, 0, 1, kKey, 4, 1, 0, 1, kValue, 4, 1, 0, 0});  // telling of rows that vanish.
+  add({0, 1, 1, 11, 0, 3, 0, 1, kLit, 0, 0, 1, kKey, 4, 1, 0, 0, 1, kValue, 4, 1, 0, 0});  // telling of rows that vanish.
   add({1, 3, 0}), add_key(), add({0, 1, 2, 3, 0}), add_key();  // Find r3 in table 0, or insert it.
   add({1, 4, 1, 1, kReg, 1, 0, 1, 2, 4, 1, 1, kReg, 1});    // Find r4 in table 1 by b, or insert it.
   add({0, 5, 0, kValue, 3, 0, 0, kReg, 2});                // r5 = r3.value + c
   add({4, 3, 0, 0, kReg, 5});                              // r3.value = r5
   add({5, 3, 0, 1});                                       // r3 to level 1
-  add({10, 4, 0, 0, 1, kReg, 0, 0, 2, 1, 11, 0, 3, 1, kReg, 0, 1, kKey, 4, 0, 1, 2, kReg, 2, kValue, 4, 0, 0});  // Scan, emit.
+  add({10, 4, 0, 0, 1, kReg, 0, 0, 2, 1, 11, 0, 3, 0, 1, kReg, 0, 0, 1, kKey, 4, 0, 1});  // Scan, emit.
+  add({0, 2, kReg, 2, kValue, 4, 0, 0});
   add({13, 4, 0, 0, 1, kReg, 0, kLit, -1, 0, 0});           // Select r4 in table 0, the last of a.
   add({14, 4, 3, 0, 1, 1});                                // r4 = rank of r3 by measure in its b
   add({15, 4, 0, 1, 0});                                   // r4 = all ranks by measure
   add({8, 0, kReg, 5, kLit, 0, 1, 3, 3, 0, 0});             // If r5 = 0: remove r3.
-  add({17, 1, 11, 0, 3, 1, kReg, 0, 1, kReg, 0, 3, kReg, 2, kReg, 2, kReg, 2});  // Silently: emit a, a, c * c * c.
+  add({17, 1, 11, 0, 3, 0, 1, kReg, 0, 0, 1, kReg, 0, 0, 3, kReg, 2, kReg, 2, kReg, 2});  // Silently: emit a, a, c * c * c.
   add({0, 5, 2, kReg, 2, kReg, 2});                        // r5 = c * c
+  add({18, 6, 3, 2, 1, kReg, 2, 1, kLit, Word{1} << 50});  // r6, of three words, = c * 2^50
+  add({16, 4, 2, 1, kReg, 0, 3, kReg, 6, kReg, 7, kReg, 8, 0, 1, 0, 0});  // Add it to table 2's row of a.
+  add({10, 4, 2, 0, 1, kReg, 0, 0, 0, 1, 11, 0, 1, 3, 2});  // Scan, and emit three words: that value times c.
+  add({3, kValue, 4, 2, 0, kValue, 4, 2, 1, kValue, 4, 2, 2, 1, kReg, 2});
+  add({19, 2, 3, kReg, 6, kReg, 7, kReg, 8, 1, kLit, 5, 0, 0});  // If r6 < 5: nothing.
   // has(a, b): whether table 0 has such a row, told to channel 1.
-  add({2, 4, 2, 1, 3, 0}), add_key(), add({1, 0, 2, 0, kLit, 1, kLit, 0, 1, 0, 2, 0, kLit, 0, kLit, 0, 11, 1, 1, 1, kReg, 2});
+  add({2, 4, 2, 1, 3, 0}), add_key(), add({1, 0, 2, 0, kLit, 1, kLit, 0, 1, 0, 2, 0, kLit, 0, kLit, 0, 11, 1, 1, 0, 1, kReg, 2});
   // Three cursors: table 0 in order 1, downwards from a rank, and the rows of the same a in order 0.
   add({3, 1, 3, 2, 1, 1, 0, 1, 0, kReg, 0, 1, 1, 2, 0, 0, 1, kKey, 1, 0, 0, kLit, 0, 0});
-  add({2, 1, kKey, 1, 0, 1, 1, kKey, 2, 0, 1});
+  add({2, 0, 1, kKey, 1, 0, 1, 0, 1, kKey, 2, 0, 1});
   // Every first word once, r1, as a bucket for each row r2 gives those of its second word; r4 says whether it is there
   // with the argument, and r5 is 7, after its second words if it is not.
   add({1, 7, 3});
-  add({6, 1, 1, 0, 2, 0, 2, 0, 0, 2, 1, 0, 3, 0, 1, 1, kKey, 2, 0, 1, 0, 2, 1, 1, kKey, 3, 0, 0});
+  add({6, 1, 1, 0, 2, 0, 2, 0, 0, 2, 1, 0, 3, 0, 1, 1, kKey, 2, 0, 1, 0, 2, 1, 0, 1, kKey, 3, 0, 0});
   add({1, 1, 2, kReg, 1, kKey, 2, 0, 1});
   add({3, 1, 1, 2, kReg, 1, kReg, 0, 1, 4});
-  add({4, 1, 5, 2, 2, 2, 3, kReg, 4, kLit, 0, 0, 6, 0, 0, 1, kReg, 1, 0, 2, 1, 1, kKey, 6, 0, 1, 0, 1, 1, kLit, 7});
-  add({3, 1, kReg, 1, 1, kReg, 4, 1, kReg, 5});
+  add({4, 1, 5, 2, 2, 2, 3, kReg, 4, kLit, 0, 0, 6, 0, 0, 1, kReg, 1, 0, 2, 1, 0, 1, kKey, 6, 0, 1, 0, 1, 0, 1, kLit, 7});
+  add({3, 0, 1, kReg, 1, 0, 1, kReg, 4, 0, 1, kReg, 5});
   // The second words of two first words, each once: those of the argument, downwards, and those of 3.
-  add({1, 5, 1, 5, 1, 1, 2, 1, 1, 2, 0, 0, 1, kReg, 0, kLit, 0, 1, 1, 1, kKey, 2, 0, 1, 1, 1, 2, kReg, 0, kReg, 1});
-  add({1, 0, 3, 0, 0, 1, kLit, 3, 0, 2, 1, 1, kKey, 3, 0, 1, 1, 1, 2, kLit, 3, kReg, 1});
-  add({1, 1, kReg, 1});
+  add({1, 5, 1, 5, 1, 1, 2, 1, 1, 2, 0, 0, 1, kReg, 0, kLit, 0, 1, 1, 0, 1, kKey, 2, 0, 1, 1, 1, 2, kReg, 0, kReg, 1});
+  add({1, 0, 3, 0, 0, 1, kLit, 3, 0, 2, 1, 0, 1, kKey, 3, 0, 1, 1, 1, 2, kLit, 3, kReg, 1});
+  add({1, 0, 1, kReg, 1});
   return code;
 }
 
@@ -358,7 +372,7 @@ void list(Unit& machine, Word argument, bool checked) {
   for (const CursorPlan& plan : machine.program().cursors) {
     const std::vector<Word> arguments(plan.parameters, argument);
     CursorState cursor(machine, plan, arguments.data());
-    Channel rows(plan.outputs.size());
+    Channel rows(columns_of(plan.outputs));
     try {
       for (std::size_t reads = 0; reads < 50 && cursor.run(&rows, 7) != 0; ++reads) continue;
     } catch (const Fault&) {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from random import Random
 
 import pytest
@@ -33,7 +34,7 @@ from everview.kernel.program import (
 from everview.kernel.program import Test as Comparison
 from everview.kernel.verifier import ProgramError, verify
 from everview.programs.optimise import optimise
-from tests.kernel.programs import Pair, ProgramMaker
+from tests.kernel.programs import Pair, ProgramMaker, argument_columns
 from tests.scale import thoroughness
 
 A, B, R, S, N = (Reg(name) for name in "abrsn")
@@ -118,7 +119,7 @@ def test_a_silent_procedure_changes_the_same_and_tells_nothing(seed: int) -> Non
     loud, quiet = Pair(both), Pair(both)
     for _ in range(5):
         procedure = random.choice(program.procedures)
-        columns = [[random.randint(0, 3) for _ in range(6)] for _ in procedure.parameters]
+        columns = argument_columns(random, procedure.parameters, partial(random.randint, 0, 3), 6)
         told = loud.apply(procedure.name, columns)
         kept = quiet.apply(f"silent {procedure.name}", columns)
         assert not any(quiet.machine.pending(name) for name, _ in program.channels)

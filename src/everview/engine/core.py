@@ -17,7 +17,9 @@ from everview.engine.rows import SLICE, Changes, ones, words_array, zeros
 from everview.engine.steps import CHUNK, explained
 from everview.engine.sums import Slot
 from everview.engine.words import arrow_type, from_words, is_wide, to_words
+from everview.errors import DataError
 from everview.kernel.machine import Unit, UpdateFault
+from everview.kernel.wide_numbers import number_of
 from everview.plan.core_plan import CorePlan
 from everview.query.conjunctive import Atom
 from everview.query.terms import Const, Expression, Var
@@ -25,6 +27,7 @@ from everview.query.types import DataType
 from everview.strategies.strategy import DELTA, RESULT, Entry, Lookup, Occurrence, Sum
 
 _NULL = pa.scalar(NULL, pa.int64())
+_FEWER = "leave rows out with WHERE, or ask count() how many there are"
 
 
 Delta = tuple[tuple[pa.Array, ...], tuple[pa.Array, ...], pa.Array]
@@ -193,11 +196,26 @@ class CoreRuntime:
             return None
         return int(words_array(self.unit.take(self.maintained.alarm)[0])[-1].as_py())
 
+    def count(self) -> int | None:
+        """How many rows the result has, copies included, counted without listing it; None: list it to know."""
+        if self.maintained.count is None:
+            return None
+        try:
+            return number_of([words_array(c)[0].as_py() for c in self.unit.ask(self.maintained.count, [zeros(1)])])
+        except UpdateFault as fault:
+            raise DataError("the result has more rows than 384 bits can count", hint=_FEWER) from fault
+
     def scan(self) -> Iterator[tuple[tuple[pa.Array, ...], tuple[pa.Array, ...]]]:
         """The whole result, chunk by chunk: output words and measures."""
         cursor = self.unit.open(RESULT)
         while True:
-            columns = [words_array(c) for c in cursor.fetch(CHUNK)]
+            try:
+                fetched = cursor.fetch(CHUNK)
+            except OverflowError as error:
+                raise DataError(
+                    "a row has more copies, or a group a larger sum, than 64 bits hold", hint=_FEWER
+                ) from error
+            columns = [words_array(c) for c in fetched]
             if not columns or not len(columns[0]):
                 return
             yield tuple(columns[: self.width]), tuple(columns[self.width :])

@@ -102,6 +102,10 @@ class PlainBlock(Answers):
             return self.fold.count()
         return self.core.distinct() if self.core.plan.is_distinct and self.projection.keeps_all else None
 
+    def counted(self) -> int | None:
+        """The core's rows, if it can count them and all are in the result."""
+        return self.core.count() if self.fold is None and self.projection.keeps_all else None
+
     def test(self, row: Sought) -> bool | None:
         """A lookup in the fold, or in the core if the row's columns say which of its rows it is."""
         return self.projection.test(row.words) if self.fold is None else self.fold.holds(row.words)

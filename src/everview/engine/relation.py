@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from threading import RLock
@@ -18,7 +19,7 @@ from everview.engine.refusal import Where
 from everview.engine.rows import ONE, WordRows
 from everview.engine.show import SHOWN_ROWS, as_html
 from everview.engine.words import NULL, arrow_type, from_words, is_wide, to_words
-from everview.errors import DataError, RowShapeError, StaleReadError
+from everview.errors import DataError, RowShapeError, StaleReadError, TooManyRowsError
 from everview.kernel import StaleCursor
 from everview.query.types import DataType
 
@@ -57,13 +58,19 @@ class Relation(ABC):
         """How many rows there are, copies included, as SELECT COUNT(*) would say; of any size."""
         with self._lock:
             known = self._ask(lambda rows: rows.count())
-            if known is not None:
-                return known
-            return sum(int(pc.sum(rows.weight).as_py() or 0) for rows in self._rows())
+            if known is None:
+                known = self._ask(lambda rows: rows.counted())
+            return sum(rows.copies for rows in self._rows()) if known is None else known
 
     def __len__(self) -> int:
         """The same, as far as Python's ``len`` goes: 2⁶³ − 1."""
-        return self.count()
+        size = self.count()
+        if size > sys.maxsize:
+            raise TooManyRowsError(
+                f"{self.name} has {size:,} rows, and Python's len() says no more than {sys.maxsize:,}",
+                hint="ask count() for the number; page() and iter() read a part of the rows",
+            )
+        return size
 
     def __bool__(self) -> bool:
         """True if there is any row."""

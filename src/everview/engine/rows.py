@@ -34,6 +34,12 @@ class WordRows:
     def __len__(self) -> int:
         return len(self.weight)
 
+    @property
+    def copies(self) -> int:
+        """How many rows they are, copies included; of any size."""
+        above, below = pc.shift_right(self.weight, 32), pc.bit_wise_and(self.weight, 2**32 - 1)
+        return ((pc.sum(above).as_py() or 0) << 32) + (pc.sum(below).as_py() or 0)
+
     @staticmethod
     def empty(width: int) -> WordRows:
         """No rows."""

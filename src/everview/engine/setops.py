@@ -127,6 +127,17 @@ class Concatenation(Answers):
         counts = [side.count() for side in self.sides]
         return None if None in counts else sum(c for c in counts if c is not None)
 
+    def counted(self) -> int | None:
+        """The same, each side as it can."""
+        found = 0
+        for side in self.sides:
+            known = side.count()
+            known = side.counted() if known is None else known
+            if known is None:
+                return None
+            found += known
+        return found
+
     def test(self, row: Sought) -> bool | None:
         """One side that has the row is enough."""
         is_known = True

@@ -7,7 +7,6 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from everview.engine.answers import Answers
 from everview.engine.feed import Callback, ChangeFeed, Delivery
@@ -96,8 +95,8 @@ class View(Relation):
             for rows in self._rows():
                 place = sought.place(rows)
                 if place is not None:
-                    return passed + _copies(rows.slice(0, place))
-                passed += _copies(rows)
+                    return passed + rows.slice(0, place).copies
+                passed += rows.copies
         raise AssertionError(row)
 
     def _page(self, offset: int, limit: int) -> list[tuple[Any, ...]]:
@@ -127,7 +126,7 @@ class View(Relation):
         found: list[tuple[Any, ...]] = []
         passed = 0
         for rows in self._rows() if limit else ():
-            size = _copies(rows)
+            size = rows.copies
             if passed + size > offset:
                 batch, counts = self._decoded(rows)
                 first = max(0, offset - passed)
@@ -196,11 +195,6 @@ class View(Relation):
             "restored": runtime.restored,
             "failing": runtime.why_no_result(),
         }
-
-
-def _copies(rows: WordRows) -> int:
-    """How many rows they are, copies included."""
-    return int(pc.sum(rows.weight).as_py() or 0)
 
 
 def _measured(stats: dict[str, Any]) -> str:

@@ -20,7 +20,7 @@ from everview.kernel.cursors import (
     all_nodes,
     registers_of,
 )
-from everview.kernel.program import Cursor, InOrder, Reg, Step
+from everview.kernel.program import Cursor, InOrder, Product, Reg, Step
 
 if TYPE_CHECKING:
     from everview.kernel.verifier import Checker, Frame
@@ -38,7 +38,10 @@ def check_cursor(checker: Checker, cursor: Cursor) -> None:
     twice = [register for register, times in set_once.items() if times > 1]
     if twice:
         raise checker.fault(f"{twice[0]} is set twice")
-    frame: Frame = dict.fromkeys(cursor.parameters, WORD)
+    for register in set_once.keys() - set(cursor.parameters):
+        if register.words > 1:
+            raise checker.fault(f"{register} is to hold a row or a word, which has one word")
+    frame: Frame = checker.given(cursor.parameters)
     _check_steps(checker, cursor.steps, frame)
     checker.outputs(cursor.outputs, frame)
 
@@ -86,7 +89,10 @@ def _check_part(checker: Checker, part: Part | Member, words: Sequence[Reg], fra
     _check_steps(checker, part.steps, own)
     if len(part.outputs) != len(words):
         raise checker.fault(f"a part gives {len(part.outputs)} words, not {len(words)}")
-    checker.outputs(part.outputs, own)
+    for output in part.outputs:
+        checker.words(output.factors if isinstance(output, Product) else (output,), own)
+        if checker.width(output) != 1:
+            raise checker.fault(f"{output} has {checker.width(output)} words, and a part gives single ones")
 
 
 def _check_test(checker: Checker, member: Member, words: Sequence[Reg], frame: Frame) -> None:
@@ -103,4 +109,6 @@ def _check_question(checker: Checker, question: Question, frame: Frame) -> int:
         wanted = len(function.parameters)
         raise checker.fault(f"{function.name} takes {wanted} arguments, not {len(question.arguments)}")
     checker.words(question.arguments, frame)
-    return len(function.results)
+    if any(p.words > 1 for p in function.parameters):
+        raise checker.fault(f"{function.name} takes numbers of several words, and is asked with single ones")
+    return sum(map(checker.width, function.results))

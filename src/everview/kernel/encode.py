@@ -3,11 +3,15 @@
 Names become numbers: tables, channels, procedures and cursors by their place in the program, registers by the order
 in which a procedure or cursor mentions them, its parameters first. Lists are preceded by their lengths. Functions come
 after the procedures, and their channels after the others.
+
+The kernel knows words only. A number of several words is as many operands, registers or value columns side by side, the
+lowest word first; only where carries matter does an instruction say how many words belong together.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import chain, repeat
 from typing import TypeVar
 
 from everview.kernel.cursors import Ask, Buckets, Concat, Guard, Member, Node, Part, Question, Union
@@ -49,7 +53,7 @@ from everview.kernel.program import (
 )
 
 T = TypeVar("T")
-ENCODING = 5
+ENCODING = 6
 """Counts up with every change of the encoding: a kernel that was compiled before it must be built anew."""
 
 
@@ -60,7 +64,7 @@ def encode(program: Program) -> list[int]:
         *_listed(program.tables, _table),
         len(program.channels) + len(program.functions),
         *(width for _, width in program.channels),
-        *(len(f.results) for f in program.functions),
+        *(encoder.columns(f.results) for f in program.functions),
         *_listed((*program.procedures, *(asked(f) for f in program.functions)), encoder.procedure),
         *_listed(program.cursors, encoder.cursor),
     ]
@@ -82,12 +86,14 @@ def _listed(items: Sequence[T], encoded: Callable[[T], Iterable[int]]) -> list[i
 
 
 def _table(table: Table) -> list[int]:
+    widths = _listed(range(len(table.values)), lambda column: [table.width(column)])
     indexes = _listed(table.indexes, lambda columns: [len(columns), *columns])
-    return [len(table.key), len(table.values), *indexes, *_listed(table.orders, _order), table.levels - 1]
+    orders = _listed(table.orders, lambda order: _order(table, order))
+    return [len(table.key), *widths, *indexes, *orders, table.levels - 1]
 
 
-def _order(order: Order) -> list[int]:
-    measure = 0 if order.measure is None else order.measure + 1
+def _order(table: Table, order: Order) -> list[int]:
+    measure = 0 if order.measure is None else table.place(order.measure) + 1
     return [len(order.columns), *order.columns, measure, len(order.by_value), *order.by_value]
 
 
@@ -95,6 +101,7 @@ class _Encoder:
     """Holds the numbers of names, and of the registers of the procedure or cursor at hand."""
 
     def __init__(self, program: Program) -> None:
+        self._program = program
         self._tables = {t.name: i for i, t in enumerate(program.tables)}
         self._top = {t.name: t.levels - 1 for t in program.tables}
         channels = (*(name for name, _ in program.channels), *(answers_of(f.name) for f in program.functions))
@@ -103,47 +110,103 @@ class _Encoder:
         first = (len(program.procedures), len(program.channels))
         self._functions = {f.name: [first[0] + i, first[1] + i] for i, f in enumerate(program.functions)}
         self._registers: dict[Reg, int] = {}
+        self._used = 0
+
+    def columns(self, outputs: Sequence[Output]) -> int:
+        """How many words outputs have together."""
+        return sum(self._width(o) for o in outputs)
 
     def procedure(self, procedure: Procedure) -> list[int]:
-        self._parameters(procedure)
+        parameters = self._parameters(procedure)
         body = self._block(procedure.body)
-        return [len(procedure.parameters), len(self._registers), *body]
+        return [parameters, self._used, *body]
 
     def cursor(self, cursor: Cursor) -> list[int]:
-        self._parameters(cursor)
+        parameters = self._parameters(cursor)
         steps = _listed(cursor.steps, self._node)
-        outputs = _listed(cursor.outputs, self._output)
-        return [len(cursor.parameters), len(self._registers), *steps, *outputs]
+        return [parameters, self._used, *steps, *self._outputs(cursor.outputs)]
 
-    def _parameters(self, owner: Procedure | Cursor) -> None:
-        self._registers = {r: i for i, r in enumerate(owner.parameters)}
-        if len(self._registers) != len(owner.parameters):
-            raise ValueError(f"{owner.name} has two parameters of one name")
+    def _parameters(self, owner: Procedure | Cursor) -> int:
+        """Number them; gives how many words they are."""
+        self._registers = {}
+        self._used = 0
+        for parameter in owner.parameters:
+            if parameter in self._registers:
+                raise ValueError(f"{owner.name} has two parameters of one name")
+            self._register(parameter)
+        return self._used
 
     def _register(self, register: Reg) -> int:
-        return self._registers.setdefault(register, len(self._registers))
+        if register not in self._registers:
+            self._registers[register] = self._used
+            self._used += register.words
+        return self._registers[register]
 
-    def _operand(self, operand: Operand) -> list[int]:
+    def _width(self, operand: Output) -> int:
+        match operand:
+            case Reg() | Product():
+                return operand.words
+            case ValueOf():
+                _number(self._tables, operand.table)
+                return self._program.table(operand.table).width(operand.column)
+            case _:
+                return 1
+
+    def _operand(self, operand: Operand, word: int = 0) -> list[int]:
+        """One word of an operand."""
         match operand:
             case Reg():
-                return [0, self._register(operand)]
+                return [0, self._register(operand) + word]
             case Lit():
-                return [1, operand.value]
+                return [1, operand.value if word == 0 else operand.value >> 63]
             case KeyOf():
                 return [2, self._register(operand.row), _number(self._tables, operand.table), operand.column]
             case ValueOf():
-                return [3, self._register(operand.row), _number(self._tables, operand.table), operand.column]
+                number = _number(self._tables, operand.table)
+                place = self._program.table(operand.table).place(operand.column)
+                return [3, self._register(operand.row), number, place + word]
             case _:
                 return [4]
 
     def _operands(self, operands: Sequence[Operand]) -> list[int]:
         return _listed(operands, self._operand)
 
-    def _output(self, output: Output) -> list[int]:
-        return self._operands(output.factors if isinstance(output, Product) else (output,))
+    def _words(self, operand: Operand, width: int | None = None) -> list[list[int]]:
+        """All words of an operand; a literal has as many as are asked for."""
+        return [self._operand(operand, word) for word in range(width or self._width(operand))]
+
+    def _all_words(self, operands: Iterable[tuple[Operand, int]]) -> list[int]:
+        """Those of several operands, each with the number of words that it must have."""
+        return _flat([word for operand, width in operands for word in self._words(operand, width)])
+
+    def _outputs(self, outputs: Sequence[Output]) -> list[int]:
+        return _flat([word for output in outputs for word in self._output(output)])
+
+    def _output(self, output: Output) -> list[list[int]]:
+        """As many outputs for the kernel as it has words, but for a product that has carries."""
+        if not isinstance(output, Product):
+            return [[0, 1, *word] for word in self._words(output)]
+        if output.words == 1 and all(self._width(f) == 1 for f in output.factors):
+            return [[0, *self._operands(output.factors)]]
+        return [[output.words, *_listed(output.factors, lambda factor: _flat(self._words(factor)))]]
 
     def _block(self, body: Sequence[Instruction]) -> list[int]:
-        return _listed(body, self._instruction)
+        return _flat([one for i in body for one in self._instructions(i)])
+
+    def _instructions(self, i: Instruction) -> list[list[int]]:
+        """One instruction for the kernel, but for a store of several words."""
+        if not isinstance(i, Store):
+            return [self._instruction(i)]
+        table = self._program.table(i.table)
+        head = [4, *self._row(i.row, i.table)]
+        words = enumerate(self._words(i.source, table.width(i.column)))
+        return [[*head, table.place(i.column) + number, *word] for number, word in words]
+
+    def _is_wide(self, *operands: Operand) -> bool:
+        return any(self._width(operand) > 1 for operand in operands)
+
+    def _both(self, i: Compute | If) -> list[int]:
+        return [*_flat(self._words(i.left)), *_flat(self._words(i.right))]
 
     def _row(self, row: Reg, table: str) -> list[int]:
         return [self._register(row), _number(self._tables, table)]
@@ -176,7 +239,7 @@ class _Encoder:
         return [self._register(register)]
 
     def _part(self, part: Part | Member) -> list[int]:
-        given = [*_listed(part.steps, self._node), *_listed(part.outputs, self._output)]
+        given = [*_listed(part.steps, self._node), *self._outputs(part.outputs)]
         return [*given, *self._question(part.test)] if isinstance(part, Member) else given
 
     def _question(self, question: Question) -> list[int]:
@@ -189,6 +252,8 @@ class _Encoder:
 
     def _instruction(self, i: Instruction) -> list[int]:
         match i:
+            case Compute() if self._is_wide(i.target, i.left, i.right):
+                return [18, self._register(i.target), i.target.words, i.operation, *self._both(i)]
             case Compute():
                 return [0, self._register(i.target), i.operation, *self._operand(i.left), *self._operand(i.right)]
             case Find():
@@ -199,7 +264,7 @@ class _Encoder:
             case Remove():
                 return [3, *self._row(i.row, i.table)]
             case Store():
-                return [4, *self._row(i.row, i.table), i.column, *self._operand(i.source)]
+                raise AssertionError("a store is one instruction for each of its words")
             case SetLevel():
                 return [5, *self._row(i.row, i.table), i.level]
             case GetLevel():
@@ -207,16 +272,20 @@ class _Encoder:
             case Count():
                 return [7, *self._row(i.target, i.table), *self._group(i)]
             case If():
-                head = [8, i.test, *self._operand(i.left), *self._operand(i.right)]
+                wide = self._is_wide(i.left, i.right)
+                head = [19 if wide else 8, i.test]
+                head += self._both(i) if wide else [*self._operand(i.left), *self._operand(i.right)]
                 return [*head, *self._block(i.then), *self._block(i.otherwise)]
             case Each():
                 return [9, *self._loop(i), *self._block(i.body)]
             case Scan():
                 return [10, *self._loop(i), *self._block(i.body)]
             case Emit():
-                return [11, _number(self._channels, i.channel), *_listed(i.outputs, self._output)]
+                return [11, _number(self._channels, i.channel), *self._outputs(i.outputs)]
             case Call():
-                return [12, _number(self._procedures, i.procedure), *self._operands(i.arguments)]
+                number = _number(self._procedures, i.procedure)
+                widths = (p.words for p in self._program.procedure(i.procedure).parameters)
+                return [12, number, *self._all_words(zip(i.arguments, chain(widths, repeat(1)), strict=False))]
             case Select():
                 head = [13, *self._range(i.row, i), *self._operand(i.rank)]
                 return [*head, *self._block(i.found), *self._block(i.missing)]
@@ -225,11 +294,18 @@ class _Encoder:
             case Size():
                 return [15, *self._range(i.target, i)]
             case Add():
-                head = [16, *self._row(i.row, i.table), *self._operands(i.key), *self._operands(i.changes)]
+                table = self._program.table(i.table)
+                changes = self._all_words((change, table.width(c)) for c, change in enumerate(i.changes))
+                head = [16, *self._row(i.row, i.table), *self._operands(i.key), *changes]
                 vanished = [0] if i.vanished is None else [1, *self._block(i.vanished)]
                 return [*head, *self._block(i.appeared), *vanished, *self._block(i.otherwise)]
             case Silent():
                 return [17, *self._block(i.body)]
+
+
+def _flat(parts: Sequence[list[int]]) -> list[int]:
+    """A list of things that have been encoded."""
+    return [len(parts), *(word for part in parts for word in part)]
 
 
 def _number(numbers: dict[str, int], name: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
@@ -10,6 +11,7 @@ from everview.kernel import _kernel
 from everview.kernel.encode import ENCODING, encode
 from everview.kernel.program import Program
 from everview.kernel.verifier import verify
+from everview.kernel.wide_numbers import number_of
 
 if TYPE_CHECKING:
     from everview.kernel._kernel import Column, Cursor, InputColumn, ValueTable
@@ -167,9 +169,9 @@ class Unit:
     ) -> int:
         """Run a procedure once a row, in order; gives how many rows that were.
 
-        A column is a buffer of 8-byte items or an Arrow array of int64 without nulls. Raises ``UpdateFault`` at the
-        first update that fails. Stops, to be called again with the rest, once a channel holds ``most_pending`` rows: so
-        what updates emit can be taken as it comes.
+        A column is a buffer of 8-byte items or an Arrow array of int64 without nulls; a parameter of several words
+        takes as many, the lowest word first. Raises ``UpdateFault`` at the first update that fails. Stops, to be called
+        again with the rest, once a channel holds ``most_pending`` rows: so what updates emit can be taken as it comes.
         """
         done, failure = self._unit.apply_some(self._procedures[procedure], columns, first_update, most_pending)
         _check(failure)
@@ -237,11 +239,21 @@ class Unit:
 
     def dump(self, table: str) -> list[tuple[tuple[int, ...], tuple[int, ...], int]]:
         """A table's rows in their order: key, values, level."""
-        return self._unit.dump(self._tables[table])
+        rows = self._unit.dump(self._tables[table])
+        return [(key, tuple(self._values(table, values)), level) for key, values, level in rows]
 
     def find(self, table: str, key: Sequence[int]) -> tuple[list[int], int] | None:
         """The values and the level of the row with this key; None if there is none."""
-        return self._unit.find(self._tables[table], list(key))
+        found = self._unit.find(self._tables[table], list(key))
+        return None if found is None else (self._values(table, found[0]), found[1])
+
+    def _values(self, table: str, words: Sequence[int]) -> list[int]:
+        """A row's values, each from its words."""
+        widths = self.program.table(table).widths
+        if not widths:
+            return list(words)
+        ends = accumulate(widths)
+        return [number_of(words[end - width : end]) for width, end in zip(widths, ends, strict=True)]
 
     def group(self, table: str, index: int, key: Sequence[int]) -> list[int]:
         """The numbers of a group's rows in their order."""

@@ -67,7 +67,8 @@ def _table(table: Table) -> str:
     parts = [f"index {i} on ({', '.join(table.key[c] for c in cs)})" for i, cs in enumerate(table.indexes)]
     parts += [_order(i, order, table) for i, order in enumerate(table.orders)]
     parts += [f"{table.levels} levels"] if table.levels > 1 else []
-    values = f" → {', '.join(table.values)}" if table.values else ""
+    widths = [f":{table.width(c)}" if table.width(c) > 1 else "" for c in range(len(table.values))]
+    values = " → " + ", ".join(map("".join, zip(table.values, widths, strict=True))) if table.values else ""
     return "; ".join([f"table {table.name}({', '.join(table.key)}){values}", *parts])
 
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 MOST_LEVELS = 8
 """A table has at most so many levels; a group keeps its rows sorted by level, the highest first."""
+MOST_WORDS = 6
+"""So many words a value, a register or a product may have: a number in two's complement, the lowest word first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,7 @@ class Table:
 
     An index on no columns is one group that holds every row; on all levels it is the table, in its own order, and free.
     ``orders`` keep the rows in order. Rows stand on one of ``levels`` levels, numbered from 0; a group takes four bytes
-    for each that there is.
+    for each that there is. ``widths`` says of how many words each value is; without it, all are of one.
     """
 
     name: str
@@ -49,6 +51,15 @@ class Table:
     indexes: tuple[tuple[int, ...], ...] = ()
     orders: tuple[Order, ...] = ()
     levels: int = 1
+    widths: tuple[int, ...] = ()
+
+    def width(self, column: int) -> int:
+        """Of how many words a value is."""
+        return self.widths[column] if self.widths else 1
+
+    def place(self, column: int) -> int:
+        """Where a value's words begin among those of all values."""
+        return sum(self.widths[:column]) if self.widths else column
 
 
 # --- operands --------------------------------------------------------------------------------------------------------
@@ -56,12 +67,13 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Reg:
-    """A register: a word, or a row's handle."""
+    """A register: a number of one word or of several, or a row's handle."""
 
     name: str
+    words: int = 1
 
     def __str__(self) -> str:
-        return self.name
+        return _sized(self.name, self.words)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +100,7 @@ class KeyOf:
 
 @dataclass(frozen=True, slots=True)
 class ValueOf:
-    """A value word of the row in a register."""
+    """A value of the row in a register."""
 
     row: Reg
     table: str
@@ -111,22 +123,30 @@ Operand: TypeAlias = Reg | Lit | KeyOf | ValueOf | Update
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """A checked product of words; of none it is 1. Only what is emitted or listed may be one."""
+    """A checked product, made from left to right; of no factors it is 1. Only what is emitted or listed may be one.
+
+    It has so many ``words``, whatever its factors have; if the product so far leaves them, that is an overflow.
+    """
 
     factors: tuple[Operand, ...]
+    words: int = 1
 
     def __str__(self) -> str:
-        return " * ".join(map(str, self.factors)) or "1"
+        return _sized(" * ".join(map(str, self.factors)) or "1", self.words)
 
 
 Output: TypeAlias = Operand | Product
+
+
+def _sized(text: str, words: int) -> str:
+    return text if words == 1 else f"{text}:{words}"
 
 
 # --- instructions ----------------------------------------------------------------------------------------------------
 
 
 class Test(IntEnum):
-    """The conditions of ``If``, on signed words."""
+    """The conditions of ``If``, on signed numbers of any words."""
 
     EQUAL = 0
     NOT_EQUAL = 1
@@ -139,7 +159,8 @@ class Math(IntEnum):
 
     ``DIVIDE`` rounds down and ``REMAINDER`` has the divisor's sign, as // and % of Python; by 0 they are faults of the
     program. ``ROOT`` is the largest whole number whose ``right``-th power is at most ``left``: a fault of the program
-    if ``left`` is negative or ``right`` less than 1.
+    if ``left`` is negative or ``right`` less than 1. The first three take numbers of any words and give as many as the
+    target has; the others are for single words.
     """
 
     ADD = 0
@@ -190,7 +211,7 @@ class Remove:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """value ← source."""
+    """value ← source, which has as many words, or is a literal."""
 
     row: Reg
     table: str
@@ -210,7 +231,8 @@ class Add:
     - nothing runs if there is no row and the first change is 0.
 
     With ``vanished`` None a row is never removed, and appears whatever the changes are. Other values than those that
-    ``changes`` has words for are left alone. Sums are checked, as ``Compute`` does.
+    ``changes`` has numbers for are left alone. Each change has as many words as its value, or is a literal; sums are
+    checked to have no more, as ``Compute`` does.
     """
 
     row: Reg
@@ -294,7 +316,7 @@ class Scan:
 
 @dataclass(frozen=True, slots=True)
 class Emit:
-    """Append a row of words to a channel."""
+    """Append a row of words to a channel: an output of several words fills as many columns, the lowest word first."""
 
     channel: str
     outputs: tuple[Output, ...]
@@ -302,7 +324,10 @@ class Emit:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Run another procedure with these arguments; procedures never call each other in a circle."""
+    """Run another procedure with these arguments; procedures never call each other in a circle.
+
+    An argument has as many words as its parameter, or is a literal.
+    """
 
     procedure: str
     arguments: tuple[Operand, ...] = ()
@@ -378,7 +403,8 @@ Instruction: TypeAlias = (
 class Procedure:
     """A named list of instructions over the words that it is given.
 
-    ``row_of`` names, for parameters that are handles of rows, the table of those.
+    ``row_of`` names, for parameters that are handles of rows, the table of those. A parameter of several words takes as
+    many columns of a batch, the lowest word first.
     """
 
     name: str

@@ -44,8 +44,7 @@ from everview.kernel.program import (
     Test,
     ValueOf,
 )
-
-LOWEST, HIGHEST = -(2**63), 2**63 - 1
+from everview.kernel.wide_numbers import number_of, words_of
 
 
 class Fault(Exception):
@@ -206,7 +205,7 @@ class Reference:
             self._update = first_update + i
             before = copy.deepcopy((self._tables, self._channels), {id(self._values): self._values})
             try:
-                self._call(procedure, arguments)
+                self._call(procedure, _numbers(self.program.procedure(procedure).parameters, arguments))
             except Fault as fault:
                 self._tables, self._channels = before
                 fault.update = i
@@ -220,27 +219,30 @@ class Reference:
         """Take the first ``count`` rows back: in reverse order, the weight negated, emitting nothing."""
         channels = copy.deepcopy(self._channels)
         for arguments in reversed(list(zip(*columns, strict=True))[:count]):
-            self._call(procedure, [-a if i == weight else a for i, a in enumerate(arguments)])
+            negated = [-a if i == weight else a for i, a in enumerate(arguments)]
+            self._call(procedure, _numbers(self.program.procedure(procedure).parameters, negated))
         self._channels = channels
 
     def ask(self, function: str, columns: Sequence[Sequence[int]]) -> list[list[int]]:
         """A function's results for each row of its arguments, by columns."""
+        found = self.program.function(function)
         given = []
         for i, arguments in enumerate(zip(*columns, strict=True)):
             self._update = i
             try:
-                given.append(self.answer(function, arguments))
+                given.append(self.answer(function, _numbers(found.parameters, arguments)))
             except Fault as fault:
                 fault.update = i
                 raise
-        return [[row[c] for row in given] for c in range(len(self.program.function(function).results))]
+        width = sum(map(self._width, found.results))
+        return [[row[c] for row in given] for c in range(width)]
 
     def answer(self, function: str, arguments: Sequence[int]) -> tuple[int, ...]:
-        """A function's results for one row of arguments."""
+        """A function's results for one row of arguments, all of single words."""
         found = self.program.function(function)
         frame = dict(zip(found.parameters, arguments, strict=True))
         self._run(found.body, frame)
-        return tuple(self.output(o, frame) for o in found.results)
+        return self._outputs(found.results, frame)
 
     def take(self, channel: str) -> list[list[int]]:
         """Empty a channel and give back what it held, by columns."""
@@ -251,11 +253,11 @@ class Reference:
     def rows(self, cursor: str, arguments: Sequence[int] = ()) -> list[tuple[int, ...]]:
         """All rows of a cursor."""
         found = self.program.cursor(cursor)
-        frame = dict(zip(found.parameters, arguments, strict=True))
+        frame = dict(zip(found.parameters, _numbers(found.parameters, arguments), strict=True))
         self._update = 0
         given = []
         for _ in reference_cursors.product(self, found.steps, frame):
-            given.append(tuple(self.output(o, frame) for o in found.outputs))
+            given.append(self._outputs(found.outputs, frame))
         return given
 
     def dump(self, table: str) -> list[tuple[tuple[int, ...], tuple[int, ...], int]]:
@@ -282,7 +284,8 @@ class Reference:
     def _execute(self, i: Instruction, frame: dict[Reg, int]) -> None:
         match i:
             case Compute():
-                frame[i.target] = _compute(i.operation, self._word(i.left, frame), self._word(i.right, frame))
+                left, right = self._number(i.left, frame), self._number(i.right, frame)
+                frame[i.target] = _compute(i.operation, left, right, i.target.words)
             case Find():
                 row = self._tables[i.table].rows.get(self._key(i.key, frame))
                 if row is None:
@@ -295,7 +298,7 @@ class Reference:
             case Remove():
                 self._tables[i.table].remove(frame[i.row])
             case Store():
-                self._tables[i.table].values[frame[i.row]][i.column] = self._word(i.source, frame)
+                self._tables[i.table].values[frame[i.row]][i.column] = self._number(i.source, frame)
             case SetLevel():
                 self._tables[i.table].set_level(frame[i.row], i.level)
             case GetLevel():
@@ -310,7 +313,7 @@ class Reference:
                     self._run(i.body, frame)
             case Emit():
                 if not self._silent:
-                    self._channels[i.channel].append(tuple(self.output(o, frame) for o in i.outputs))
+                    self._channels[i.channel].append(self._outputs(i.outputs, frame))
             case Silent():
                 self._silent += 1
                 try:
@@ -318,10 +321,10 @@ class Reference:
                 finally:
                     self._silent -= 1
             case Call():
-                self._call(i.procedure, [self._word(a, frame) for a in i.arguments])
+                self._call(i.procedure, [self._number(a, frame) for a in i.arguments])
             case Select():
                 state, key = self._tables[i.table], self._key(i.key, frame)
-                place = state.select(i.order, key, self._word(i.rank, frame))
+                place = state.select(i.order, key, self._number(i.rank, frame))
                 if place is None:
                     self._run(i.missing, frame)
                 else:
@@ -354,7 +357,8 @@ class Reference:
             state.remove(row)
             return
         for column, change in enumerate(changes):
-            state.values[row][column] = _compute(Math.ADD, state.values[row][column], change)
+            before = state.values[row][column]
+            state.values[row][column] = _compute(Math.ADD, before, change, state.table.width(column))
         self._run(i.otherwise, frame)
 
     def broken(self, message: str) -> Fault:
@@ -365,7 +369,7 @@ class Reference:
         """The rows of a cursor's loop, in order."""
         if isinstance(step, Step):
             return self._rows(step, frame)
-        state, key, start = self._tables[step.table], self._key(step.key, frame), self._word(step.start, frame)
+        state, key, start = self._tables[step.table], self._key(step.key, frame), self._number(step.start, frame)
         if start < 0:
             return []
         place = state.select(step.order, key, -1 - start if step.descending else start)
@@ -380,12 +384,12 @@ class Reference:
 
     def holds(self, test: Test, left: Operand, right: Operand, frame: dict[Reg, int]) -> bool:
         """Whether a test holds."""
-        return _holds(test, self._word(left, frame), self._word(right, frame))
+        return _holds(test, self._number(left, frame), self._number(right, frame))
 
     def _key(self, key: tuple[Operand, ...], frame: dict[Reg, int]) -> tuple[int, ...]:
-        return tuple(self._word(o, frame) for o in key)
+        return tuple(self._number(o, frame) for o in key)
 
-    def _word(self, operand: Operand, frame: dict[Reg, int]) -> int:
+    def _number(self, operand: Operand, frame: dict[Reg, int]) -> int:
         match operand:
             case Reg():
                 return frame[operand]
@@ -398,24 +402,45 @@ class Reference:
             case _:
                 return self._update
 
+    def _outputs(self, outputs: Sequence[Output], frame: dict[Reg, int]) -> tuple[int, ...]:
+        """The words of all outputs, the lowest of each first."""
+        return tuple(word for o in outputs for word in words_of(self.output(o, frame), self._width(o)))
+
     def output(self, output: Output, frame: dict[Reg, int]) -> int:
         """An operand, or a checked product of operands."""
         if not isinstance(output, Product):
-            return self._word(output, frame)
+            return self._number(output, frame)
         result = 1
         for factor in output.factors:
-            result = _compute(Math.MULTIPLY, result, self._word(factor, frame))
+            result = _compute(Math.MULTIPLY, result, self._number(factor, frame), output.words)
         return result
 
+    def _width(self, output: Output) -> int:
+        match output:
+            case Reg() | Product():
+                return output.words
+            case ValueOf():
+                return self.program.table(output.table).width(output.column)
+            case _:
+                return 1
 
-def _compute(operation: Math, left: int, right: int) -> int:
+
+def _numbers(parameters: Sequence[Reg], words: Sequence[int]) -> list[int]:
+    """The arguments that the words of one row are."""
+    ends = [sum(p.words for p in parameters[: i + 1]) for i in range(len(parameters))]
+    if len(words) != (ends[-1] if ends else 0):
+        raise ValueError(f"{len(words)} words are given for {parameters}")
+    return [number_of(words[end - p.words : end]) for p, end in zip(parameters, ends, strict=True)]
+
+
+def _compute(operation: Math, left: int, right: int, words: int = 1) -> int:
     match operation:
         case Math.ADD:
-            return _in_range(left + right)
+            return _in_range(left + right, words)
         case Math.SUBTRACT:
-            return _in_range(left - right)
+            return _in_range(left - right, words)
         case Math.MULTIPLY:
-            return _in_range(left * right)
+            return _in_range(left * right, words)
         case Math.ROOT:
             return _root(left, right)
     if right == 0:
@@ -434,9 +459,9 @@ def _root(left: int, right: int) -> int:
     return root
 
 
-def _in_range(result: int) -> int:
-    if not LOWEST <= result <= HIGHEST:
-        raise Fault("overflow", f"{result} leaves 64 bits")
+def _in_range(result: int, words: int = 1) -> int:
+    if not -(2 ** (64 * words - 1)) <= result < 2 ** (64 * words - 1):
+        raise Fault("overflow", f"{result} leaves {64 * words} bits")
     return result
 
 

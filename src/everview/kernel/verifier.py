@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from everview.kernel.cursor_check import check_cursor
-from everview.kernel.effects import Facts, called, registers_set
+from everview.kernel.effects import Facts, called, register_set, registers_set
 from everview.kernel.program import (
     MOST_LEVELS,
+    MOST_WORDS,
     Add,
     Call,
     Compute,
@@ -22,6 +23,7 @@ from everview.kernel.program import (
     Instruction,
     KeyOf,
     Lit,
+    Math,
     Operand,
     Output,
     Product,
@@ -41,7 +43,7 @@ from everview.kernel.program import (
 )
 
 WORD = ""
-"""The kind of a register that holds a word; a row handle's kind is the name of its table."""
+"""The kind of a register that holds a number; a row handle's kind is the name of its table."""
 
 
 class ProgramError(ValueError):
@@ -61,7 +63,7 @@ def verify(program: Program) -> None:
     _check_calls(facts)
     for procedure in program.procedures:
         checker = Checker(facts, f"procedure {procedure.name}")
-        checker.block(procedure.body, dict.fromkeys(procedure.parameters, WORD) | dict(procedure.row_of), frozenset())
+        checker.block(procedure.body, checker.given(procedure.parameters) | dict(procedure.row_of), frozenset())
     for cursor in program.cursors:
         check_cursor(Checker(facts, f"cursor {cursor.name}"), cursor)
     for function in program.functions:
@@ -74,9 +76,15 @@ def _check_table(table: Table) -> None:
     for columns in (*table.indexes, *(o.columns for o in table.orders)):
         if len(set(columns)) != len(columns) or not all(0 <= c < len(table.key) for c in columns):
             raise ProgramError(f"table {table.name}: bad index on columns {columns}")
+    if table.widths and len(table.widths) != len(table.values):
+        raise ProgramError(f"table {table.name}: {len(table.widths)} widths for {len(table.values)} values")
+    if not all(0 < width <= MOST_WORDS for width in table.widths):
+        raise ProgramError(f"table {table.name}: a value has 1 to {MOST_WORDS} words, not {table.widths}")
     for order in table.orders:
         if order.measure is not None and not 0 <= order.measure < len(table.values):
             raise ProgramError(f"table {table.name}: there is no value number {order.measure} to measure by")
+        if order.measure is not None and table.width(order.measure) != 1:
+            raise ProgramError(f"table {table.name}: ranks are by a value of one word, not of several")
         if not set(order.by_value) <= set(order.columns) or len(set(order.by_value)) != len(order.by_value):
             raise ProgramError(f"table {table.name}: it is not ordered by columns {order.by_value}, of values")
 
@@ -114,6 +122,8 @@ class Checker:
     def __init__(self, facts: Facts, place: str) -> None:
         self.facts = facts
         self.place = place
+        self.widths: dict[str, int] = {}
+        """Of the registers, by their names."""
 
     def fault(self, message: str) -> ProgramError:
         return ProgramError(f"{self.place}: {message}")
@@ -125,10 +135,28 @@ class Checker:
             self.instruction(instruction, frame, walked)
         return frame
 
+    def given(self, parameters: Iterable[Reg]) -> Frame:
+        """The frame in which these are set."""
+        return {self.sized(p): WORD for p in parameters}
+
+    def sized(self, register: Reg) -> Reg:
+        """A register, which has the same number of words wherever it is named."""
+        known = self.widths.setdefault(register.name, register.words)
+        if not 0 < known <= MOST_WORDS or register.words != known:
+            raise self.fault(f"{register} has no such number of words")
+        return register
+
     def instruction(self, i: Instruction, frame: Frame, walked: frozenset[str]) -> None:
+        if (row := register_set(i)) is not None:
+            self.sized(row)
+            if row.words > 1 and not isinstance(i, Compute):
+                raise self.fault(f"{row} is to hold a row or a count, which has one word")
         match i:
             case Compute():
-                self.words((i.left, i.right), frame)
+                exact = i.operation in (Math.ADD, Math.SUBTRACT, Math.MULTIPLY)
+                (self.numbers if exact else self.words)((i.left, i.right), frame)
+                if not exact and i.target.words > 1:
+                    raise self.fault(f"{i.target} is to hold what is a single word")
                 frame[i.target] = WORD
             case Find():
                 self.key(i.table, i.key, frame)
@@ -144,8 +172,8 @@ class Checker:
                 self.void(i.table, frame)
             case Store():
                 self.row(i.row, i.table, frame)
-                self.words((i.source,), frame)
                 self.column(i.column, len(self.facts.tables[i.table].values), f"value of {i.table}")
+                self.fits(i.source, self.facts.tables[i.table].width(i.column), frame)
             case SetLevel():
                 self.row(i.row, i.table, frame)
                 self.level(i.table, i.level)
@@ -156,15 +184,15 @@ class Checker:
                 self.group(i, frame)
                 frame[i.target] = WORD
             case If():
-                self.words((i.left, i.right), frame)
+                self.numbers((i.left, i.right), frame)
                 self.merge(frame, self.block(i.then, frame, walked), self.block(i.otherwise, frame, walked))
             case Each() | Scan():
                 self.loop(i, frame, walked)
             case Emit():
-                width = self.facts.channels.get(i.channel)
-                if width != len(i.outputs):
-                    raise self.fault(f"channel {i.channel} takes {width} words, not {len(i.outputs)}")
                 self.outputs(i.outputs, frame)
+                width, given = self.facts.channels.get(i.channel), sum(map(self.width, i.outputs))
+                if width != given:
+                    raise self.fault(f"channel {i.channel} takes {width} words, not {given}")
             case Call():
                 self.call(i, frame, walked)
             case Select():
@@ -197,10 +225,11 @@ class Checker:
 
     def add(self, i: Add, frame: Frame, walked: frozenset[str]) -> None:
         self.key(i.table, i.key, frame)
-        self.words(i.changes, frame)
         values = len(self.facts.tables[i.table].values)
         if not 0 < len(i.changes) <= values:
             raise self.fault(f"{len(i.changes)} words are added to the {values} values of {i.table}")
+        for column, change in enumerate(i.changes):
+            self.fits(change, self.facts.tables[i.table].width(column), frame)
         self.keeps_rows(i.table, walked)
         own = {**frame, i.row: i.table}
         appeared, after = self.block(i.appeared, own, walked), self.block(i.otherwise, own, walked)
@@ -223,7 +252,7 @@ class Checker:
         kinds = dict(callee.row_of)
         for parameter, argument in zip(callee.parameters, i.arguments, strict=True):
             if parameter not in kinds:
-                self.words((argument,), frame)
+                self.fits(argument, parameter.words, frame)
             elif not isinstance(argument, Reg) or frame.get(argument) != kinds[parameter]:
                 raise self.fault(f"{callee.name} takes a row of {kinds[parameter]} as {parameter}")
         effects = self.facts.of_procedure(callee.name)
@@ -247,7 +276,31 @@ class Checker:
         if table in walked:
             raise self.fault(f"rows of {table} come or go inside a loop over it")
 
-    def words(self, operands: Iterable[Operand], frame: Frame) -> None:
+    def words(self, operands: Sequence[Operand], frame: Frame) -> None:
+        """Operands that must be of one word."""
+        self.numbers(operands, frame)
+        for operand in operands:
+            if self.width(operand) > 1:
+                raise self.fault(f"{operand} has {self.width(operand)} words, where one is wanted")
+
+    def fits(self, operand: Operand, width: int, frame: Frame) -> None:
+        """An operand that must have so many words; a literal has as many as are wanted."""
+        self.numbers((operand,), frame)
+        if not isinstance(operand, Lit) and self.width(operand) != width:
+            raise self.fault(f"{operand} has {self.width(operand)} words, where {width} are wanted")
+
+    def width(self, output: Output) -> int:
+        """The number of words of an operand or product."""
+        match output:
+            case Reg() | Product():
+                return output.words
+            case ValueOf():
+                return self.facts.tables[output.table].width(output.column)
+            case _:
+                return 1
+
+    def numbers(self, operands: Iterable[Operand], frame: Frame) -> None:
+        """Operands of any number of words."""
         for operand in operands:
             match operand:
                 case Reg():
@@ -268,7 +321,9 @@ class Checker:
 
     def outputs(self, outputs: Iterable[Output], frame: Frame) -> None:
         for output in outputs:
-            self.words(output.factors if isinstance(output, Product) else (output,), frame)
+            self.numbers(output.factors if isinstance(output, Product) else (output,), frame)
+            if not 0 < self.width(output) <= MOST_WORDS:
+                raise self.fault(f"{output} has no such number of words")
 
     def row(self, register: Reg, table: str, frame: Frame) -> None:
         self.known(table)
@@ -328,5 +383,5 @@ def _check_function(facts: Facts, function: Function) -> None:
     effects = facts.of_block(function.body)
     if effects.changed or effects.emits:
         raise checker.fault("changes tables or emits, but functions only read")
-    after = checker.block(function.body, dict.fromkeys(function.parameters, WORD), frozenset())
+    after = checker.block(function.body, checker.given(function.parameters), frozenset())
     checker.outputs(function.results, after)

@@ -225,7 +225,8 @@ class _Inliner:
         effects = self.facts.of_procedure(i.procedure)
         before: list[Instruction] = []
         for parameter, argument in zip(callee.parameters, i.arguments, strict=True):
-            if parameter not in mine and _lasts(argument, effects):
+            widened = isinstance(argument, Lit) and parameter.words > 1
+            if parameter not in mine and _lasts(argument, effects) and not widened:
                 values[parameter] = argument
                 continue
             copy = self.fresh(parameter)
@@ -236,7 +237,7 @@ class _Inliner:
     def fresh(self, register: Reg) -> Reg:
         """A register of the caller for one of a callee; strategies' own names have no ' in them."""
         self.copies += 1
-        return Reg(f"{register.name.split(MARK)[0]}{MARK}{self.copies}")
+        return Reg(f"{register.name.split(MARK)[0]}{MARK}{self.copies}", register.words)
 
 
 def _lasts(operand: Operand, effects: Effects) -> bool:
@@ -305,7 +306,7 @@ class _Simpler:
         for i in flat(body):
             if not isinstance(i, Compute) or times[i.target] != 1:
                 continue
-            source = _copied(i)
+            source = self.copied(i)
             if isinstance(source, Lit | Update) or (isinstance(source, Reg) and times[source] == 1):
                 found[i.target] = source
         return {r: _end(source, found) for r, source in found.items()}
@@ -337,7 +338,7 @@ class _Simpler:
                 case Count() | GetLevel():
                     return (i,) if i.target in read else ()
                 case Compute():
-                    return (i,) if i.target in read or _copied(i) is None else ()
+                    return (i,) if i.target in read or self.copied(i) is None else ()
                 case _:
                     return (i,)
 
@@ -345,6 +346,20 @@ class _Simpler:
             return _same_or(body, [one for i in body for one in without(_with_blocks(i, block))])
 
         return block(body)
+
+    def copied(self, i: Compute) -> Operand | None:
+        """What a computation gives unchanged, in as many words; None if it computes something."""
+        source = _copied(i)
+        return source if source is not None and self.width(source) == i.target.words else None
+
+    def width(self, operand: Operand) -> int:
+        match operand:
+            case Reg():
+                return operand.words
+            case ValueOf():
+                return self.tables[operand.table].width(operand.column)
+            case _:
+                return 1
 
 
 def _without_emits(body: Block) -> Block:

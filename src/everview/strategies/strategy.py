@@ -28,6 +28,8 @@ DELTA = "delta"
 """The channel on which a program tells what changes."""
 RESULT = "result"
 """The cursor that lists the result."""
+COUNT = "count"
+"""The function that counts it."""
 
 
 class Task(Enum):
@@ -202,6 +204,8 @@ class Maintained:
     """The channel on which quiet updates tell, by their position, that a watched sum may have come beyond its limit."""
     test: tuple[Lookup, ...] | None = None
     """A row is in the result exactly if all of these are found; None: it must be listed to know."""
+    count: str | None = None
+    """The function that gives how many rows there are, copies included, in words; None: they must be listed."""
     gauges: Mapping[str, Gauge] = field(default_factory=dict)
 
     def entry(self, relation: str) -> Entry | None:
@@ -226,5 +230,6 @@ class Strategy(Protocol):
         """The program for one of its own plans, with these sums kept beside each row's weight.
 
         Atoms of equal ``signatures`` are given the same rows of their relation, with the same words a column, so they
-        may share a table; an atom that another one serves needs no entry of its own.
+        may share a table; an atom that another one serves needs no entry of its own. While nothing is told, a row may
+        have any number of copies; where rows are groups, the alarm says when a group has more than 64 bits hold.
         """

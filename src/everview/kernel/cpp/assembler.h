@@ -101,6 +101,10 @@ class Assembler {
   std::vector<Slot> slots(const std::vector<Output>& outputs) {
     std::vector<Slot> found;
     for (const Output& output : outputs) {
+      if (output.is_wide()) {
+        wide_slots(output, found);
+        continue;
+      }
       if (output.factors.size() != 1) {
         Slot& head = found.emplace_back();
         head.source = Slot::Source::kFactors;
@@ -109,6 +113,20 @@ class Assembler {
       for (const Operand& operand : output.factors) found.push_back(slot(operand));
     }
     return found;
+  }
+
+  void wide_slots(const Output& output, std::vector<Slot>& found) {
+    Slot& head = found.emplace_back();
+    head.source = Slot::Source::kWideFactors;
+    head.reg = static_cast<std::uint16_t>(output.words);
+    head.number = static_cast<std::uint32_t>(output.widths.size());
+    std::size_t at = 0;
+    for (const std::size_t width : output.widths) {
+      Slot& factor = found.emplace_back();
+      factor.source = Slot::Source::kFactors;
+      factor.number = static_cast<std::uint32_t>(width);
+      for (std::size_t word = 0; word < width; ++word) found.push_back(slot(output.factors[at++]));
+    }
   }
 
   void block(const Block& block) {
@@ -186,6 +204,14 @@ class Assembler {
         block(i.first);
         add(Code::kSpeak);
         break;
+      case Op::kWideCompute: {
+        const std::uint32_t at = add(Code::kWideMath, &i, slots(i.operands));
+        lines_[at].jump = i.width;
+        break;
+      }
+      case Op::kWideIf:
+        branches(add(Code::kWideIf, &i, slots(i.operands)), i.first, i.second);
+        break;
       case Op::kNest: {
         const std::uint32_t at = add(Code::kNest, &i);
         lines_[at].jump = static_cast<std::uint32_t>(program_.nests.size());
@@ -232,7 +258,8 @@ class Assembler {
     std::vector<Slot> all(3);
     for (Slot& target : all) target.source = Slot::Source::kTargets;
     for (const Slot& one : slots(i.operands)) all.push_back(one);
-    const std::uint32_t at = add(Code::kAdd, &i, all);
+    const bool wide = i.operands.size() != i.table->key_width() + i.number;
+    const std::uint32_t at = add(wide ? Code::kWideAdd : Code::kAdd, &i, all);
     const bool after = !i.second.empty();
     lines_[at].detail = !i.vanishes ? kStays : after ? kGoesAfter : kGoesAtOnce;
     std::vector<std::uint32_t> overs;

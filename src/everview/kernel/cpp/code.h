@@ -12,7 +12,7 @@ namespace everview {
 enum class Code : std::uint8_t {
   kAdd, kCount, kCountAll, kCountOwn, kDifference, kDivide, kCall, kEach, kEmit, kFind, kGetLevel, kIfAtMost, kIfEqual,
   kIfLess, kIfNotEqual, kInsert, kJump, kNest, kNextAll, kNextEach, kNextScan, kProduct, kRank, kRemainder, kRemove, kReturn,
-  kRoot, kScan, kScanAll, kSelect, kSetLevel, kSilence, kSize, kSpeak, kStore, kSum,
+  kRoot, kScan, kScanAll, kSelect, kSetLevel, kSilence, kSize, kSpeak, kStore, kSum, kWideAdd, kWideIf, kWideMath,
 };
 
 // An operand, in place.
@@ -24,6 +24,7 @@ struct Slot {
     kField,     // Word `field.column` of the row in `reg`, which is one of table `field.table`.
     kUpdate,    // The position of the update.
     kFactors,   // Of an output: the checked product of the next `number` slots.
+    kWideFactors,  // The same of `reg` words, of factors each of which begins with a kFactors that says how many words it has.
     kTargets,   // Of an addition: no word, but where to go on.
   };
 

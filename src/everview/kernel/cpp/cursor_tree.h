@@ -417,7 +417,7 @@ class CursorState {
       ++run_.steps;
       if (out == nullptr) continue;
       out->make_room(1);
-      for (std::size_t c = 0; c < plan_.outputs.size(); ++c) *out->end(c) = read(plan_.outputs[c], frame_);
+      write_outputs(plan_.outputs, frame_, *out);
       out->add_rows(1);
     }
     for (const std::uint32_t channel : plan_.answers) unit_.channel(channel).clear();

@@ -7,7 +7,7 @@
 
 namespace everview {
 
-inline constexpr int kEncoding = 5;  // Which encoding is read; everview/kernel/encode.py says which is written.
+inline constexpr int kEncoding = 6;  // Which encoding is read; everview/kernel/encode.py says which is written.
 
 // Reads a flat run of words. Everything that the machine relies on is checked here and throws std::invalid_argument:
 // numbers of tables, columns, indexes, registers and procedures, widths, no recursion, depth, and that no scan's body
@@ -87,7 +87,9 @@ class Decoder {
     program_.tables.reserve(tables);  // Operands point to tables, so they must not move.
     for (std::size_t i = 0; i < tables; ++i) {
       const std::size_t key_width = count(kMaxWidth, "key words");
-      const std::size_t value_width = count(kMaxWidth, "value words");
+      std::vector<std::size_t> widths(items(kMaxWidth, "values"));
+      std::size_t value_width = 0;
+      for (std::size_t& width : widths) value_width += width = words("a value");
       std::vector<std::vector<std::uint32_t>> indexes(items(kMaxWidth, "indexes"));
       for (std::vector<std::uint32_t>& columns : indexes) columns = read_columns(key_width);
       std::vector<OrderedIndex::Shape> orders(items(kMaxWidth, "ordered indexes"));
@@ -100,8 +102,15 @@ class Decoder {
         if (!order.by_value.empty() && values_ == nullptr) refuse("an index orders by values, and there are none");
       }
       const auto levels = 1 + number(kMostLevels, "number of levels 1 +");
-      program_.tables.emplace_back(static_cast<std::uint32_t>(i), key_width, value_width, indexes, orders, levels);
+      program_.tables.emplace_back(static_cast<std::uint32_t>(i), key_width, widths, indexes, orders, levels);
     }
+  }
+
+  // How many words something has.
+  std::size_t words(const char* what) {
+    const std::size_t width = count(kMostWords, "words in a number");
+    if (width == 0) refuse(std::string(what) + " has no words");
+    return width;
   }
 
   std::vector<std::uint32_t> read_columns(std::size_t key_width) {
@@ -193,6 +202,9 @@ class Decoder {
     part.steps = read_steps(depth + 1);
     part.outputs = read_outputs();
     if (part.outputs.size() != node.words.size()) refuse("a part gives more or fewer words than its node has");
+    for (const Output& output : part.outputs) {
+      if (output.is_wide()) refuse("a part gives a number of several words");
+    }
     if (node.kind != CursorNode::Kind::kConcat) {
       part.test = read_question();
       if (program_.channels[part.test.channel].width() == 0) refuse("a test gives nothing");
@@ -228,8 +240,10 @@ class Decoder {
         for (const Output& output : cursor.outputs) {
           const Operand& word = output.factors[0];
           const auto at = std::find(concat.words.begin(), concat.words.end(), word.reg);
-          if (output.factors.size() != 1 || word.source != Operand::Source::kRegister || at == concat.words.end()) return;
+          if (output.is_wide() || output.factors.size() != 1) return;
+          if (word.source != Operand::Source::kRegister || at == concat.words.end()) return;
           outputs.push_back(part.outputs[static_cast<std::size_t>(at - concat.words.begin())]);
+          outputs.back().column = output.column;
         }
         if (!add_nest(part.steps, std::move(outputs), nests)) return;
       }
@@ -302,14 +316,50 @@ class Decoder {
 
   std::vector<Output> read_outputs() {
     std::vector<Output> outputs(items(kMaxWidth, "outputs"));
+    std::size_t column = 0;
     for (Output& output : outputs) {
-      output.factors = read_operands();
-      if (output.factors.empty()) {
-        output.factors.emplace_back();
-        output.factors[0].literal = 1;
-      }
+      output.column = column;
+      read_output(output);
+      column += output.words;
     }
     return outputs;
+  }
+
+  void read_output(Output& output) {
+    const std::size_t width = count(kMostWords, "words in an output");
+    if (width == 0) {
+      output.factors = read_operands();
+    } else {
+      output.words = width;
+      output.widths.resize(items(kMaxWidth, "factors"));
+      for (std::size_t& factor : output.widths) {
+        const std::vector<Operand> operands = read_number();
+        factor = operands.size();
+        output.factors.insert(output.factors.end(), operands.begin(), operands.end());
+      }
+    }
+    if (output.factors.empty()) {
+      output.factors.emplace_back();
+      output.factors[0].literal = 1;
+      if (width != 0) output.widths = {1};
+    }
+  }
+
+  // The words of one number: all literals, or words side by side of one register or row.
+  std::vector<Operand> read_number() {
+    std::vector<Operand> operands = read_operands(kMostWords);
+    if (operands.empty()) refuse("a number has no words");
+    const Operand& first = operands[0];
+    for (std::size_t i = 1; i < operands.size(); ++i) {
+      const Operand& next = operands[i];
+      const std::size_t registers = first.source == Operand::Source::kRegister ? i : 0;
+      const std::size_t columns = first.source == Operand::Source::kField ? i : 0;
+      if (next.source != first.source || next.table != first.table || next.reg != first.reg + registers ||
+          next.column != first.column + columns) {
+        refuse("a number is not whole");
+      }
+    }
+    return operands;
   }
 
   Loop read_loop() {
@@ -444,7 +494,7 @@ class Decoder {
       case Op::kEmit:
         i.number = number(program_.channels.size(), "channel");
         i.nest.outputs = read_outputs();
-        if (i.nest.outputs.size() != program_.channels[i.number].width()) refuse("a channel's width is another");
+        if (columns_of(i.nest.outputs) != program_.channels[i.number].width()) refuse("a channel's width is another");
         break;
       case Op::kCall:
         i.number = number(program_.procedures.size(), "procedure");
@@ -477,6 +527,7 @@ class Decoder {
         i.operands = read_key(i.table->key_width());
         const std::vector<Operand> added = read_operands(i.table->value_width());
         if (added.empty()) refuse("nothing is added");
+        i.number = values_of(*i.table, added.size());
         i.operands.insert(i.operands.end(), added.begin(), added.end());
         i.first = read_block(depth + 1);
         i.vanishes = number(2, "kind of addition") == 1;
@@ -488,10 +539,40 @@ class Decoder {
       case Op::kSilent:
         i.first = read_block(depth + 1);
         break;
+      case Op::kWideCompute: {
+        i.reg = reg();
+        i.width = static_cast<std::uint32_t>(words("a register"));
+        if (i.reg + i.width > registers_) refuse("a register of several words is not whole");
+        i.detail = static_cast<std::uint8_t>(number(3, "operation of several words"));
+        read_numbers(i);
+        break;
+      }
+      case Op::kWideIf:
+        i.detail = static_cast<std::uint8_t>(number(4, "test"));
+        read_numbers(i);
+        i.first = read_block(depth + 1);
+        i.second = read_block(depth + 1);
+        break;
       case Op::kNest:
         break;
     }
     return i;
+  }
+
+  void read_numbers(Instruction& i) {
+    i.operands = read_number();
+    i.number = static_cast<std::uint32_t>(i.operands.size());
+    const std::vector<Operand> second = read_number();
+    i.operands.insert(i.operands.end(), second.begin(), second.end());
+  }
+
+  // How many of a table's first values have so many words together.
+  static std::uint32_t values_of(const Table& table, std::size_t words) {
+    std::uint32_t values = 0;
+    std::size_t sum = 0;
+    while (sum < words) sum += table.value_widths()[values++];
+    if (sum != words) refuse("a part of a value is added");
+    return values;
   }
 
   void read_loop_instruction(Instruction& i, std::size_t depth) {
@@ -523,9 +604,11 @@ class Decoder {
     const std::size_t depth = nest.loops.size();
     for (Output& output : nest.outputs) {
       output.constant = output.of_values = depth != 0;
-      while (depth != 0 && output.leading < output.factors.size() &&
-             !output.factors[output.leading].reads(nest.loops.back().reg)) {
-        ++output.leading;
+      const std::size_t factors = output.is_wide() ? output.widths.size() : output.factors.size();
+      output.leading = 0;
+      for (std::size_t at = 0; depth != 0 && output.leading < factors; ++output.leading) {
+        if (output.factors[at].reads(nest.loops.back().reg)) break;
+        at += output.is_wide() ? output.widths[output.leading] : 1;
       }
       for (const Operand& operand : output.factors) {
         for (const Loop& loop : nest.loops) {

@@ -216,6 +216,69 @@ class Interpreter {
           break;
         }
 
+        // WideAdd: as Add, of values that have as many words as the table says; the changes have as many. The first value,
+        // or its sum, is 0 if all its words are. Faults if a sum that is to be stored leaves its words.
+        case Code::kWideAdd: {
+          Table& table = tables[i.table];
+          steps.count += 2;
+          const Slot* const targets = i.slots;
+          const Word* const key = read_words(i, 3);
+          const std::size_t width = table.key_width();
+          const Word* const changes = key + width;
+          const std::vector<std::size_t>& widths = table.value_widths();
+          const Table::Place place = table.locate(key);
+          if (place.row == kNoRow) {
+            if (i.detail != kStays && is_zero(changes, widths[0])) {
+              pc = lines + targets[2].number;
+              break;
+            }
+            steps.count += change_steps(table) - 1;
+            touch(table);
+            registers[i.reg] = table.insert(place, key, {changes, std::size_t{i.count} - 3 - width}, log_);
+            pc = lines + targets[0].number;
+            break;
+          }
+          registers[i.reg] = place.row;
+          const WideResult first = changed_value(table, place.row, 0, widths[0], changes);
+          if (first.is_zero() && i.detail != kStays) {
+            pc = lines + targets[1].number;
+            if (i.detail == kGoesAfter) break;
+            steps.count += change_steps(table) - 1;
+            touch(table);
+            table.remove(place.row, log_);
+            break;
+          }
+          store_value(table, place.row, 0, widths[0], first);
+          for (std::size_t value = 1, word = widths[0]; value < i.other; word += widths[value++]) {
+            if (is_zero(changes + word, widths[value])) continue;
+            const WideResult sum = changed_value(table, place.row, word, widths[value], changes + word);
+            store_value(table, place.row, word, widths[value], sum);
+          }
+          pc = lines + i.jump;
+          break;
+        }
+
+        // WideMath: registers[P.reg] and those after it, P.jump words <- a + b, a - b or a * b (P.detail), of which a is
+        // the number in the first P.other words of K and b that in the others. Faults if that leaves the words.
+        case Code::kWideMath: {
+          ++steps.count;
+          const Word* const k = read_words(i, 0);
+          const Wide a(k, i.other), b(k + i.other, std::size_t{i.count} - i.other);
+          const WideResult result = i.detail == 2 ? multiply(a, b) : add(a, b, i.detail == 1);
+          if (!write(result, i.jump, registers + i.reg)) fail_wide_overflow();
+          pc = i.next();
+          break;
+        }
+
+        // WideIf: as IfEqual and so on (P.detail), of the number in the first P.other words of K and that in the others.
+        case Code::kWideIf: {
+          ++steps.count;
+          const Word* const k = read_words(i, 0);
+          const int order = compare(Wide(k, i.other), Wide(k + i.other, std::size_t{i.count} - i.other));
+          pc = test_words(i.detail, order, 0) ? i.next() : lines + i.jump;
+          break;
+        }
+
         // Store: value P.other of the row of T in registers[P.reg] <- K[0].
         case Code::kStore: {
           ++steps.count;
@@ -468,6 +531,10 @@ class Interpreter {
     channel.make_room(1);
     const Slot* slot = i.slots;
     for (std::size_t c = 0; c < channel.width(); ++c) {
+      if (slot->source == Slot::Source::kWideFactors) {
+        c += emit_wide(slot, channel, c, read) - 1;
+        continue;
+      }
       if (slot->source != Slot::Source::kFactors) {
         *channel.end(c) = read(*slot++);
         continue;
@@ -478,6 +545,39 @@ class Interpreter {
       *channel.end(c) = product;
     }
     channel.add_rows(1);
+  }
+
+  // A product of several words, from column `first` on; gives how many, and goes on to the next output's slot.
+  template <class Read>
+  static std::size_t emit_wide(const Slot*& slot, Channel& channel, std::size_t first, const Read& read) {
+    const std::size_t width = slot->reg;
+    std::uint32_t factors = slot->number;
+    ++slot;
+    Wide product(1);
+    for (; factors != 0; --factors) {
+      Word words[kMostWords];
+      const std::size_t size = (slot++)->number;
+      for (std::size_t i = 0; i < size; ++i) words[i] = read(*slot++);
+      product = multiply_within(product, Wide(words, size), width);
+    }
+    for (std::size_t i = 0; i < width; ++i) *channel.end(first + i) = product.word(i);
+    return width;
+  }
+
+  // A value of a row, whose words begin at `word` of all values', with a change.
+  static WideResult changed_value(const Table& table, Row row, std::size_t word, std::size_t size, const Word* change) {
+    Word old[kMostWords];
+    for (std::size_t i = 0; i < size; ++i) old[i] = table.words(row)[table.key_width() + word + i];
+    return add(Wide(old, size), Wide(change, size), false);
+  }
+
+  // Stores the words of a value that are others now.
+  void store_value(Table& table, Row row, std::size_t word, std::size_t size, const WideResult& value) {
+    if (value.size > size) fail_wide_overflow();
+    for (std::size_t i = 0; i < size; ++i) {
+      const Word old = table.words(row)[table.key_width() + word + i];
+      if (old != value.word(i)) table.store(row, word + i, old, value.word(i), log_);
+    }
   }
 
   // To be called before rows of a table come or go: it is tidied when the update is done.

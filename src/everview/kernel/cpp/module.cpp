@@ -106,7 +106,7 @@ class PythonCursor {
   PythonCursor(UnitHandle unit, std::size_t number, const std::vector<Word>& arguments)
       : unit_(std::move(unit)) {
     const CursorPlan& plan = unit_->program().cursors[number];
-    width_ = plan.outputs.size();
+    width_ = columns_of(plan.outputs);
     unit_->use([&](Unit& used) { state_ = std::make_unique<CursorState>(used, plan, arguments.data()); });
   }
 

@@ -15,6 +15,7 @@ struct Fault {
 };
 
 [[noreturn]] inline void fail_overflow() { throw Fault{Fault::Kind::kOverflow, "a word would leave 64 bits"}; }
+[[noreturn]] inline void fail_wide_overflow() { throw Fault{Fault::Kind::kOverflow, "a number would leave its words"}; }
 [[noreturn]] inline void fail_program(const char* message) { throw Fault{Fault::Kind::kProgram, message}; }
 
 // What operands are read from.
@@ -53,6 +54,39 @@ inline Word read(const Output& output, const Frame& frame) {
   Word product = read(output.factors[0], frame);
   for (std::size_t i = 1; i < output.factors.size(); ++i) product = multiply(product, read(output.factors[i], frame));
   return product;
+}
+
+// A product so far, times one more factor: it must stay within so many words.
+inline Wide multiply_within(const Wide& product, const Wide& factor, std::size_t words) {
+  const WideResult result = multiply(product, factor);
+  if (result.size > words) fail_wide_overflow();
+  return {result.words, result.size};
+}
+
+// The same with some of an output's factors, in the order in which they stand.
+inline Wide multiply_factors(Wide product, const Output& output, std::size_t from, std::size_t to, const Frame& frame) {
+  const Operand* operand = output.factors.data();
+  for (std::size_t i = 0; i < to; ++i) {
+    if (i >= from) {
+      Word words[kMostWords];
+      for (std::size_t word = 0; word < output.widths[i]; ++word) words[word] = read(operand[word], frame);
+      product = multiply_within(product, Wide(words, output.widths[i]), output.words);
+    }
+    operand += output.widths[i];
+  }
+  return product;
+}
+
+// One row of all outputs, into room that is made.
+inline void write_outputs(const std::vector<Output>& outputs, const Frame& frame, Channel& out) {
+  for (const Output& output : outputs) {
+    if (!output.is_wide()) {
+      *out.end(output.column) = read(output, frame);
+      continue;
+    }
+    const Wide product = multiply_factors(Wide(1), output, 0, output.widths.size(), frame);
+    for (std::size_t word = 0; word < output.words; ++word) *out.end(output.column + word) = product.word(word);
+  }
 }
 
 // A key's words: a few on the stack, or else on the heap.
@@ -118,8 +152,16 @@ class Walk {
     if (done_ || limit == 0) return 0;
     const std::size_t given = run_loops(out, limit);
     if (out != nullptr && given != 0) {
-      for (const std::uint32_t column : constant_) {
-        std::fill_n(out->end(column) - given, given, read(nest_->outputs[column], *frame_));
+      for (const std::uint32_t number : constant_) {
+        const Output& output = nest_->outputs[number];
+        if (output.is_wide()) {
+          const Wide product = multiply_factors(Wide(1), output, 0, output.widths.size(), *frame_);
+          for (std::size_t word = 0; word < output.words; ++word) {
+            std::fill_n(out->end(output.column + word) - given, given, product.word(word));
+          }
+        } else {
+          std::fill_n(out->end(output.column) - given, given, read(output, *frame_));
+        }
       }
     }
     return given;
@@ -213,8 +255,13 @@ class Walk {
     const Loop& loop = nest_->loops[depth_];
     if (out != nullptr && rows != 0) {
       out->make_room(rows);
-      for (const std::uint32_t column : varying_) {
-        write_groups(nest_->outputs[column], loop.reg, outers, groups, out->end(column));
+      for (const std::uint32_t number : varying_) {
+        const Output& output = nest_->outputs[number];
+        if (output.is_wide()) {
+          write_wide_groups(output, loop.reg, outers, groups, *out);
+        } else {
+          write_groups(output, loop.reg, outers, groups, out->end(output.column));
+        }
       }
       out->add_rows(rows);
     }
@@ -259,8 +306,13 @@ class Walk {
     const std::uint32_t reg = nest_->loops[depth_].reg;
     if (out != nullptr) {
       out->make_room(rows * each);
-      for (const std::uint32_t column : varying_) {
-        write_pairs(nest_->outputs[column], reg, outer.rows.subspan(outer.at), inner.rows, out->end(column));
+      for (const std::uint32_t number : varying_) {
+        const Output& output = nest_->outputs[number];
+        if (output.is_wide()) {
+          write_wide_pairs(output, reg, outer.rows.subspan(outer.at), inner.rows, *out);
+        } else {
+          write_pairs(output, reg, outer.rows.subspan(outer.at), inner.rows, out->end(output.column));
+        }
       }
       out->add_rows(rows * each);
     }
@@ -396,15 +448,52 @@ class Walk {
   // Appends the outputs for `count` rows of the innermost loop, a column at a time; constant ones come in the end.
   void write(Channel& out, const Row* rows, std::size_t count) {
     out.make_room(count);
-    if (nest_->loops.empty()) {
-      for (std::size_t i = 0; i < nest_->outputs.size(); ++i) *out.end(i) = read(nest_->outputs[i], *frame_);
-    } else {
-      for (const std::uint32_t column : varying_) {
-        const Output& output = nest_->outputs[column];
-        write_column(output, leading_factor(output), rows, count, out.end(column));
+    for (const std::uint32_t number : varying_) {
+      const Output& output = nest_->outputs[number];
+      if (output.is_wide()) {
+        write_wide(output, rows, count, out, 0);
+      } else if (nest_->loops.empty()) {
+        *out.end(output.column) = read(output, *frame_);
+      } else {
+        write_column(output, leading_factor(output), rows, count, out.end(output.column));
       }
     }
     out.add_rows(count);
+  }
+
+  // An output of several words, or of factors that have several, for rows of the innermost loop: from `at` rows after the
+  // channel's end on. Row by row: where such outputs are listed, they are few, or most of their factors are 1.
+  void write_wide(const Output& output, const Row* rows, std::size_t count, Channel& out, std::size_t at) const {
+    const std::size_t factors = output.widths.size();
+    const Wide leading = multiply_factors(Wide(1), output, 0, output.leading, *frame_);
+    if (output.leading == factors) return fill_wide(output, leading, out, at, count);
+    for (std::size_t i = 0; i < count; ++i) {
+      if (!nest_->loops.empty()) frame_->registers[nest_->loops.back().reg] = rows[i];
+      fill_wide(output, multiply_factors(leading, output, output.leading, factors, *frame_), out, at + i, 1);
+    }
+  }
+
+  void write_wide_groups(const Output& output, std::uint32_t reg, const Row* outers, Groups groups, Channel& out) const {
+    std::size_t at = 0;
+    for (std::size_t i = 0; i < groups.size(); at += groups[i++].size()) {
+      if (groups[i].empty()) continue;
+      frame_->registers[reg] = outers[i];
+      write_wide(output, groups[i].data(), groups[i].size(), out, at);
+    }
+  }
+
+  void write_wide_pairs(const Output& output, std::uint32_t reg, std::span<const Row> outer, std::span<const Row> inner,
+                        Channel& out) const {
+    for (std::size_t i = 0; i < outer.size(); ++i) {
+      frame_->registers[reg] = outer[i];
+      write_wide(output, inner.data(), inner.size(), out, i * inner.size());
+    }
+  }
+
+  static void fill_wide(const Output& output, const Wide& number, Channel& out, std::size_t at, std::size_t count) {
+    for (std::size_t word = 0; word < output.words; ++word) {
+      std::fill_n(out.end(output.column + word) + at, count, number.word(word));
+    }
   }
 
   // The product of the factors that the innermost loop does not change.

@@ -37,19 +37,6 @@ struct Probe {
   const GroupIndex& groups() const noexcept { return table->stored_indexes()[index]; }
 };
 
-inline bool test_words(std::uint8_t test, Word a, Word b) noexcept {
-  switch (test) {
-    case 0:
-      return a == b;
-    case 1:
-      return a != b;
-    case 2:
-      return a < b;
-    default:
-      return a <= b;
-  }
-}
-
 // Finds a procedure's probes, walking its body and what it calls and following which registers hold parameters, and which
 // hold rows that were found or inserted by them. Branches are walked one after the other: a register may then be taken for
 // what it holds in another branch, which a hint can afford.
@@ -131,6 +118,13 @@ class ProbeFinder {
         walk(i.third, registers);
         break;
       }
+      case Op::kWideCompute:
+        std::fill_n(registers.begin() + i.reg, i.width, Known());
+        break;
+      case Op::kWideIf:
+        walk(i.first, registers);
+        walk(i.second, registers);
+        break;
       case Op::kCompute:
       case Op::kGetLevel:
       case Op::kRank:

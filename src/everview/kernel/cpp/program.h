@@ -6,6 +6,7 @@
 #include "channel.h"
 #include "code.h"
 #include "table.h"
+#include "wide.h"
 
 namespace everview {
 
@@ -27,10 +28,19 @@ struct Operand {
 // The checked product of its factors; a single operand is one of one factor.
 struct Output {
   std::vector<Operand> factors;
+  std::vector<std::size_t> widths;  // Of a product of several words or of factors that have several: each factor's.
+  std::size_t words = 1;            // Of the output itself,
+  std::size_t column = 0;           // which begin in this column.
   bool constant = false;    // In a nest: the same whatever the rows,
   bool of_values = false;   // or would be if what it takes from the rows were 1 throughout.
   std::size_t leading = 0;  // In a nest: how many factors come before the first that the innermost loop changes.
+
+  bool is_wide() const noexcept { return !widths.empty(); }
 };
+
+inline std::size_t columns_of(const std::vector<Output>& outputs) noexcept {
+  return outputs.empty() ? 0 : outputs.back().column + outputs.back().words;
+}
 
 inline constexpr std::size_t kMostAhead = 4;  // The most words in a key that loops find ahead.
 
@@ -73,16 +83,16 @@ using Block = std::vector<Instruction>;
 struct Instruction {
   enum class Op : std::uint8_t {
     kCompute, kFind, kInsert, kRemove, kStore, kSetLevel, kGetLevel, kCount, kIf, kEach, kScan, kEmit, kCall, kSelect,
-    kRank, kSize, kAdd, kSilent,
+    kRank, kSize, kAdd, kSilent, kWideCompute, kWideIf,
     kNest,  // Not in the encoding: scans within scans around one emit.
   };
 
   Op op = Op::kCompute;
   std::uint8_t detail = 0;     // The operation, test, level, or levels in six bits.
   std::uint32_t reg = 0;       // The target, or the row.
-  std::uint32_t number = 0;    // The value column, index, channel or procedure.
+  std::uint32_t number = 0;    // The value column, index, channel or procedure; of wide operands, the first one's words.
   std::uint32_t row = 0;       // kGetLevel, kRank: the row.
-  std::uint32_t width = 0;     // kRank: how many columns make the group.
+  std::uint32_t width = 0;     // kRank: how many columns make the group; kWideCompute: how many words the target has.
   bool own_group = false;      // kCount: as of a loop,
   bool whole = false;          // and this.
   bool vanishes = false;       // kAdd: the row goes when its first value comes to 0.

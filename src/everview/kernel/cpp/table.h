@@ -1,6 +1,7 @@
 // State: rows of words, found by their keys and by groups.
 #pragma once
 
+#include <numeric>
 #include <string>
 
 #include "group_index.h"
@@ -19,15 +20,20 @@ class Table {
  public:
   static constexpr std::uint32_t kNotStored = std::numeric_limits<std::uint32_t>::max();
 
-  Table(std::uint32_t number, std::size_t key_width, std::size_t value_width,
+  Table(std::uint32_t number, std::size_t key_width, const std::vector<std::size_t>& value_widths,
         const std::vector<std::vector<std::uint32_t>>& indexes, const std::vector<OrderedIndex::Shape>& orders = {},
         std::uint32_t levels = 1)
       : number_(number),
         key_width_(key_width),
-        rows_(key_width, key_width + value_width),
-        others_(value_width),
+        value_widths_(value_widths),
+        rows_(key_width, key_width + std::accumulate(value_widths.begin(), value_widths.end(), std::size_t{0})),
+        others_(value_width()),
         level_count_(levels),
         has_levels_(levels > 1) {
+    for (const std::size_t width : value_widths) {
+      units_.push_back(1);
+      units_.resize(units_.size() + width - 1);
+    }
     for (const auto& columns : indexes) {
       Declared& declared = declared_.emplace_back(Declared{columns, {}, kNotStored});
       if (columns.size() == key_width) {
@@ -49,11 +55,13 @@ class Table {
 
   std::size_t size() const noexcept { return rows_.size(); }
   std::size_t key_width() const noexcept { return key_width_; }
-  std::size_t value_width() const noexcept { return width() - key_width_; }
+  std::size_t value_width() const noexcept { return width() - key_width_; }  // Words of all values.
+  const std::vector<std::size_t>& value_widths() const noexcept { return value_widths_; }  // Words of each.
   std::size_t width() const noexcept { return rows_.width(); }
   RowRef words(Row row) const noexcept { return rows_[row]; }  // The key first.
   RowsView view() const noexcept { return rows_.view(); }
-  // Whether that word, of the values, is 1 in every row. Weights mostly are: then nothing need be multiplied.
+  // Whether that word, of the values, is what a value of 1 has there in every row: 1, or 0 if it is not the lowest.
+  // Weights mostly are 1: then nothing need be multiplied.
   bool all_one(std::size_t column) const noexcept { return column >= key_width_ && others_[column - key_width_] == 0; }
   std::uint32_t level_count() const noexcept { return level_count_; }
   std::uint8_t level(Row row) const noexcept { return has_levels_ ? levels_[row] : 0; }
@@ -334,7 +342,7 @@ class Table {
   Table fresh() const {
     std::vector<OrderedIndex::Shape> shapes;
     for (const OrderedIndex& order : orders_) shapes.push_back(order.shape());
-    Table table(number_, key_width_, value_width(), {}, shapes, level_count_);
+    Table table(number_, key_width_, value_widths_, {}, shapes, level_count_);
     table.declared_ = declared_;
     for (const GroupIndex& index : indexes_) table.indexes_.emplace_back(index.columns(), level_count_);
     return table;
@@ -450,13 +458,14 @@ class Table {
   void write_value(Row row, std::size_t column, Word before, Word word) noexcept {
     for (OrderedIndex& order : orders_) order.stored(row, column, before, word);
     rows_.write(row, column, word);
-    others_[column - key_width_] += (word != 1) - (before != 1);
+    const Word unit = units_[column - key_width_];
+    others_[column - key_width_] += (word != unit) - (before != unit);
   }
 
   // A row has come, or goes.
   void count_others(Row row, std::ptrdiff_t change) noexcept {
     for (std::size_t i = 0; i < others_.size(); ++i) {
-      if (rows_[row][key_width_ + i] != 1) others_[i] += change;
+      if (rows_[row][key_width_ + i] != units_[i]) others_[i] += change;
     }
   }
 
@@ -505,8 +514,10 @@ class Table {
 
   std::uint32_t number_;
   std::size_t key_width_;
+  std::vector<std::size_t> value_widths_;
   RowStore rows_;
-  std::vector<std::ptrdiff_t> others_;  // Of each value column: the rows where it is not 1.
+  std::vector<Word> units_;             // Of each value word: what it is where the value is 1,
+  std::vector<std::ptrdiff_t> others_;  // and the rows where it is not that.
   std::uint32_t level_count_;
   bool has_levels_;  // More than one: only then are they stored.
   Array<std::uint8_t> levels_;

@@ -29,6 +29,20 @@ struct Levels {
   }
 };
 
+// The tests of a program, by their numbers.
+inline bool test_words(std::uint8_t test, Word a, Word b) noexcept {
+  switch (test) {
+    case 0:
+      return a == b;
+    case 1:
+      return a != b;
+    case 2:
+      return a < b;
+    default:
+      return a <= b;
+  }
+}
+
 // Mixes words one at a time by multiplying 64 × 64 → 128 bits and folding the halves (as wyhash does), so that every
 // bit of every word, and the words' order, reaches every bit of the tag. The seed is fixed: state that was saved, or
 // mapped by another process, stays valid.

@@ -275,7 +275,7 @@ class Bags:
                 weights[other] = weight
         products = []
         for j in (0,) if is_set else (0, *self.layout.own_sums(n)):
-            product = self.layout.fresh("product")
+            product = self.layout.fresh("product")  # as many words as a row of its own has
             products.append(product)
             first = change_of(j) if j in part.sums else CHANGE
             body.append(Compute(product, Math.MULTIPLY, first, Lit(1)))

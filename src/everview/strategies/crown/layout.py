@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
 
-from everview.kernel.program import Instruction, KeyOf, Lit, Operand, Procedure, Reg, Table, ValueOf
+from everview.kernel.program import MOST_WORDS, Instruction, KeyOf, Lit, Operand, Procedure, Reg, Table, ValueOf
 from everview.query.terms import Var, names
 from everview.strategies.crown.plan import CrownPlan
 from everview.strategies.crown.tree import TreeNode
@@ -114,8 +114,8 @@ class Layout:
     """The nodes of a plan's tree, and the tables and procedures as they are written.
 
     Measures are what a weight consists of: number 0 is the count of copies (or of derivations), the others are sums;
-    ``sources`` names for each sum the atom that it is summed over, ``limits`` what sums may be unseen. Atoms of equal
-    ``signatures`` take the same rows; without any, no two are known to.
+    ``sources`` names for each sum the atom that it is summed over, ``limits`` what sums may be unseen, and under 0 what
+    the count may be. Atoms of equal ``signatures`` take the same rows; without any, no two are known to.
     """
 
     def __init__(
@@ -132,6 +132,7 @@ class Layout:
         self.procedures: list[Procedure] = []
         self._tables: dict[str, tuple[Words, tuple[str, ...]]] = {}
         self._indexes: dict[str, list[Words]] = {}
+        self._widths: dict[str, int] = {}
         self._same: dict[str, tuple[str, dict[Var, Var]]] = {}
         self._registers = 0
         self.shared_with = self._paired()
@@ -180,17 +181,33 @@ class Layout:
         below = (j for c in n.hidden for j in self.carried_sums(c))
         return tuple(sorted((*self.own_sums(n), *below)))
 
+    def width(self, n: Node) -> int:
+        """How many words a node's measures have: a product may have as many as it has factors, each of one word."""
+        return 1 if self.is_set else min(MOST_WORDS, self._relations(n))
+
+    def _relations(self, n: Node) -> int:
+        """How many relations a node's measures are products over: its own, and those that are hidden below it."""
+        return max(1, (not n.is_generalized) + sum(map(self._relations, n.hidden)))
+
+    @property
+    def result_width(self) -> int:
+        """How many words the number of all results may have."""
+        return min(MOST_WORDS, sum(1 for n in self.nodes if not n.is_generalized) + 1)
+
     def watched(self, n: Node) -> dict[int, int]:
         """The measures of a shown node that are watched, and their limits.
 
-        A result is a product of one sum and the counts of the other nodes: while each keeps its limit, so does it.
+        A result is a product of one sum and the counts of the other nodes: while each keeps its limit, so does it. The
+        count itself is watched where one node has all of it; elsewhere limits would be too low, and reading tells.
         """
         weighed = [other for other in self.shown if not other.is_pure]
         bits = SPARE_BITS // max(1, len(weighed) - 1)
         carried = self.carried_sums(n)
         found = {j: limit >> bits * (len(weighed) - 1) for j, limit in self.limits.items() if j in carried}
-        if self.limits.keys() - found.keys() and not n.is_pure:
+        if self.limits.keys() - found.keys() - {0} and not n.is_pure:
             found[0] = 2**bits
+        elif 0 in self.limits and weighed == [n] and self.width(n) > 1:
+            found[0] = self.limits[0]
         return found
 
     # --- tables ----------------------------------------------------------------------------------------------------
@@ -236,17 +253,19 @@ class Layout:
         sums = tuple(f"sum{j}" for j in self.carried_sums(n))
         if n.output is not None:
             weight = () if n.is_pure else ("weight",)
-            self.table(n.out_table, n.output, (*weight, *((SATISFIED,) if n.counts_children else ()), *sums))
+            values = (*weight, *((SATISFIED,) if n.counts_children else ()), *sums)
+            self.table(n.out_table, n.output, values, self.width(n))
         else:
-            self.table(n.sum_table, n.key, ("weight", *sums))
+            self.table(n.sum_table, n.key, ("weight", *sums), self.width(n))
         if n.hidden and not n.is_generalized:
             table = self.table(n.row_table, n.stored, ("weight", *(f"sum{j}" for j in self.own_sums(n))))
             for child in n.hidden:
                 self.index(table, child.key)
 
-    def table(self, name: str, key: Words, values: tuple[str, ...]) -> str:
-        """Declare a table."""
+    def table(self, name: str, key: Words, values: tuple[str, ...], width: int = 1) -> str:
+        """Declare a table, whose measures have so many words."""
         self._tables[name] = (key, values)
+        self._widths[name] = width
         self._indexes[name] = []
         return name
 
@@ -284,7 +303,9 @@ class Layout:
         for name, (key, values) in self._tables.items():
             indexes = tuple(tuple(map(key.index, columns)) for columns in self._indexes[name])
             levels = LEVELS if name in moving else 1
-            found.append(Table(name, tuple(map(str, key)), values, indexes, levels=levels))
+            width = self._widths[name]
+            widths = tuple(1 if value == SATISFIED else width for value in values) if width > 1 else ()
+            found.append(Table(name, tuple(map(str, key)), values, indexes, levels=levels, widths=widths))
         return tuple(found)
 
     # --- operands --------------------------------------------------------------------------------------------------
@@ -315,10 +336,10 @@ class Layout:
         """How many children match a row."""
         return ValueOf(row, table, self._tables[table][1].index(SATISFIED))
 
-    def fresh(self, stem: str) -> Reg:
+    def fresh(self, stem: str, words: int = 1) -> Reg:
         """A register that nothing else uses."""
         self._registers += 1
-        return Reg(f"{stem}{self._registers}")
+        return Reg(f"{stem}{self._registers}", words)
 
     # --- procedures ------------------------------------------------------------------------------------------------
 
@@ -357,11 +378,11 @@ def regs(variables: Words) -> tuple[Reg, ...]:
     return tuple(map(reg, variables))
 
 
-def change_of(j: int) -> Reg:
-    """The register in which the change of a measure is handed on."""
-    return CHANGE if j == 0 else Reg(f"change{j}")
+def change_of(j: int, words: int = 1) -> Reg:
+    """The register in which the change of a measure is handed on, in so many words."""
+    return Reg(CHANGE.name if j == 0 else f"change{j}", words)
 
 
-def changes_of(sums: Sequence[int]) -> tuple[Reg, ...]:
+def changes_of(sums: Sequence[int], words: int = 1) -> tuple[Reg, ...]:
     """Those of the count and of some sums."""
-    return (CHANGE, *map(change_of, sums))
+    return tuple(change_of(j, words) for j in (0, *sums))

@@ -65,6 +65,8 @@ class CrownPlan:
     decomposition: Decomposition | None
     cut: bool
     remarks: tuple[str, ...]
+    has_groups: bool = False
+    """True if its rows are groups, as they are read: their copies are a column then."""
 
     @property
     def query(self) -> ConjunctiveQuery:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from everview.strategies.bounds import CONSTANT, ENCLOSURE
 from everview.strategies.core import Core, Facts
 from everview.strategies.crown.compile import compile_crown
 from everview.strategies.crown.plan import CrownPlan, plan_crown
 from everview.strategies.strategy import Cost, Judgement, Maintained, StrategyPlan, Sum, Task
+
+MOST_COPIES = 2**63 - 1
+"""So many rows a group may have: COUNT is a BIGINT."""
 
 
 @dataclass(frozen=True)
@@ -32,10 +35,12 @@ class Crown:
 
     def plan(self, core: Core, facts: Facts) -> CrownPlan:
         """The best tree."""
-        return plan_crown(facts)
+        return replace(plan_crown(facts), has_groups=core.grouped and not core.folded)
 
     def compile(self, plan: StrategyPlan, sums: Sequence[Sum], signatures: Sequence[Hashable] = ()) -> Maintained:
         """The program that propagates changes along the tree."""
         assert isinstance(plan, CrownPlan)
         limits = {j: s.limit for j, s in enumerate(sums, 1) if s.limit is not None}
+        if plan.has_groups:
+            limits[0] = MOST_COPIES
         return compile_crown(plan, [s.atom for s in sums], limits, signatures)

@@ -39,9 +39,9 @@ class Totals:
         """``change`` for each hidden node; ``base`` for each relation, into which its rows come."""
         for n in self.layout.nodes:
             if n.output is None:
-                sums = self.layout.carried_sums(n)
-                body = self.kept(n.sum_table, n.key, sums, partial(self._through, n))
-                self.layout.procedure(self.name(n, "change"), (*regs(n.key), *changes_of(sums)), body)
+                sums, words = self.layout.carried_sums(n), self.layout.width(n)
+                body = self.kept(n.sum_table, n.key, sums, partial(self._through, n), words)
+                self.layout.procedure(self.name(n, "change"), (*regs(n.key), *changes_of(sums, words)), body)
         for n in self.layout.nodes:
             if not n.is_generalized and n not in self.layout.shared_with:
                 parameters = (*regs(entry_words(n)), *changes_of(self.layout.own_sums(n)))
@@ -61,9 +61,10 @@ class Totals:
         words: Words,
         sums: Sequence[int],
         then: Callable[[Changes], Iterator[Instruction]],
+        width: int = 1,
     ) -> list[Instruction]:
         """Add the changes to a stored row and hand them on: for sets only a coming or going, as ±1."""
-        changes: dict[int, Operand] = {j: change_of(j) for j in (0, *sums)}
+        changes: dict[int, Operand] = {j: change_of(j, width) for j in (0, *sums)}
         key, added = regs(words), self.layout.added(table, changes)
         if self.layout.is_set:
             return [Add(ROW, table, key, added, tuple(then({0: Lit(1)})), tuple(then({0: Lit(-1)})))]
@@ -97,7 +98,7 @@ class Totals:
         body: list[Instruction] = []
         products = []
         for j in measures:
-            product = self.layout.fresh("product")
+            product = self.layout.fresh("product", self.layout.width(n))
             products.append(product)
             body += _multiplied(product, self._factors(n, j, changes, row, rows))
         body.append(Call(self.name(n, "change"), (*(places[v] for v in n.handed), *products)))
