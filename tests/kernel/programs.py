@@ -224,7 +224,7 @@ class ProgramMaker:
         return output.words if isinstance(output, Product) else self._width(output)
 
     def _member(self, words: tuple[Reg, ...], frame: Frame, loops: int, depth: int) -> Member:
-        function = self.random.choice((self._asked(), self._asked(), self.functions[-1]))
+        function = self.random.choice((self._asked(), self.functions[-1], self.functions[-1]))
         arguments = self._operands(len(function.parameters), frame | dict.fromkeys(words, WORD))
         steps = self._steps(frame, loops, depth)
         outputs = tuple(self._word_output(frame) for _ in words)
