@@ -352,7 +352,7 @@ inline std::unique_ptr<NodeState> make_state(const CursorNode& node, TreeRun& ru
   __builtin_unreachable();
 }
 
-// Lists a result. It holds for as long as the unit's version stays as it was. A fault ends it for good.
+// Lists a result. It holds for as long as the unit's version stays as it was. A fault, or a lack of memory, ends it for good.
 class CursorState {
  public:
   CursorState(Unit& unit, const CursorPlan& plan, const Word* arguments)
@@ -379,6 +379,9 @@ class CursorState {
       return tree_ ? run_tree(out, limit) : run_nests(out, limit);
     } catch (const Fault& fault) {
       fault_ = fault;
+      throw;
+    } catch (const std::bad_alloc&) {  // Rows of the page are lost, so it must not go on.
+      fault_ = Fault{Fault::Kind::kMemory, "there was no memory left when the cursor was read"};
       throw;
     }
   }
