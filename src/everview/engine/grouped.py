@@ -356,7 +356,11 @@ class _Accumulated:
         return in_type(was, self.aggregate.type), now
 
     def _add(self, delta: WordRows) -> dict[Group, Any]:
-        before = self._counted(delta)
+        try:
+            before = self._counted(delta)
+        except BaseException:  # some of them are counted
+            self.core.unit.lose_log()
+            raise
         machine, nbytes = self.dictionary.machine, sum(c.nbytes for c in (*delta.columns, delta.weight, delta.update))
         machine.on_roll_back_of(self.core.unit, partial(self._take_back, delta.negated()), nbytes)
         return before
