@@ -12,7 +12,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PACKAGES := $(VENV)/.packages
 INSTALLED := $(VENV)/.installed
-KERNEL := CMakeLists.txt $(wildcard src/everview/kernel/cpp/*)
+KERNEL := CMakeLists.txt $(wildcard src/everview/kernel/cpp/* src/everview/kernel/cpp/*/*)
 # The editable install lists the modules there are; a folder is newer once a module has come or gone.
 FOLDERS := $(shell find src/everview -type d ! -name __pycache__)
 

@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 import everview as ev
 from benchmarks.data.graphs import Updates
 from benchmarks.native import Measured
-from everview.engine.dictionary import Dictionary
-from everview.engine.rows import Changes, WordRows
+from everview.engine.values.dictionary import Dictionary
+from everview.engine.values.rows import Changes, WordRows
 
 WORKLOADS = Path(__file__).parent / "workloads" / "crown"
 SLICE = 65_536
@@ -66,7 +66,7 @@ class KernelRun:
         self.entry = entry.entry
         rows = WordRows((updates.source, updates.target), updates.weight, updates.weight)
         changes = Changes("g", self.core_types(), rows, Dictionary())
-        self.columns = [c for o in entry.occurrences for c in o.columns(changes)[0]]
+        self.columns = [c for o in entry.atom_inputs for c in o.columns(changes)[0]]
         self.columns.append(updates.weight)
         shown = self.core.maintained.outputs
         self.places = [shown.index(v) for v in _output_variables(self.db) if v in shown]
@@ -75,11 +75,11 @@ class KernelRun:
         """The types of the graph's columns."""
         return self.db._tables["g"].types
 
-    def start(self, loud: bool) -> None:
+    def start(self, with_deltas: bool) -> None:
         """Empty state, telling its deltas or not."""
         self.unit.clear()
-        if loud:
-            self.unit.apply(self.core.maintained.wake, [pa.array([0])])
+        if with_deltas:
+            self.unit.apply(self.core.maintained.start_deltas, [pa.array([0])])
 
     def deltas(self, take: Callable[[Sequence[pa.Array]], None] | None = None) -> tuple[Measured, int]:
         """Apply everything, each slice of deltas taken as Arrow; also gives the most bytes that the state has had."""
@@ -88,7 +88,7 @@ class KernelRun:
         begun = process_time()
         while at < len(self.updates):
             piece = [c.slice(at, SLICE) for c in self.columns]
-            at += self.unit.apply(self.entry.loud, piece, first_update=at, most_pending=SLICE)
+            at += self.unit.apply(self.entry.with_deltas, piece, first_update=at, most_pending=SLICE)
             taken = [pa.array(c) for c in self.unit.take("delta")]
             rows += len(taken[0])
             if take is not None:
@@ -103,7 +103,7 @@ class KernelRun:
         self.start(False)
         steps = self.unit.steps
         begun = process_time()
-        self.unit.apply(self.entry.quiet, self.columns)
+        self.unit.apply(self.entry.state_only, self.columns)
         return process_time() - begun, self.unit.steps - steps
 
 

@@ -61,7 +61,7 @@ def deltas(query: str, graph: str, order: str, updates: Updates, runs: int, bar:
         for level, run in levels.items():
             times[level].append(run()[0].seconds)
     native.close()
-    occurrences = len(kernel.entry.occurrences)
+    occurrences = len(kernel.entry.atom_inputs)
     common = {"query": query, "graph": graph, "order": order, "updates": checked.updates, "rows": checked.rows}
     for level in levels:
         ratio = min(times[level]) / min(hand)

@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 minimum=build/minimum
-tests=(tests/engine/test_words.py tests/engine/test_ingest.py tests/engine/test_dictionary.py tests/engine/test_meaning.py
+tests=(tests/engine/test_words.py tests/engine/test_input.py tests/engine/test_dictionary.py tests/engine/test_meaning.py
   tests/engine/test_tables_read.py tests/engine/test_feeds.py tests/engine/test_regressions.py tests/engine/test_sums.py
   tests/sql/test_fallible.py tests/spark/test_types.py tests/spark/test_pipeline_plan.py)
 

@@ -32,21 +32,21 @@ STEPS: Final = (
             "Types, NULLs and CHECKs, before the batch begins. Strings and long",
             "decimals get a number in the value table.",
         ),
-        ("engine/ingest.py", "engine/words.py", "engine/dictionary.py"),
+        ("engine/input/read.py", "engine/values/words.py", "engine/values/dictionary.py"),
         "columns of 64-bit words, and a weight: +1 comes, −1 goes",
     ),
     Step(
         "engine",
         "run the batch",
         ("The one place in which that happens. What follows is taken back, all", "of it, if anything in it fails."),
-        ("engine/transaction.py", "engine/rows.py"),
+        ("engine/transaction.py", "engine/values/rows.py"),
         "changes of one table, in order",
     ),
     Step(
         "kernel",
         "the base table",
         ("Copies are counted, keys looked at: a row that is not there cannot go.",),
-        ("engine/table.py", "strategies/base.py"),
+        ("engine/base_table.py", "programs/base_table.py"),
         "the same changes, to each view that reads the table, views over views last",
     ),
     Step(
@@ -56,7 +56,12 @@ STEPS: Final = (
             "Its stages in turn. Conditions on one table and computed columns, by",
             "Arrow or DuckDB; rows on which one fails are parked.",
         ),
-        ("engine/runtime.py", "engine/core.py", "engine/expressions.py", "engine/parked.py"),
+        (
+            "engine/view_runtime.py",
+            "engine/operators/join.py",
+            "engine/expressions/evaluate.py",
+            "engine/expressions/parked.py",
+        ),
         "arguments of a procedure of the program",
     ),
     Step(
@@ -66,7 +71,7 @@ STEPS: Final = (
             "What the strategy has written when the view was defined: it finds, adds",
             "and removes rows of its tables, in C++, and emits the delta.",
         ),
-        ("strategies/crown/compile.py", "kernel/machine.py", "kernel/cpp/machine.h"),
+        ("strategies/crown/compile.py", "kernel/machine.py", "kernel/cpp/run/machine.h"),
         "delta of the core: rows with weights, one update after the other",
     ),
     Step(
@@ -76,7 +81,12 @@ STEPS: Final = (
             "Outputs and conditions across tables; groups and aggregates; DISTINCT;",
             "UNION, EXCEPT, INTERSECT. Each keeps what it needs in small programs.",
         ),
-        ("engine/plain.py", "engine/grouped.py", "engine/setops.py", "engine/fold.py"),
+        (
+            "engine/operators/select.py",
+            "engine/operators/group_by.py",
+            "engine/operators/set_operations.py",
+            "engine/operators/counts.py",
+        ),
         "delta of the view — and on to the views that read it",
     ),
     Step(
@@ -86,21 +96,21 @@ STEPS: Final = (
             "A row still parked, a sum beyond its type: the batch is refused, and",
             "nothing has changed. Else it has a version.",
         ),
-        ("engine/transaction.py", "engine/parked.py"),
+        ("engine/transaction.py", "engine/expressions/parked.py"),
         "deltas of views that have a feed",
     ),
     Step(
         "engine",
         "tell the feeds",
         ("Net per batch, or each update's own; old and new row of a group side", "by side. Words become values again."),
-        ("engine/feed.py", "engine/netting.py"),
+        ("engine/change_feed.py", "engine/operators/netting.py"),
         "",
     ),
 )
 END: Final = "Arrow record batches: columns, _change_type, _commit_version, _count"
 
 _SOURCE: Final = Path(__file__).resolve().parent.parent / "src" / "everview"
-_WIDTH, _LEFT, _BOX, _MODULES = 880, 24, 600, 650
+_WIDTH, _LEFT, _BOX, _MODULES = 904, 24, 600, 650
 _LINE, _GAP = 19, 34
 _STYLE: Final = (
     "text{font:13px ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace;fill:#1f2933}"

@@ -9,6 +9,7 @@ the strategies, which write programs for the kernel. Nothing imports the front e
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ ALLOWED = {
     "programs": {"errors", "kernel"},
     "strategies": {"errors", "query", "programs", "kernel"},
     "plan": {"errors", "query", "strategies"},
-    "engine": {"errors", "query", "sql", "plan", "kernel", "strategies"},
+    "engine": {"errors", "query", "sql", "plan", "kernel", "programs", "strategies"},
     "tools": {"errors", "query", "sql", "plan", "strategies", "engine"},
     "spark": {"errors", "redaction", "query", "sql", "plan", "kernel", "strategies", "engine"},
     "cli": {
@@ -44,6 +45,7 @@ ALLOWED = {
 }
 LIBRARIES = {"sqlglot": {"sql"}, "pyspark": {"spark"}, "pyarrow": {"engine", "spark", "sql", "strategies", "tools"}}
 MODULES = sorted(SOURCE.rglob("*.py"))
+FOLDERS = sorted(p.parent for p in SOURCE.rglob("__init__.py") if p.parent != SOURCE)
 
 
 def layer(path: Path) -> str:
@@ -72,6 +74,15 @@ def test_no_import_against_the_order(path: Path) -> None:
             assert target == mine or target in ALLOWED[mine], f"{mine} imports {name}"
         elif top in LIBRARIES:
             assert mine in LIBRARIES[top], f"{mine} imports {name}"
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda p: str(p.relative_to(SOURCE)))
+def test_a_folder_says_what_passes_through_it(folder: Path) -> None:
+    said = ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8"))) or ""
+    inside = {p.stem for p in folder.glob("*.py") if not p.stem.startswith("_")}
+    if folder.name != "strategies":  # a strategy is one folder and one line
+        inside |= {p.name for p in folder.iterdir() if (p / "__init__.py").exists()}
+    assert {name for name in inside if not re.search(rf"`{name}\b", said)} == set()
 
 
 def test_every_folder_has_its_place() -> None:

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 
 from benchmarks import environments
 from benchmarks.data.log import BEFORE, Log
-from everview.engine.ingest import table_schema
+from everview.engine.input.read import table_schema
 from everview.sql import parse_schema
 
 SCHEMA = Path(__file__).parent.parent / "workloads" / "tpch" / "schema.sql"

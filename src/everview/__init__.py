@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 from everview import errors
 
 if TYPE_CHECKING:
-    from everview.engine.answer import Result
     from everview.engine.database import Database
     from everview.engine.explain import explain, explain_all
+    from everview.engine.run_query import Result
     from everview.plan.explain import Explanation
     from everview.tools.enclosureness import enclosureness
 
@@ -26,7 +26,7 @@ __all__ = ["Database", "Explanation", "Result", "__version__", "enclosureness", 
 
 _HOMES = {
     "Database": "everview.engine.database",
-    "Result": "everview.engine.answer",
+    "Result": "everview.engine.run_query",
     "Explanation": "everview.plan.explain",
     "enclosureness": "everview.tools.enclosureness",
     "explain": "everview.engine.explain",

@@ -14,7 +14,7 @@ import pytest
 
 from benchmarks.data import snb, tpch
 from benchmarks.data.log import BEFORE, Log
-from everview.engine.ingest import table_schema
+from everview.engine.input.read import table_schema
 from everview.sql import parse_schema
 
 DAY = 86_400_000_000

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pytest
 
 import everview as ev
-from everview.engine.transaction import is_positional
+from everview.engine.transaction import is_net_per_update
 from everview.errors import DataError, EverviewError, ExpressionError
 from tests.engine.generator import HUGE, Case, Row, Step, TableDef
 from tests.engine.judging import Judge, Verdict, is_failure, prepare, strictly
@@ -485,7 +485,7 @@ class Run:
         name = follower.view
         runtime = self.db._views[name]
         once = bool(getattr(runtime.view.body, "distinct", False) or runtime.group_columns is not None)
-        netted = not follower.per_update or not is_positional(self.db, name)
+        netted = not follower.per_update or not is_net_per_update(self.db, name)
         by_update: dict[int, Bag] = {}
         batches = follower.take()
         expect(len(batches) <= MOST_BATCHES, f"{name}: {len(batches)} batches in the feed after one commit")

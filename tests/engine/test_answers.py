@@ -383,7 +383,7 @@ def test_times_are_utc() -> None:
 
 def test_an_old_snapshot_has_its_query_as_a_view(tmp_path: Path) -> None:
     """Versions before this one saved the texts of all calls, and made a view of a SELECT by itself."""
-    from everview.engine import container, snapshot
+    from everview.engine.storage import container, snapshot
 
     db = ev.Database()
     db.sql("CREATE TABLE t (a INT, s STRING)")

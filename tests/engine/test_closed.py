@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import everview
-from everview.engine.expressions import Evaluator, _Query
+from everview.engine.expressions.evaluate import Evaluator, _Query
 from everview.errors import DataError, EverviewError
 from everview.query.terms import Expression, Var
 from everview.query.types import BIGINT, STRING

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 import everview as ev
-from everview.engine.dictionary import NULL, UNKNOWN, Dictionary
+from everview.engine.values.dictionary import NULL, UNKNOWN, Dictionary
 from everview.errors import DataError
 from tests.scale import thoroughness
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from everview.engine import core, feed
+from everview.engine import change_feed
+from everview.engine.operators import join
 from tests.engine import differential
 from tests.engine.differential import fail_with, run_case
 from tests.engine.generator import make_case
@@ -21,7 +22,7 @@ def test_random_cases(part: int) -> None:
 @pytest.mark.parametrize("slice_", [1, 4, 13])
 def test_random_cases_whose_deltas_come_in_tiny_pieces(slice_: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """What large deltas go through: several pieces, joined or not."""
-    for module in (core, feed):
+    for module in (join, change_feed):
         monkeypatch.setattr(module, "SLICE", slice_)
     monkeypatch.setattr(differential, "MOST_BATCHES", 1 << 30)
     _run(range(900_000 + slice_ * 1_000, 900_000 + slice_ * 1_000 + scaled(12)))

@@ -17,11 +17,13 @@ import pyarrow.compute as pc
 import pytest
 
 import everview as ev
-from everview.engine import core, feed, transaction
-from everview.engine.core import _EntryRuntime
-from everview.engine.feed import MOST_IN_BATCH
-from everview.engine.rows import SLICE, Changes, WordRows
-from everview.engine.runtime import ViewRuntime
+from everview.engine import change_feed as feed
+from everview.engine import transaction
+from everview.engine.change_feed import MOST_IN_BATCH
+from everview.engine.operators import join
+from everview.engine.operators.join import _EntryRuntime
+from everview.engine.values.rows import SLICE, Changes, WordRows
+from everview.engine.view_runtime import ViewRuntime
 from everview.errors import ClosedError, DataError, FeedError
 from everview.kernel.machine import change_columns, pair_rows
 
@@ -309,18 +311,18 @@ def test_pieces_told_as_they_come_say_the_same_as_updates_one_by_one(
     slice_: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A piece that is large enough is written for the feed at once, smaller ones wait; copies come and go with both."""
-    for module in (core, feed):
+    for module in (join, feed):
         monkeypatch.setattr(module, "SLICE", slice_)
     monkeypatch.setattr(feed, "MOST_IN_BATCH", 5)
     made: list[bool] = []
-    as_told = feed.as_told
+    as_feed_rows = feed.as_feed_rows
 
-    def watched(rows: WordRows) -> WordRows | feed.ToldRows:
-        told = as_told(rows)
-        made.append(isinstance(told, feed.ToldRows))
+    def watched(rows: WordRows) -> WordRows | feed.FeedRows:
+        told = as_feed_rows(rows)
+        made.append(isinstance(told, feed.FeedRows))
         return told
 
-    monkeypatch.setattr(transaction, "as_told", watched)
+    monkeypatch.setattr(transaction, "as_feed_rows", watched)
     r = random.Random(slice_)
     together, apart = _joined(), _joined()
     with together.view("v").changes(per_update=True) as all_at_once, apart.view("v").changes() as one_by_one:
@@ -351,7 +353,7 @@ def test_pieces_told_as_they_come_say_the_same_as_updates_one_by_one(
 
 def test_a_feed_of_the_net_changes_beside_one_of_single_updates_is_told_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """What one feed could be told as it comes must still be added up for the other."""
-    for module in (core, feed):
+    for module in (join, feed):
         monkeypatch.setattr(module, "SLICE", 1)
     db = _joined()
     with db.view("v").changes() as net, db.view("v").changes(per_update=True) as single:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 import everview as ev
-from everview.engine import container, snapshot
+from everview.engine.storage import container, snapshot
 from everview.errors import DataError, EverviewError, OverDeleteError, SnapshotError
 from tests.engine import garbage
 from tests.engine.samples import Changes, contents, database, run, uses

@@ -6,10 +6,10 @@ import random
 
 import pytest
 
+from everview.programs.base_table import compile_base
+from everview.programs.counts import compile_fold
 from everview.query.conjunctive import Semantics
 from everview.query.terms import Var
-from everview.strategies.base import compile_base
-from everview.strategies.fold import compile_fold
 from tests.scale import scaled
 from tests.strategies import shapes
 from tests.strategies.harness import Driver
@@ -25,11 +25,11 @@ def core_run(seed: int) -> None:
     if query.semantics is Semantics.BAG:
         places = [(i, t) for i, a in enumerate(query.atoms) for t in a.terms if isinstance(t, Var)]
         sums = r.choices(places, k=r.randint(0, 2)) if places else []
-    driver = Driver(query, Both, tuple(sums), loud=r.random() < 0.5)
+    driver = Driver(query, Both, tuple(sums), with_deltas=r.random() < 0.5)
     machine = driver.machine
     for _ in range(r.randint(2, 6)):
         if r.random() < 0.2:
-            driver.switch(not driver.loud)
+            driver.switch(not driver.with_deltas)
         entry = r.choice(driver.maintained.entries)
         arity = relations_of(driver.plan.query)[entry.relation]
         there = driver.database.setdefault(entry.relation, [])
@@ -40,7 +40,9 @@ def core_run(seed: int) -> None:
             else:
                 there.append(tuple(r.randint(1, 2) for _ in range(arity)))
                 rows.append(driver.arguments(entry, there[-1], 1))
-        machine.apply(entry.loud if driver.loud else entry.quiet, [list(c) for c in zip(*rows, strict=True)])
+        machine.apply(
+            entry.with_deltas if driver.with_deltas else entry.state_only, [list(c) for c in zip(*rows, strict=True)]
+        )
         machine.take("delta")
         machine.rows("result")
     assert driver.listed() == driver.expected()

@@ -10,7 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from everview.engine.limbs import COPIES, Wide, decimals, decimals_of, largest, limbs_for, split, whole, word
+from everview.engine.operators.aggregates.limbs import (
+    COPIES,
+    Wide,
+    decimals,
+    decimals_of,
+    largest,
+    limbs_for,
+    split,
+    whole,
+    word,
+)
 from everview.query.types import BIGINT, INT, DataType, Kind, decimal
 
 EDGES = [0, 1, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**63 - 1, 2**64, 2**95, 10**18, 10**28, 10**38 - 1]

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 import everview as ev
-from everview.engine.answers import Answers, Sought
-from everview.engine.plain import PlainBlock
-from everview.engine.rows import WordRows, ones, words_array, zeros
-from everview.engine.setops import Concatenation
+from everview.engine.operators.answers import Answers, Sought
+from everview.engine.operators.select import Select
+from everview.engine.operators.set_operations import Concatenation
+from everview.engine.values.rows import WordRows, ones, words_array, zeros
 from everview.errors import OverDeleteError
 from everview.kernel.machine import Unit
 from tests.engine.samples import Change, Changes, database, run
@@ -236,9 +236,9 @@ def test_a_view_asks_before_it_lists(monkeypatch: pytest.MonkeyPatch, opened: li
     db.create_view("v", "SELECT a FROM t")
     db.create_view("w", "SELECT a FROM t UNION ALL SELECT a FROM t")
     many = 2**64
-    monkeypatch.setattr(PlainBlock, "count", lambda self: many)
-    monkeypatch.setattr(PlainBlock, "access", lambda self, position: rows_of(position % 1000))
-    monkeypatch.setattr(PlainBlock, "rank", lambda self, row: 10 * row.words[0])
+    monkeypatch.setattr(Select, "count", lambda self: many)
+    monkeypatch.setattr(Select, "access", lambda self, position: rows_of(position % 1000))
+    monkeypatch.setattr(Select, "rank", lambda self, row: 10 * row.words[0])
     opened.clear()
     for name, sides in (("v", 1), ("w", 2)):
         view = db.view(name)

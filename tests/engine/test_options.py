@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import everview as ev
-from everview.engine import snapshot, sound
-from everview.engine.container import reading
+from everview.engine.storage import check_saved, snapshot
+from everview.engine.storage.container import reading
 from everview.errors import AmbiguousNameError, EverviewError, OptionError, QueryError, SqlSyntaxError, UnknownNameError
 
 HOPS = "SELECT x.a, y.b FROM e x JOIN e y ON x.b = y.a"
@@ -80,7 +80,7 @@ def test_explain_says_which_options_have_no_effect() -> None:
     assert {str(core.facts.options) for core in found.plan.cores} == {"epsilon = 0.5, degree = 3"}
 
 
-@pytest.mark.parametrize("way", [sound.FROM_SNAPSHOT, snapshot.REBUILT])
+@pytest.mark.parametrize("way", [check_saved.FROM_SNAPSHOT, snapshot.REBUILT])
 def test_snapshots_keep_options(tmp_path: Path, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     db = database()
     db.create_view("a.b`c", f"{HOPS} -- no end\n;", epsilon=Fraction(1, 3))

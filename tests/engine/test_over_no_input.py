@@ -13,8 +13,8 @@ import pytest
 
 import everview as ev
 from everview.errors import ExpressionError
-from everview.spark.blobs import WEIGHT
-from everview.spark.shard import Shard, ShardSpec
+from everview.spark.exchange.arrow_blob import WEIGHT
+from everview.spark.shard.shard import Shard, ShardSpec
 from everview.sql import parse_schema, parse_view
 from tests.engine.test_judged_by_the_end import CONNECTION, _translated, schema_of, told
 from tests.scale import scaled

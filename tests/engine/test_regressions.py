@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import everview as ev
-from everview.engine import runtime
+from everview.engine import view_runtime
 from everview.errors import DataError, FeedError, MemoryLimitError, SubscriberError
 
 
@@ -345,7 +345,7 @@ SEVENFOLD = "SELECT t0.a FROM " + ", ".join(f"t t{i}" for i in range(7))
 
 def test_what_a_refused_batch_added_up_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """Changes of a stage were left half added up, and came with the next batch."""
-    monkeypatch.setattr(runtime, "_MANY_COPIES", 0)
+    monkeypatch.setattr(view_runtime, "_MANY_COPIES", 0)
     twice = f"{SEVENFOLD} UNION ALL {SEVENFOLD}"
     db = made("CREATE TABLE t (a INT)", f"CREATE VIEW v AS SELECT a, count(*) AS n FROM ({twice}) u GROUP BY a")
     db.insert("t", [(1,)])

@@ -17,15 +17,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import everview as ev
-from everview.engine.dictionary import Dictionary
-from everview.engine.netting import net_changes
-from everview.engine.rows import Changes, WordRows
+from everview.engine.operators.netting import net_changes
+from everview.engine.values.dictionary import Dictionary
+from everview.engine.values.rows import Changes, WordRows
 from everview.errors import OverDeleteError
 from everview.kernel import Unit
 from everview.kernel.reference import Reference
 from everview.plan.core_plan import CorePlan
+from everview.programs.base_table import CHANGE, CHANGE_AND_TELL, OVER_DELETED, ROWS, SET_CHANGES, compile_base
 from everview.query.types import DataType, Kind
-from everview.strategies.base import CHANGE, CHANGE_AND_TELL, OVER_DELETED, ROWS, SET_CHANGES, compile_base
 from tests.engine.samples import uses
 from tests.scale import thoroughness
 

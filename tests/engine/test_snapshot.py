@@ -22,7 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import everview as ev
-from everview.engine import container, snapshot, sound
+from everview.engine.storage import check_saved, container, snapshot
 from everview.errors import EverviewError, SnapshotError
 from tests.engine.samples import VIEWS, Changes, contents, database, listings, run, uses
 from tests.scale import thoroughness
@@ -65,7 +65,7 @@ def go_on_alike(one: ev.Database, other: ev.Database, changes: Changes, batches:
     assert uses(one) == uses(other)
 
 
-@pytest.fixture(params=[sound.FROM_SNAPSHOT, snapshot.REBUILT])
+@pytest.fixture(params=[check_saved.FROM_SNAPSHOT, snapshot.REBUILT])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Both ways to load: with the views' saved state, and as if another version of Everview had saved it."""
     if request.param == snapshot.REBUILT:
@@ -121,7 +121,7 @@ def test_with_feeds_open(tmp_path: Path, way: str) -> None:
     before = listings(db)
     loaded = ev.Database.load(saved(db, tmp_path))
     assert contents(loaded) == contents(db)
-    if way == sound.FROM_SNAPSHOT:
+    if way == check_saved.FROM_SNAPSHOT:
         assert listings(loaded) == before
     told(opened)
     run(db, batch := [changes.batch()])

@@ -26,7 +26,7 @@ Edit = Callable[[dict[str, Any], dict[str, bytes]], None]
 
 
 def checksum(words: list[int]) -> int:
-    """What a machine's snapshot says of its words (cpp/words.h, Hasher)."""
+    """What a machine's snapshot says of its words (cpp/store/words.h, Hasher)."""
 
     def fold(a: int, b: int) -> int:
         product = a * b

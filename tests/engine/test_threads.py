@@ -158,12 +158,12 @@ def test_definitions_and_feeds_beside_writers() -> None:
         for i in range(100):
             db.insert("r", [(10_000 + i, "x")])
 
-    def listen() -> None:
+    def emit_deltas() -> None:
         for _ in range(50):
             with db.view("w").changes() as feed:
                 feed.read()
 
-    together(define, write, write, listen)
+    together(define, write, write, emit_deltas)
     assert {len(db.view(name)) for name in db.views} == {1_200}
     assert len(db.tables) == 10
 

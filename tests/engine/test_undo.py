@@ -60,13 +60,13 @@ def test_batches_for_which_memory_runs_out_change_nothing(most: int | None, monk
     """With a log, without one, so that each view is filled anew, and with one that ends half-way."""
     if most is not None:
         monkeypatch.setattr(Transaction, "_most_log_bytes", lambda self: most)
-    tell = Transaction._tell
+    tell = Transaction._deliver
 
-    def tell_with_memory(self: Transaction, *, once: bool) -> None:
+    def tell_with_memory(self: Transaction, *, is_net_batch: bool) -> None:
         _kernel.fail_allocation(None)  # The batch has been taken.
-        tell(self, once=once)
+        tell(self, is_net_batch=is_net_batch)
 
-    monkeypatch.setattr(Transaction, "_tell", tell_with_memory)
+    monkeypatch.setattr(Transaction, "_deliver", tell_with_memory)
     refused = 0
     for seed in range(40_000, 40_025):
         run = Failing(make_case(seed), seed)

@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from everview.engine.dictionary import NULL, UNKNOWN, Dictionary
-from everview.engine.words import arrow_type, data_type, from_words, is_wide, to_words
+from everview.engine.values.dictionary import NULL, UNKNOWN, Dictionary
+from everview.engine.values.words import arrow_type, data_type, from_words, is_wide, to_words
 from everview.errors import ValueTypeError
 from everview.query.types import ANY, INTERVAL, DataType, Kind, decimal
 

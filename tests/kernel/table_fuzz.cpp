@@ -3,8 +3,8 @@
 #include <map>
 #include <random>
 
-#include "../../src/everview/kernel/cpp/cursor_tree.h"
-#include "../../src/everview/kernel/cpp/snapshot.h"
+#include "../../src/everview/kernel/cpp/cursor/cursor_tree.h"
+#include "../../src/everview/kernel/cpp/run/snapshot.h"
 #include "fuzz.h"
 
 namespace {

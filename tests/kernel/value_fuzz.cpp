@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-#include "../../src/everview/kernel/cpp/value_table.h"
+#include "../../src/everview/kernel/cpp/values/value_table.h"
 #include "fuzz.h"
 
 namespace {

@@ -29,7 +29,7 @@ from everview.query.data import (
 from everview.query.schema import Schema, SmallDomain
 from everview.query.terms import Const, Expression, Value, Var
 from everview.query.view import Block, Body, Output, View, blocks, each_block
-from everview.spark.shard import ShardSpec
+from everview.spark.shard.shard import ShardSpec
 from everview.sql import parse_rules, parse_schema, parse_script, parse_view
 from tests.engine.generator import make_case
 from tests.sql import cases

@@ -31,7 +31,7 @@ from everview.query.hierarchy import (
     q_violation,
     t_violation,
 )
-from everview.query.homomorphism import are_equivalent, core, is_contained, union_core
+from everview.query.homomorphism import are_equivalent, is_contained, minimal_query, minimal_union
 from everview.query.hypergraph import cycle, free_path, is_acyclic, is_free_connex
 from everview.query.orders import (
     VariableNode,
@@ -78,7 +78,7 @@ class Case:
 
     @cached_property
     def core(self) -> UnionQuery:
-        return union_core(self.union)
+        return minimal_union(self.union)
 
     @cached_property
     def expansion(self) -> UnionQuery:
@@ -195,8 +195,8 @@ CHECKS: dict[str, Callable[[Case, Any], bool]] = {
     "core_q": lambda c, v: _all(is_q_hierarchical, c.core) is v,
     "core_t": lambda c, v: _all(is_t_hierarchical, c.core) is v,
     "core_x": lambda c, v: is_exhaustively_q_hierarchical(c.union) is v,
-    "core_q_witness": lambda c, v: _witness(q_violation(core(c.query)), core(c.query), v),
-    "boolean_core_q": lambda c, v: is_q_hierarchical(core(c.query.with_head(()))) is v,
+    "core_q_witness": lambda c, v: _witness(q_violation(minimal_query(c.query)), minimal_query(c.query), v),
+    "boolean_core_q": lambda c, v: is_q_hierarchical(minimal_query(c.query.with_head(()))) is v,
     "contained_in": lambda c, v: is_contained(c.query, cq(v)),
     "not_contained_in": lambda c, v: not is_contained(c.query, cq(v)),
     "equivalent_to": lambda c, v: are_equivalent(c.query, cq(v)),

@@ -8,7 +8,7 @@ import pytest
 
 from everview.query.classify import classify
 from everview.query.conjunctive import Atom, Computed, ConjunctiveQuery
-from everview.query.homomorphism import Budget, are_equivalent, core, find_homomorphism, is_contained
+from everview.query.homomorphism import Budget, are_equivalent, find_homomorphism, is_contained, minimal_query
 from everview.query.terms import Const, Expression, Var
 from everview.query.unions import intersection
 from tests.support import cq
@@ -30,25 +30,25 @@ def relations(query: ConjunctiveQuery) -> list[str]:
 
 def test_an_atom_with_a_condition_is_not_folded_away() -> None:
     query = replace(cq("q(x) :- R(x, y), R(x, z)."), predicates=(above(Z, 1),))
-    minimal = core(query)
+    minimal = minimal_query(query)
     assert relations(minimal) == ["R(x, z)"]
     assert minimal.predicates == (above(Z, 1),)
 
 
 def test_equal_conditions_fold() -> None:
     query = replace(cq("q(x) :- R(x, y), R(x, z)."), predicates=(above(Z, 1), above(Y, 1)))
-    assert len(core(query).atoms) == 1
-    assert len(core(query).predicates) == 1
+    assert len(minimal_query(query).atoms) == 1
+    assert len(minimal_query(query).predicates) == 1
 
 
 def test_different_conditions_do_not_fold() -> None:
     query = replace(cq("q(x) :- R(x, y), R(x, z)."), predicates=(above(Z, 1), above(Y, 2)))
-    assert core(query) == query
+    assert minimal_query(query) == query
 
 
 def test_a_condition_across_atoms_holds_both() -> None:
     query = replace(cq("q(x) :- R(x, y), R(x, z)."), predicates=(Expression((Y, " < ", Z)),))
-    assert core(query) == query
+    assert minimal_query(query) == query
 
 
 def test_a_condition_is_part_of_containment() -> None:
@@ -77,11 +77,11 @@ def test_intersection_refuses_what_either_refuses() -> None:
 
 def test_computed_columns_map_by_their_expression() -> None:
     plain, computing = Atom("R", (X, Y)), Atom("R", (X, Z), (upper(U, Z),))
-    assert relations(core(ConjunctiveQuery((X,), (plain, computing)))) == ["R(x, z, u = upper(z))"]
+    assert relations(minimal_query(ConjunctiveQuery((X,), (plain, computing)))) == ["R(x, z, u = upper(z))"]
     twice = ConjunctiveQuery((X,), (Atom("R", (X, Y), (upper(W, Y),)), computing))
-    assert len(core(twice).atoms) == 1
+    assert len(minimal_query(twice).atoms) == 1
     free = ConjunctiveQuery((X, U, W), twice.atoms)
-    assert core(free) == free
+    assert minimal_query(free) == free
 
 
 def test_a_computed_column_is_only_met_by_its_own_expression() -> None:
@@ -101,7 +101,7 @@ def test_a_computed_column_is_only_met_by_its_own_expression() -> None:
     ],
 )
 def test_null_stays_refused_where_it_was(query: str, expected: str) -> None:
-    assert core(cq(query)) == cq(expected)
+    assert minimal_query(cq(query)) == cq(expected)
 
 
 def test_a_not_null_variable_is_stricter() -> None:
@@ -112,14 +112,14 @@ def test_a_not_null_variable_is_stricter() -> None:
 def test_constants_of_different_types_are_different() -> None:
     assert Const(1) != Const(True) != Const(1.0)
     one = ConjunctiveQuery((), (Atom("R", (Const(1),)), Atom("R", (Const(1.0),)), Atom("R", (Const(True),))))
-    assert core(one) == one
+    assert minimal_query(one) == one
     assert not is_contained(cq("q() :- R(1)."), cq("q() :- R('1')."))
 
 
 def test_a_cut_search_leaves_the_query_as_it_is() -> None:
     query = cq("q() :- E(x, y), E(y, z), E(z, u), E(u, u).")
     budget = Budget(1)
-    assert core(query, budget) == query
+    assert minimal_query(query, budget) == query
     assert budget.exhausted
-    assert len(core(query).atoms) == 1
-    assert classify(query).core_is_proven
+    assert len(minimal_query(query).atoms) == 1
+    assert classify(query).is_proven_minimal

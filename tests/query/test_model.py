@@ -13,7 +13,7 @@ from everview.query.classify import classify
 from everview.query.conjunctive import Atom, ConjunctiveQuery, Semantics, UnionQuery, connected_components
 from everview.query.constraints import Constraints, constraints_of, drop_implied_atoms
 from everview.query.hierarchy import is_hierarchical, is_q_hierarchical, is_t_hierarchical
-from everview.query.homomorphism import core
+from everview.query.homomorphism import minimal_query
 from everview.query.hypergraph import is_acyclic, is_free_connex
 from everview.query.schema import Column, ForeignKey, Schema, SmallDomain, Table
 from everview.query.terms import Const, Expression, Value, Var
@@ -122,8 +122,8 @@ def test_relations_are_named_in_any_case() -> None:
 @thoroughness(150)
 @given(queries(max_atoms=4, max_vars=4))
 def test_a_classification_is_that_of_the_core(query: ConjunctiveQuery) -> None:
-    found, minimal = classify(query), core(query)
-    assert found.core == minimal
+    found, minimal = classify(query), minimal_query(query)
+    assert found.minimal == minimal
     assert found.flags() == {
         "acyclic": is_acyclic(minimal.edges),
         "free_connex": is_free_connex(minimal.edges, minimal.free),

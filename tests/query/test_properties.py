@@ -22,7 +22,7 @@ from everview.query.constraints import (
 from everview.query.covers import edge_cover, edge_cover_number, fractional_cover_number
 from everview.query.decomposition import decompose
 from everview.query.hierarchy import is_hierarchical, is_q_hierarchical, is_t_hierarchical, q_violation, t_violation
-from everview.query.homomorphism import are_equivalent, core, find_homomorphism, is_contained, union_core
+from everview.query.homomorphism import are_equivalent, find_homomorphism, is_contained, minimal_query, minimal_union
 from everview.query.hypergraph import cycle, free_path, is_acyclic, is_free_connex
 from everview.query.orders import (
     VariableOrder,
@@ -79,13 +79,13 @@ def subsets(draw: st.DrawFn, edges: list[Edge]) -> Edge:
 @given(queries(max_vars=3, not_null=True), st.data())
 def test_a_core_has_the_same_result(query: ConjunctiveQuery, data: st.DataObject) -> None:
     database = data.draw(databases(query, nulls=True))
-    assert evaluate(core(query), database) == evaluate(query, database)
+    assert evaluate(minimal_query(query), database) == evaluate(query, database)
 
 
 @often
 @given(queries(max_vars=3, relations=2, not_null=True))
 def test_a_core_is_minimal(query: ConjunctiveQuery) -> None:
-    minimal = core(query)
+    minimal = minimal_query(query)
     assert set(minimal.atoms) <= set(query.atoms)
     assert brute.homomorphism_exists(query, minimal)
     assert brute.homomorphism_exists(minimal, query)
@@ -95,7 +95,7 @@ def test_a_core_is_minimal(query: ConjunctiveQuery) -> None:
 @often
 @given(queries(semantics=Semantics.BAG))
 def test_a_bag_is_its_own_core(query: ConjunctiveQuery) -> None:
-    assert core(query) == query
+    assert minimal_query(query) == query
 
 
 @often
@@ -117,7 +117,7 @@ def test_containment_holds_on_every_database(union: UnionQuery, data: st.DataObj
 @often
 @given(queries(max_vars=4))
 def test_a_core_stays_in_its_class(query: ConjunctiveQuery) -> None:
-    minimal = core(query)
+    minimal = minimal_query(query)
     assert is_q_hierarchical(minimal) or not is_q_hierarchical(query)
     assert is_t_hierarchical(minimal) or not is_t_hierarchical(query)
 
@@ -129,13 +129,13 @@ def test_a_core_stays_in_its_class(query: ConjunctiveQuery) -> None:
 @given(unions(not_null=True), st.data())
 def test_a_union_core_has_the_same_result(union: UnionQuery, data: st.DataObject) -> None:
     database = data.draw(databases(union, nulls=True))
-    assert evaluate(union_core(union), database) == evaluate(union, database)
+    assert evaluate(minimal_union(union), database) == evaluate(union, database)
 
 
 @sometimes
 @given(unions(not_null=True))
 def test_no_member_of_a_union_core_contains_another(union: UnionQuery) -> None:
-    members = union_core(union).members
+    members = minimal_union(union).members
     assert not any(brute.homomorphism_exists(p, q) for p in members for q in members if p is not q)
 
 
@@ -171,7 +171,7 @@ def test_boolean_q_hierarchical_unions_are_exhaustively_so(union: UnionQuery) ->
 def test_strongly_exhaustive_implies_exhaustive_implies_q_hierarchical(union: UnionQuery) -> None:
     exhaustive = is_exhaustively_q_hierarchical(union)
     assert exhaustive or not is_strongly_exhaustively_q_hierarchical(union)
-    assert not exhaustive or all(map(is_q_hierarchical, union_core(union).members))
+    assert not exhaustive or all(map(is_q_hierarchical, minimal_union(union).members))
 
 
 # --- constraints -----------------------------------------------------------------------------------------------------
@@ -575,4 +575,4 @@ def test_components_multiply(query: ConjunctiveQuery, data: st.DataObject) -> No
 @sometimes
 @given(queries(max_vars=3, relations=2))
 def test_equivalence_is_two_containments(query: ConjunctiveQuery) -> None:
-    assert are_equivalent(query, core(query))
+    assert are_equivalent(query, minimal_query(query))

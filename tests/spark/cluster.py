@@ -15,22 +15,22 @@ from zlib import crc32
 
 import pyarrow as pa
 
-from everview.engine.expressions import Evaluator
-from everview.engine.ingest import table_schema
-from everview.plan.shards import Level
+from everview.engine.expressions.evaluate import Evaluator
+from everview.engine.input.read import table_schema
+from everview.plan.shards import ShardLevel
 from everview.query.schema import Schema, Table
 from everview.query.terms import Var
-from everview.spark.blobs import read_blob
-from everview.spark.feed import Unpacker
-from everview.spark.key_step import Forwarder, key_level, spread_apart
-from everview.spark.levels import targets_of
-from everview.spark.messages import FEED
-from everview.spark.pack import Packer, packed_rows
-from everview.spark.pins import plan_over
-from everview.spark.routing import Slice
-from everview.spark.sending import sent
-from everview.spark.shard import Shard, ShardSpec
-from everview.spark.spool import Spool
+from everview.spark.checkpoint.pins import plan_over
+from everview.spark.exchange.arrow_blob import read_blob
+from everview.spark.exchange.key_step import Forwarder, key_shard_level, tables_with_spread_keys
+from everview.spark.exchange.pack import Packer, packed_rows
+from everview.spark.exchange.routing import Slice
+from everview.spark.exchange.shard_specs import merge_shards_of
+from everview.spark.exchange.unpack import Unpacker
+from everview.spark.shard.messages import FEED
+from everview.spark.shard.output.address import sent
+from everview.spark.shard.output.change_buffer import ChangeBuffer
+from everview.spark.shard.shard import Shard, ShardSpec
 from tests.engine.differential import Bag, plain
 
 Row = tuple[Any, ...]
@@ -62,13 +62,15 @@ class Cluster:
         """True if no batch of a feed may have a row in it twice: as come in one shard, and as gone in another."""
         self.levels = [self.distribution.first, *([self.distribution.merge] if self.distribution.merge else [])]
         self.shards = [self._made(level) for level in self.levels]
-        self.step = key_level(spread_apart(self.levels[0]) if quarantine else (), self.levels[0].shards)
+        self.step = key_shard_level(
+            tables_with_spread_keys(self.levels[0]) if quarantine else (), self.levels[0].shards
+        )
         self.by_key = self._made(self.step)
         self.results: dict[str, Bag] = {v.name: Counter() for v in self.views}
         self.bad: list[str] = []
         self.started = False
 
-    def _made(self, level: Level) -> list[Shard]:
+    def _made(self, level: ShardLevel) -> list[Shard]:
         spec = ShardSpec.of(level, quarantine=self.quarantine)
         return [Shard(spec.at(shard)) for shard in range(level.shards)]
 
@@ -85,14 +87,14 @@ class Cluster:
         for shard, name, data in self._forwarded(keyed):
             inputs.setdefault(shard, {}).setdefault(name, []).append(data)
         for number, level in enumerate(self.levels):
-            targets = targets_of(self.levels[number + 1]) if number + 1 < len(self.levels) else None
+            targets = merge_shards_of(self.levels[number + 1]) if number + 1 < len(self.levels) else None
             onward: dict[int, dict[str, list[pa.Table]]] = {}
             for s, shard in enumerate(self.shards[number]):
                 outcome = shard.apply(inputs.get(s, {}))
                 self.bad += outcome.bad
                 changed = outcome.changes
                 if not self.started:
-                    changed = {view.name: Spool() for view in shard.spec.views}
+                    changed = {view.name: ChangeBuffer() for view in shard.spec.views}
                     for name, batch in shard.contents():
                         changed[name].add(batch)
                 for (view, target), blobs in sent(changed, targets).items():
@@ -143,7 +145,7 @@ class Cluster:
             found += _unpacked(forwarder(iter([batch])))
         return found
 
-    def _routed(self, table: Table, rows: Weighted, level: Level) -> list[tuple[int, pa.Table]]:
+    def _routed(self, table: Table, rows: Weighted, level: ShardLevel) -> list[tuple[int, pa.Table]]:
         if not rows:
             return []
         full = self.whole.table(table.name)

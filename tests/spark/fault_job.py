@@ -55,11 +55,12 @@ def main(folder: Path, master: str, shards: int, settings: dict[str, str]) -> No
     """Run until all files are taken in."""
     from pyspark.sql import DataFrame, SparkSession
 
-    from everview.spark import maintain, materialize, processor, stats
+    from everview.spark import maintain, materialize, stats
     from everview.spark.restarting import restarting
+    from everview.spark.shard import operator
 
-    processor.COMPACT_BYTES = int(settings.pop(COMPACT, processor.COMPACT_BYTES))
-    processor.LEAST_BYTES = int(settings.pop(PARCELS, processor.LEAST_BYTES))
+    operator.COMPACT_BYTES = int(settings.pop(COMPACT, operator.COMPACT_BYTES))
+    operator.LEAST_BYTES = int(settings.pop(PARCELS, operator.LEAST_BYTES))
     materialized = settings.pop(MATERIALIZE, None) is not None
     builder = SparkSession.builder.master(master).appName("everview faults")
     for name, value in settings.items():

@@ -21,9 +21,9 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from everview.spark.host import started
 from everview.spark.interpreter import worker_environment
 from everview.spark.session import PATIENT
+from everview.spark.shard.server import started
 from everview.spark.targets import ParquetTarget
 from tests.spark.fault_job import TABLES, VIEWS
 from tests.spark.feeds import bag
@@ -300,7 +300,7 @@ def _below(process: int) -> dict[int, tuple[int, list[str]]]:
 
 
 def _is_shard(words: list[str], sockets: Path) -> bool:
-    return "everview.spark.host" in words and any(w.startswith(f"{sockets}/") for w in words)
+    return "everview.spark.shard.server" in words and any(w.startswith(f"{sockets}/") for w in words)
 
 
 def committed(checkpoint: Path) -> int:

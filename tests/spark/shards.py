@@ -16,13 +16,13 @@ from uuid import uuid4
 import duckdb
 import pyarrow as pa
 
-from everview.engine.ingest import table_schema
-from everview.spark.blobs import WEIGHT, read_blob, write_blob
-from everview.spark.client import ShardClient
-from everview.spark.host import Host, started
-from everview.spark.messages import Apply, Done, Load, Rebuild, Rebuilt
-from everview.spark.parcels import Parcel
-from everview.spark.shard import ShardSpec
+from everview.engine.input.read import table_schema
+from everview.spark.exchange.arrow_blob import WEIGHT, read_blob, write_blob
+from everview.spark.shard.client import ShardClient
+from everview.spark.shard.messages import Apply, Done, Load, Rebuild, Rebuilt
+from everview.spark.shard.output.spill_file import SpillFile
+from everview.spark.shard.server import ShardServer, started
+from everview.spark.shard.shard import ShardSpec
 from everview.sql import parse_script
 
 SCRIPT = """
@@ -64,7 +64,7 @@ def blobs(rows: Rows, of: ShardSpec) -> list[tuple[str, bytes]]:
     return found
 
 
-def rebuild(host: Host, of: ShardSpec, token: str | None, rows: list[tuple[int, str, bytes]]) -> object:
+def rebuild(host: ShardServer, of: ShardSpec, token: str | None, rows: list[tuple[int, str, bytes]]) -> object:
     """Have a shard made of its base rows."""
     host.answer(Rebuild(described(of), "digest"))
     host.answer(Load(rows))
@@ -132,7 +132,7 @@ def changes(reply: Done) -> Counter[tuple[Any, ...]]:
     found: Counter[tuple[Any, ...]] = Counter()
     for (view, _), parts in reply.changes.items():
         for blob, size in parts:
-            table = pa.Table.from_batches(blob.opened()) if isinstance(blob, Parcel) else read_blob(blob)
+            table = pa.Table.from_batches(blob.opened()) if isinstance(blob, SpillFile) else read_blob(blob)
             rows = table.to_pylist()
             assert len(rows) == size
             for row in rows:
@@ -179,7 +179,7 @@ def processes(path: Path) -> list[int]:
                 words = (entry / "cmdline").read_bytes().split(b"\0")
             except OSError:
                 continue
-            if b"everview.spark.host" in words and any(w.startswith(bytes(path) + b"/") for w in words):
+            if b"everview.spark.shard.server" in words and any(w.startswith(bytes(path) + b"/") for w in words):
                 found.append(int(entry.name))
     return found
 

@@ -24,12 +24,11 @@ import pytest
 
 from everview import errors
 from everview.errors import BadRowError, EverviewError, PipelineError, Position, SubscriberError
-from everview.spark import channel, messages
-from everview.spark.channel import Door, reached
-from everview.spark.host import Host, answer_all
-from everview.spark.identity import Identity
-from everview.spark.keys import job_key, tag
-from everview.spark.messages import (
+from everview.spark.checkpoint.identity import Identity
+from everview.spark.shard import channel, messages
+from everview.spark.shard.channel import Door, reached
+from everview.spark.shard.job_key import job_key, tag
+from everview.spark.shard.messages import (
     FEED,
     Apply,
     Done,
@@ -38,16 +37,17 @@ from everview.spark.messages import (
     Failed,
     Leave,
     Load,
+    MergeShards,
     Need,
     Ready,
     Rebuild,
     Rebuilt,
-    Targets,
 )
-from everview.spark.parcels import Parcel, Post
-from everview.spark.processor import ShardProcessor
-from everview.spark.sockets import LOCAL_DIRS, dismiss, socket_of, spill_folder
-from everview.spark.wire import Message, WireError, decoded, encoded, send
+from everview.spark.shard.operator import ShardOperator
+from everview.spark.shard.output.spill_file import SpillFile, Spills
+from everview.spark.shard.server import ShardServer, answer_all
+from everview.spark.shard.sockets import LOCAL_DIRS, dismiss, socket_of, spill_folder
+from everview.spark.shard.wire import Message, WireError, decoded, encoded, send
 from tests.spark.shards import FIRST, KEY, SECOND, THIRD, Driver, blobs, end, processes, spec, together, until
 
 SOURCE = Path(messages.__file__).parent
@@ -74,7 +74,7 @@ def served(place: Path) -> Iterator[Callable[..., Driver]]:
         path = driver.client().path
         listeners.append(Listener(str(path), "AF_UNIX", backlog=channel.BACKLOG))
         door = Door(listeners[-1], KEY, seconds=handshake)
-        host = Host(Post(path.parent, path.stem))
+        host = ShardServer(Spills(path.parent, path.stem))
         threading.Thread(target=answer_all, args=(host, door, [0.0], patience), daemon=True).start()
         return driver
 
@@ -183,7 +183,7 @@ def test_the_key_is_in_no_argument_environment_or_file(place: Path) -> None:
 
 
 def test_a_driver_has_one_key_which_its_operators_carry_and_do_not_show() -> None:
-    one, other = ShardProcessor([], Identity("{}"), [0]), ShardProcessor([], Identity("{}"), [0])
+    one, other = ShardOperator([], Identity("{}"), [0]), ShardOperator([], Identity("{}"), [0])
     assert one.key == other.key == job_key()
     assert len(one.key) == 32
     assert one.key.hex() not in repr(one) + str(one)
@@ -281,7 +281,7 @@ def test_what_is_no_message_ends_the_connection_and_nothing_else(served: Callabl
 
 # --- what is said ----------------------------------------------------------------------------------------------------
 
-PARCEL = Parcel("/local/a.parcel", "mark", 100, 7)
+PARCEL = SpillFile("/local/a.parcel", "mark", 100, 7)
 MESSAGES: list[Message] = [
     Rebuild(b'{"format": 1}', "digest"),
     Load([(1, "r", b"\0\xff"), (2, "näme", b"")]),
@@ -290,7 +290,15 @@ MESSAGES: list[Message] = [
     Rebuilt("v1", whole=True),
     Apply("digest", None, "v1", [], True, None),
     Apply(
-        "d", "v1", "v2", [("r", b"x"), ("r", b"y")], False, Targets({"v": (0, 2), "w": ()}, 3), False, Leave(4, 5), 6
+        "d",
+        "v1",
+        "v2",
+        [("r", b"x"), ("r", b"y")],
+        False,
+        MergeShards({"v": (0, 2), "w": ()}, 3),
+        False,
+        Leave(4, 5),
+        6,
     ),
     Dump("v1", more=True),
     Dumped([("r", b"rows", 3), ("s", b"", 0)]),
@@ -317,7 +325,7 @@ def test_messages_arrive_as_they_were_sent(message: Message) -> None:
 
 def test_every_message_is_among_those() -> None:
     kinds = {m for m in vars(messages).values() if isinstance(m, type) and m.__module__ == messages.__name__}
-    assert kinds - {type(m) for m in MESSAGES} == {Failed, Leave, Targets}
+    assert kinds - {type(m) for m in MESSAGES} == {Failed, Leave, MergeShards}
 
 
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda m: type(m).__name__)
@@ -425,7 +433,7 @@ def test_large_changes_lie_in_sparks_local_folders(
     with driver.client() as client:
         rows = blobs(FIRST, driver.spec)
         reply, _ = client.apply(Apply(client.digest, None, "v2", rows, False, None, leave=Leave(2, 0)), list)
-    paths = [Path(part.path) for parts in reply.changes.values() for part, _ in parts if isinstance(part, Parcel)]
+    paths = [Path(part.path) for parts in reply.changes.values() for part, _ in parts if isinstance(part, SpillFile)]
     assert paths
     assert {path.parent for path in paths} == {spill}
     assert not list(place.rglob("*.parcel"))
@@ -453,7 +461,7 @@ def test_the_process_that_tells_the_states_schema_reads_little() -> None:
 import sys
 import pyspark.sql.streaming.transform_with_state_driver_worker
 before = set(sys.modules)
-import everview.spark.processor
+import everview.spark.shard.operator
 print(*sorted({m.partition(".")[0] for m in set(sys.modules) - before}))
 """
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)

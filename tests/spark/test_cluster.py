@@ -17,10 +17,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from everview.engine.bulk import scan
+from everview.engine.shard_interface import scan
 from everview.errors import DataError
-from everview.spark.blobs import WEIGHT
-from everview.spark.shard import Shard
+from everview.spark.exchange.arrow_blob import WEIGHT
+from everview.spark.shard.shard import Shard
 from everview.sql import parse_schema
 from tests.engine.differential import Bag, Run, differences
 from tests.engine.generator import Case, make_case

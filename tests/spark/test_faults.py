@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from everview.spark.pins import plan_over
+from everview.spark.checkpoint.pins import plan_over
 from everview.sql import parse_schema
 from tests.spark.fault_job import COMPACT, MATERIALIZE, PARCELS, TABLES, VIEWS
 from tests.spark.faults import CLUSTER, FAST, LOCAL, Job, Stream, committed, run_with_kills, tear, uncommit

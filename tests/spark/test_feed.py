@@ -8,10 +8,10 @@ from pyspark.sql.types import StructType
 
 from everview.errors import PipelineError
 from everview.query.view import View
-from everview.spark.blobs import write_blob
-from everview.spark.feed import Unpacker, feed_schema
-from everview.spark.pins import plan_over
-from everview.spark.processor import CHANGES
+from everview.spark.checkpoint.pins import plan_over
+from everview.spark.exchange.arrow_blob import write_blob
+from everview.spark.exchange.unpack import Unpacker, feed_schema
+from everview.spark.shard.operator import CHANGES
 from everview.sql import parse_schema
 
 GRAPH = parse_schema("CREATE TABLE g (src BIGINT, dst BIGINT)")
@@ -26,26 +26,26 @@ def nullable(struct: StructType) -> dict[str, bool]:
     return {f.name: f.nullable for f in struct.fields}
 
 
-TOLD = {"_change_type": False, "_commit_version": False, "_count": False}
+FEED_COLUMNS = {"_change_type": False, "_commit_version": False, "_count": False}
 
 
 def test_columns_that_are_never_null_are_said_to_be_so() -> None:
     """NULL never joins; the ends of a path may be NULL."""
-    assert nullable(feed_schema(views(PATHS), True, False)) == {"src": True, "mid": False, "dst": True, **TOLD}
+    assert nullable(feed_schema(views(PATHS), True, False)) == {"src": True, "mid": False, "dst": True, **FEED_COLUMNS}
     groups = views("SELECT src, COUNT(*) AS n, MAX(dst) AS last FROM g WHERE src > 0 GROUP BY src")
-    assert nullable(feed_schema(groups, True, False)) == {"src": False, "n": False, "last": True, **TOLD}
+    assert nullable(feed_schema(groups, True, False)) == {"src": False, "n": False, "last": True, **FEED_COLUMNS}
 
 
 def test_a_row_that_is_put_aside_has_no_values() -> None:
     found = nullable(feed_schema(views(PATHS), True, True))
-    assert found == {"src": True, "mid": True, "dst": True, **TOLD, "_quarantined": True}
+    assert found == {"src": True, "mid": True, "dst": True, **FEED_COLUMNS, "_quarantined": True}
 
 
 @pytest.mark.parametrize("quarantine", [False, True])
 def test_of_several_views_each_row_has_one(quarantine: bool) -> None:
     """Spark compares the fields of structs with Arrow's, which are all nullable."""
     found = feed_schema(views({"p": PATHS, "q": "SELECT src FROM g WHERE src > 0"}), False, quarantine)
-    assert nullable(found) == {"_view": quarantine, "p": True, "q": True, **TOLD} | (
+    assert nullable(found) == {"_view": quarantine, "p": True, "q": True, **FEED_COLUMNS} | (
         {"_quarantined": True} if quarantine else {}
     )
     inside = found["q"].dataType

@@ -12,11 +12,11 @@ import duckdb
 import pytest
 
 from everview.errors import BadRowError, DataError, ExpressionError
-from everview.spark.blobs import read_blob
-from everview.spark.host import Host
-from everview.spark.messages import Apply, Done, Dump, Dumped, Load, Rebuild, Rebuilt
+from everview.spark.exchange.arrow_blob import read_blob
 from everview.spark.pipeline.progress import why_no_result
-from everview.spark.shard import Shard, ShardSpec
+from everview.spark.shard.messages import Apply, Done, Dump, Dumped, Load, Rebuild, Rebuilt
+from everview.spark.shard.server import ShardServer
+from everview.spark.shard.shard import Shard, ShardSpec
 from everview.sql import parse_schema
 from tests.engine.differential import plain
 from tests.spark.cluster import Cluster
@@ -80,7 +80,7 @@ def logged(batches: list[Rows], of: ShardSpec) -> list[tuple[int, str, bytes]]:
     return [(number, name, blob) for number, rows in enumerate(batches, 1) for name, blob in blobs(rows, of)]
 
 
-def compacted(host: Host) -> list[tuple[int, str, bytes]]:
+def compacted(host: ShardServer) -> list[tuple[int, str, bytes]]:
     """The log as one batch of the rows that are left."""
     assert host.token is not None
     dumped = host.answer(Dump(host.token, False))
@@ -93,7 +93,7 @@ def base(shard: Shard) -> set[tuple[Any, ...]]:
     return {(name, *row.values()) for name, blob, _ in shard.dump() for row in read_blob(blob).to_pylist()}
 
 
-def shard_of(host: Host) -> Shard:
+def shard_of(host: ShardServer) -> Shard:
     assert host.shard is not None
     return host.shard
 
@@ -101,7 +101,7 @@ def shard_of(host: Host) -> Shard:
 @pytest.mark.parametrize("quarantine", [False, True])
 def test_rebuilt_shards_equal_the_original(quarantine: bool) -> None:
     of = spec(SCRIPT, quarantine=quarantine)
-    host = Host()
+    host = ShardServer()
     rebuild(host, of, "v1", logged([STATIC], of))
     told = Counter({("quotients", 1, 5, 2, 10 / 3): 1, ("shares", 1, 2.0): 1, ("shares", 2, 10 / -3): 1})
     assert held(shard_of(host)) == told == expected([STATIC])
@@ -115,7 +115,7 @@ def test_rebuilt_shards_equal_the_original(quarantine: bool) -> None:
         assert wanted is not None
         assert held(shard_of(host)) == Counter({row: n for row, n in told.items() if n}) == wanted
         for log in (logged(history, of), compacted(host)):
-            fresh = Host()
+            fresh = ShardServer()
             rebuild(fresh, of, f"v{number}", log)
             assert held(shard_of(fresh)) == wanted
             assert base(shard_of(fresh)) == base(shard_of(host))
@@ -126,7 +126,7 @@ def test_a_batch_of_the_log_that_comes_in_parts_is_taken_in_as_a_whole() -> None
     parts = [(n, row) for n, rows in BATCHES[0].items() for row in rows]
     assert expected([STATIC, {"b": [(1, 5, 1)]}]) is None
     for order in permutations(parts):
-        host = Host()
+        host = ShardServer()
         host.answer(Rebuild(described(of), "digest"))
         host.answer(Load(logged([STATIC], of)))
         for name, row in order:
@@ -153,7 +153,7 @@ def test_a_batch_of_the_log_that_comes_in_parts_is_taken_in_as_a_whole() -> None
 def test_a_batch_whose_end_fails_is_refused(rows: Rows, said: list[str], quarantine: bool) -> None:
     """No row alone is to blame, so none is put aside: the query stops."""
     of = spec(SCRIPT, quarantine=quarantine)
-    host = Host()
+    host = ShardServer()
     rebuild(host, of, "v1", logged([STATIC], of))
     before, dumped = held(shard_of(host)), base(shard_of(host))
     assert expected([STATIC, rows]) is None
@@ -177,7 +177,7 @@ def test_a_sum_beyond_its_type_is_no_single_rows_fault(quarantine: bool) -> None
         "CREATE TABLE a (k BIGINT, x BIGINT); CREATE MATERIALIZED VIEW v AS SELECT k, SUM(x) AS s FROM a GROUP BY k;"
     )
     of = replace(of, quarantine=quarantine)
-    host = Host()
+    host = ShardServer()
     most = 2**63 - 1
     rebuild(host, of, "v1", logged([{"a": [(1, most, 1), (1, -5, 1), (1, 5, 1)]}], of))
     with pytest.raises(

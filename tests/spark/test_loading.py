@@ -15,8 +15,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from everview.errors import PipelineError, SchemaError, TargetError
-from everview.spark import maintain, materialize, pins, saved_offsets
-from everview.spark.pins import plan_over
+from everview.spark import maintain, materialize, saved_offsets
+from everview.spark.checkpoint import pins
+from everview.spark.checkpoint.pins import plan_over
 from everview.spark.restarting import restarting
 from everview.spark.session import PARTITIONS, SPARKS_OWN, configure, shard_keys
 from everview.spark.targets import ParquetTarget

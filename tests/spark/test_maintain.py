@@ -24,7 +24,7 @@ from pyspark.sql.types import (
 
 from everview.errors import PipelineError, QueryError, SchemaError
 from everview.spark import maintain, saved_offsets, saved_tables, statistics_of, stats
-from everview.spark.host import started
+from everview.spark.shard.server import started
 from tests.spark.harness import Stream
 from tests.spark.shards import until
 

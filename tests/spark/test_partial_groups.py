@@ -20,7 +20,7 @@ import pytest
 
 from everview.errors import DataError
 from everview.plan.split import is_partial
-from everview.spark.pins import plan_over
+from everview.spark.checkpoint.pins import plan_over
 from everview.sql import parse_schema
 from tests.engine.differential import differences, plain
 from tests.spark.cluster import Cluster, Row

@@ -25,9 +25,9 @@ from everview.plan.placement import distribution_from_data, distribution_to_data
 from everview.query.schema import Table
 from everview.query.view import View
 from everview.spark import maintain, materialize, saved_tables
-from everview.spark.folder import Folder
-from everview.spark.identity import Identity
-from everview.spark.pins import FILE, fitting, hold, plan_over, read_pins
+from everview.spark.checkpoint.folder import Folder
+from everview.spark.checkpoint.identity import Identity
+from everview.spark.checkpoint.pins import FILE, fitting, hold, plan_over, read_pins
 from everview.spark.pipeline.plan import plan as dry_run
 from everview.spark.pipeline.read import load
 from everview.sql import parse_schema

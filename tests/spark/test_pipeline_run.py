@@ -18,14 +18,14 @@ from pyspark.errors import StreamingQueryException
 from everview.cli.run import run_planned
 from everview.cli.status import Status, line
 from everview.errors import PipelineError
-from everview.spark.blobs import WEIGHT
+from everview.spark.exchange.arrow_blob import WEIGHT
 from everview.spark.pipeline import launch
 from everview.spark.pipeline.plan import plan
 from everview.spark.pipeline.progress import BatchDone, Progress
 from everview.spark.pipeline.read import load
 from everview.spark.pipeline.run import Ended, Stop, failed, follow, start
 from everview.spark.pipeline.verify import verify
-from everview.spark.shard import Shard
+from everview.spark.shard.shard import Shard
 from everview.spark.targets import named
 from tests.spark.shards import spec
 

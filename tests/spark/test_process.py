@@ -23,12 +23,12 @@ from uuid import uuid4
 import pytest
 
 from everview.errors import BadRowError, PipelineError
-from everview.spark import client as clients
-from everview.spark import workers
-from everview.spark.keys import tag
-from everview.spark.messages import Apply
-from everview.spark.sockets import dismiss, folder, locked, sweep
-from everview.spark.wire import receive
+from everview.spark import worker as workers
+from everview.spark.shard import client as clients
+from everview.spark.shard.job_key import tag
+from everview.spark.shard.messages import Apply
+from everview.spark.shard.sockets import dismiss, folder, locked, sweep
+from everview.spark.shard.wire import receive
 from tests.spark.shards import (
     FIRST,
     KEY,
@@ -252,7 +252,7 @@ def test_a_process_that_is_killed_as_it_starts(place: Path, monkeypatch: pytest.
             started[-1].kill()
         return started[-1]
 
-    monkeypatch.setattr("everview.spark.client.subprocess.Popen", killing)
+    monkeypatch.setattr("everview.spark.shard.client.subprocess.Popen", killing)
     driver = Driver()
     if kills == 1:
         driver.run({"r": [(1, 1, 1)], "s": [(1, 1, 1)]})
@@ -301,8 +301,8 @@ def test_a_process_ends_with_its_executor_and_leaves_nothing(place: Path) -> Non
     worker = textwrap.dedent("""
         import sys, tempfile, time
         tempfile.tempdir = sys.argv[1]
-        from everview.spark.client import ShardClient
-        from everview.spark.messages import Apply
+        from everview.spark.shard.client import ShardClient
+        from everview.spark.shard.messages import Apply
         from tests.spark.shards import Driver
         Driver(query="q").run({})
         print("done", flush=True)
@@ -331,7 +331,15 @@ def test_a_process_ends_with_its_executor_and_leaves_nothing(place: Path) -> Non
 def test_a_process_whose_executor_is_gone_already_does_not_stay(place: Path) -> None:
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
-    command = [sys.executable, "-m", "everview.spark.host", str(place / "x.sock"), str(gone.pid), "3600", str(place)]
+    command = [
+        sys.executable,
+        "-m",
+        "everview.spark.shard.server",
+        str(place / "x.sock"),
+        str(gone.pid),
+        "3600",
+        str(place),
+    ]
     subprocess.run(command, check=True, timeout=600)
 
 
@@ -355,7 +363,7 @@ def test_a_worker_whose_daemon_died_before_it_looked_does_not_take_the_orphans_p
             os._exit(0)
         while os.getppid() == daemon:
             pass
-        from everview.spark import workers
+        from everview.spark import worker as workers
         print(daemon, workers.PARENT, flush=True)
     """)
     done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True, timeout=600)

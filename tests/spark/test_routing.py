@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from everview.errors import BadRowError
 from everview.query.terms import Expression, Var
 from everview.query.types import BIGINT, STRING
-from everview.spark.pins import plan_over
-from everview.spark.routing import Routing, Slice
+from everview.spark.checkpoint.pins import plan_over
+from everview.spark.exchange.routing import Routing, Slice
 from everview.sql import parse_schema
 from tests.engine.differential import plain
 from tests.scale import thoroughness

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from everview.errors import MemoryLimitError
-from everview.spark import shard as shards
-from everview.spark.blobs import WEIGHT
-from everview.spark.shard import Shard, ShardSpec
+from everview.spark.exchange.arrow_blob import WEIGHT
+from everview.spark.shard import shard as shards
+from everview.spark.shard.shard import Shard, ShardSpec
 from everview.sql import parse_schema, parse_view
 
 

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from everview.errors import StateMismatchError
-from everview.spark import processor as processors
-from everview.spark.client import NoDumpError
-from everview.spark.identity import Identity
+from everview.spark.checkpoint.identity import Identity
+from everview.spark.checkpoint.pins import plan_over
 from everview.spark.metrics import stats
-from everview.spark.pins import plan_over
-from everview.spark.processor import ShardProcessor
-from everview.spark.state import TIDY_BYTES, Meta, ShardState
+from everview.spark.shard import operator as processors
+from everview.spark.shard.client import NoDumpError
+from everview.spark.shard.operator import ShardOperator
+from everview.spark.shard.state import TIDY_BYTES, Meta, ShardState
 from everview.sql import parse_schema
 from tests.spark.test_loading import GRAPH, PATHS
 
@@ -87,10 +87,10 @@ def test_where_a_shard_stands_is_read_as_it_was_put() -> None:
     assert state.meta() == meta
 
 
-def logged() -> tuple[ShardProcessor, Store, Meta]:
+def logged() -> tuple[ShardOperator, Store, Meta]:
     """A log of three batches, of which one row is left."""
     store = Store()
-    processor = ShardProcessor([], Identity("{}"), [0])
+    processor = ShardOperator([], Identity("{}"), [0])
     processor.state = ShardState(store)
     meta = Meta(0, token="t", identity="{}", batch=3, stored=9, logged=3, blobs=3)
     for batch in (1, 2, 3):

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from everview.spark import stopping
-from everview.spark.host import started
 from everview.spark.interpreter import worker_environment
+from everview.spark.shard import stopping
+from everview.spark.shard.server import started
 from tests.spark.faults import ROOT, SETTINGS
 from tests.spark.shards import until
 

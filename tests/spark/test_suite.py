@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from everview.plan.shards import MOST_OCCURRENCES
-from everview.spark.pins import plan_over
+from everview.spark.checkpoint.pins import plan_over
 from everview.sql import parse_schema
 from tests.engine.differential import Bag, bag, differences
 from tests.engine.generator import Case, Script, Step, TableDef

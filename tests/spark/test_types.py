@@ -14,7 +14,7 @@ from pyspark.sql.types import StructField, StructType
 from everview.errors import PipelineError, SchemaError, UnsupportedError
 from everview.query.types import Kind
 from everview.spark import maintain, statistics_of
-from everview.spark.pins import plan_over
+from everview.spark.checkpoint.pins import plan_over
 from everview.spark.pipeline.plan import plan
 from everview.spark.pipeline.read import load
 from everview.spark.types import data_type, spark_type, tables_of

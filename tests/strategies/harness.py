@@ -32,19 +32,19 @@ class Driver:
     machine: Any = field(init=False)
     database: dict[str, list[Row]] = field(default_factory=dict)
     total: Result = field(default_factory=dict)
-    loud: bool = True
+    with_deltas: bool = True
 
     def __post_init__(self) -> None:
         self.plan = plan_core(Core("result", self.query))
         self.maintained = self.plan.compile([Sum(atom) for atom, _ in self.sums], signatures(self.plan.query))
         self.machine = self.machine_of(self.maintained.program)
-        self.switch(self.loud)
+        self.switch(self.with_deltas)
 
-    def switch(self, loud: bool) -> None:
+    def switch(self, with_deltas: bool) -> None:
         """Open or close the feed."""
-        self.loud = loud
-        self.machine.apply(self.maintained.wake if loud else self.maintained.sleep, [[0]])
-        if loud:
+        self.with_deltas = with_deltas
+        self.machine.apply(self.maintained.start_deltas if with_deltas else self.maintained.stop_deltas, [[0]])
+        if with_deltas:
             self.total = self.listed()
 
     def update(self, relation: str, row: Row, change: int) -> None:
@@ -54,7 +54,7 @@ class Driver:
             rows.remove(row)
         entry = self.maintained.entry(relation)
         if entry is not None:
-            procedure = entry.loud if self.loud else entry.quiet
+            procedure = entry.with_deltas if self.with_deltas else entry.state_only
             self.machine.apply(procedure, [[w] for w in self.arguments(entry, row, change)])
         deltas = [delta[:-1] for delta in rows_of(self.machine.take("delta"))]
         for row_out, measures in self.measured(deltas):
@@ -67,13 +67,13 @@ class Driver:
     def arguments(self, entry: Entry, row: Row, change: int) -> list[int]:
         """The words of one update: for each occurrence its variables, whether the row fits it, its sums' changes."""
         found: list[int] = []
-        for occurrence in entry.occurrences:
-            atom = self.plan.query.atoms[occurrence.atom]
+        for atom_input in entry.atom_inputs:
+            atom = self.plan.query.atoms[atom_input.atom]
             words = match(atom, row, self.plan.query.not_null)
             values = words or {}
-            found += [values.get(v, 0) for v in occurrence.variables]
+            found += [values.get(v, 0) for v in atom_input.variables]
             found.append(int(words is not None))
-            found += [change * values.get(self.sums[j - 1][1], 0) for j in occurrence.sums]
+            found += [change * values.get(self.sums[j - 1][1], 0) for j in atom_input.sums]
         return [*found, change]
 
     def measured(self, rows: Sequence[tuple[int, ...]]) -> Iterator[tuple[Row, tuple[int, ...]]]:
@@ -107,7 +107,7 @@ class Driver:
     def check(self) -> None:
         wanted = self.expected()
         assert self.listed() == wanted
-        if self.loud:
+        if self.with_deltas:
             assert self.total == wanted
             self._check_liveness()
 

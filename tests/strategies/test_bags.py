@@ -51,11 +51,11 @@ def test_loops_and_copies(shape: str, semantics: Semantics) -> None:
         if semantics is Semantics.BAG and r.random() < 0.3:
             at = r.randrange(len(asked.atoms))
             sums = ((at, r.choice([t for t in asked.atoms[at].terms if isinstance(t, Var)])),)
-        driver = Driver(asked, Both, sums, loud=r.random() < 0.6)
+        driver = Driver(asked, Both, sums, with_deltas=r.random() < 0.6)
         domain = r.choice((2, 3))
         for _ in range(r.randint(4, 9)):
             if r.random() < 0.1:
-                driver.switch(not driver.loud)
+                driver.switch(not driver.with_deltas)
             relation = r.choice(sorted({a.relation for a in asked.atoms}))
             there = driver.database.get(relation, [])
             if there and r.random() < 0.4:
@@ -81,7 +81,7 @@ def test_atoms_that_take_the_same_rows_share_a_table() -> None:
     triangle = ConjunctiveQuery((), tuple(Atom("g", (Var(e[0]), Var(e[1]))) for e in SHAPES["triangle"]))
     shared = Driver(triangle, Reference).maintained
     assert len(parts(shared.program)) == 1
-    assert [o.atom for e in shared.entries for o in e.occurrences] == [0]
+    assert [o.atom for e in shared.entries for o in e.atom_inputs] == [0]
 
 
 def test_atoms_that_take_other_rows_do_not() -> None:
@@ -96,7 +96,7 @@ def test_the_shorter_list_is_walked() -> None:
     triangle = ConjunctiveQuery((), tuple(Atom("g", (Var(e[0]), Var(e[1]))) for e in SHAPES["triangle"]))
     steps = {}
     for size in (20, 200):
-        driver = Driver(triangle, Kernel, loud=False)
+        driver = Driver(triangle, Kernel, with_deltas=False)
         for i in range(2, size):
             driver.update("g", (1, i), 1)
         before = driver.machine.machine.steps

@@ -52,14 +52,14 @@ def play(driver: Driver, updates: list[tuple[str, tuple[int, ...], bool]]) -> No
 
 
 @pytest.mark.parametrize("semantics", list(Semantics), ids=lambda s: s.value)
-@pytest.mark.parametrize("loud", [True, False], ids=["loud", "quiet"])
+@pytest.mark.parametrize("with_deltas", [True, False], ids=["with_deltas", "state_only"])
 @pytest.mark.parametrize("machine", [Reference, Kernel], ids=["reference", "kernel"])
-def test_random_runs(semantics: Semantics, loud: bool, machine: Callable[[Program], Any]) -> None:
+def test_random_runs(semantics: Semantics, with_deltas: bool, machine: Callable[[Program], Any]) -> None:
     @thoroughness(40)
     @given(runs(semantics))
     def check(run: tuple[ConjunctiveQuery, list[tuple[str, tuple[int, ...], bool]]]) -> None:
         query, updates = run
-        play(Driver(query, machine, loud=loud), updates)
+        play(Driver(query, machine, with_deltas=with_deltas), updates)
 
     check()
 
@@ -72,13 +72,13 @@ def hard_run(seed: int, machine: Callable[[Program], Any]) -> None:
     if query.semantics is Semantics.BAG:
         places = [(i, t) for i, a in enumerate(query.atoms) for t in a.terms if isinstance(t, Var)]
         sums = r.choices(places, k=r.choice((0, 0, 1, 2, 3))) if places else []
-    driver = Driver(query, machine, tuple(sums), loud=r.random() < 0.6)
+    driver = Driver(query, machine, tuple(sums), with_deltas=r.random() < 0.6)
     driver.check()
     arities = relations_of(query)
     most = 16 if len(arities) == len(query.atoms) else 8  # copies multiply in self-joins
     for relation, row, delete in shapes.updates(r, arities, r.randint(3, most)):
         if r.random() < 0.08:
-            driver.switch(not driver.loud)
+            driver.switch(not driver.with_deltas)
         there = driver.database.get(relation, [])
         if delete and there:
             driver.update(relation, r.choice([there[0], r.choice(there)]), -1)

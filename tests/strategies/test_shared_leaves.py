@@ -44,11 +44,11 @@ def test_loops_and_copies(shape: str, semantics: Semantics) -> None:
         letters = sorted(set("".join(SHAPES[shape])))
         head = "".join(letters if r.random() < 0.6 else r.sample(letters, r.randint(1, len(letters))))
         asked = query(SHAPES[shape], head, semantics)
-        driver = Driver(asked, Both, loud=r.random() < 0.7)
+        driver = Driver(asked, Both, with_deltas=r.random() < 0.7)
         domain = r.choice((1, 2, 3))
         for _ in range(r.randint(4, 9)):
             if r.random() < 0.1:
-                driver.switch(not driver.loud)
+                driver.switch(not driver.with_deltas)
             there = driver.database.get("g", [])
             if there and r.random() < 0.45:
                 row = r.choice(there)
@@ -73,7 +73,7 @@ def test_the_ends_of_three_hops_are_one_table() -> None:
     asked = query(SHAPES["three hops"], "abcd", Semantics.BAG)
     driver = Driver(asked, Reference)
     assert wide_tables(asked) == 2
-    assert [o.atom for e in driver.maintained.entries for o in e.occurrences] == [0, 1]
+    assert [o.atom for e in driver.maintained.entries for o in e.atom_inputs] == [0, 1]
 
 
 def test_leaves_that_take_other_rows_are_not() -> None:
@@ -92,4 +92,4 @@ def test_null_is_told_apart() -> None:
     atoms = tuple(Atom("g", tuple(map(Var, e))) for e in SHAPES["three hops"])
     asked = ConjunctiveQuery(tuple(map(Var, "abcd")), atoms, semantics=Semantics.BAG)
     driver = Driver(asked, Both)
-    assert [o.atom for e in driver.maintained.entries for o in e.occurrences] == [0, 1, 2]
+    assert [o.atom for e in driver.maintained.entries for o in e.atom_inputs] == [0, 1, 2]

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from everview.engine.ingest import read_changes, read_rows
-from everview.engine.rows import ZERO, Changes, WordRows, counted, joined, negated, ones, repeated
-from everview.engine.table import BaseTable
-from everview.engine.words import is_wide, to_words
+from everview.engine.base_table import BaseTable
+from everview.engine.input.read import read_changes, read_rows
+from everview.engine.values.rows import ZERO, Changes, WordRows, counted, joined, negated, ones, repeated
+from everview.engine.values.words import is_wide, to_words
 from everview.errors import ClosedError, OverDeleteError, RowShapeError, SchemaError
 from everview.query.schema import Table
 

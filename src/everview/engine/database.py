@@ -11,20 +11,20 @@ from typing import Any, Unpack
 
 import pyarrow as pa
 
-from everview.engine.answer import Result
+from everview.engine.base_table import BaseTable
 from everview.engine.batch import Batch, Operation, applied, deleted, inserted, upserted
+from everview.engine.change_feed import MOST_BYTES, Callback, ChangeFeed, Delivery, feed_schema
 from everview.engine.definitions import catalogue_of, run
-from everview.engine.dictionary import Dictionary
-from everview.engine.feed import MOST_BYTES, Callback, ChangeFeed, Delivery, feed_schema
-from everview.engine.known import check_expressions
-from everview.engine.memory import bounded, checked_limit, too_much, within
+from everview.engine.expressions.check_supported import check_expressions
+from everview.engine.memory_limit import bounded, checked_limit, too_much, within
 from everview.engine.progress import Progress
-from everview.engine.rows import Changes, WordRows
-from everview.engine.runtime import ViewRuntime
-from everview.engine.table import BaseTable
+from everview.engine.run_query import Result
 from everview.engine.table_view import Table as TableView
 from everview.engine.transaction import Transaction
+from everview.engine.values.dictionary import Dictionary
+from everview.engine.values.rows import Changes, WordRows
 from everview.engine.view import View
+from everview.engine.view_runtime import ViewRuntime
 from everview.errors import MemoryLimitError, UnknownTableError
 from everview.plan.view_plan import plan_view
 from everview.query.catalogue import Command, Definition, Queries, relations_read
@@ -53,8 +53,8 @@ class Database:
         self._texts: dict[str, str] = {}
         """The statements that created the tables."""
         self._feeds: dict[str, list[ChangeFeed]] = {}
-        self._untold: deque[tuple[ChangeFeed, pa.RecordBatch]] = deque()
-        self._telling = False
+        self._undelivered: deque[tuple[ChangeFeed, pa.RecordBatch]] = deque()
+        self._delivering = False
         self._implied: dict[str, frozenset[int]] = {}
         """For some tables the columns that follow from the others of their row."""
         self.memory_limit = checked_limit(memory_limit)
@@ -139,7 +139,7 @@ class Database:
                     progress.add(len(rows))
         runtime.judge()
         runtime.conclude()
-        runtime.updates = runtime.deltas = runtime.told = 0
+        runtime.updates = runtime.deltas = runtime.updates_with_deltas = 0
         return runtime
 
     def _rows_of(self, name: str) -> Iterator[WordRows]:
@@ -254,16 +254,19 @@ class Database:
     def _fill_anew(self, name: str) -> None:
         runtime = self._views[name]
         runtime.unlink()
-        counted = {field: getattr(runtime, field) for field in ("updates", "deltas", "told", "refills", "restored")}
+        counted = {
+            field: getattr(runtime, field)
+            for field in ("updates", "deltas", "updates_with_deltas", "refills", "restored")
+        }
         vars(runtime).update(vars(self._filled(runtime.view)) | counted)
         if self._feeds[name] or self._is_read(name):
-            runtime.listen(True)
+            runtime.emit_deltas(True)
 
     # --- saving ----------------------------------------------------------------------------------------------------
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write everything but the feeds to a file. One that is there is replaced at the end, or not at all."""
-        from everview.engine.snapshot import save
+        from everview.engine.storage.snapshot import save
 
         with self._lock:
             save(self, path)
@@ -275,7 +278,7 @@ class Database:
         Checksums tell damage, not forgery. With ``verify=True`` nothing of the views' saved state is used: they are
         filled from the tables' rows, and a file whose views would have shown other rows is refused.
         """
-        from everview.engine.snapshot import load
+        from everview.engine.storage.snapshot import load
 
         return load(lambda: cls(memory_limit=memory_limit), path, verify=verify)
 
@@ -285,7 +288,7 @@ class Database:
         """Open a feed on a view (``View.changes`` and ``View.subscribe`` call this)."""
         schema = feed_schema(runtime.view.columns, delivery is Delivery.PER_UPDATE)
         with self._lock:
-            runtime.listen(True)
+            runtime.emit_deltas(True)
             feed = ChangeFeed(
                 runtime.view.name, schema, self._close_feed, self._lock, self._room_of, delivery, callback
             )
@@ -302,7 +305,7 @@ class Database:
             return
         feeds.remove(feed)
         if not feeds and not self._is_read(feed.view):
-            self._views[feed.view].listen(False)
+            self._views[feed.view].emit_deltas(False)
 
     @property
     def feeds(self) -> list[ChangeFeed]:

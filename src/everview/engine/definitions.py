@@ -7,11 +7,11 @@ from copy import copy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from everview.engine.answer import Result, answered
-from everview.engine.feed import ChangeFeed
-from everview.engine.runtime import ViewRuntime
-from everview.engine.table import BaseTable
+from everview.engine.base_table import BaseTable
+from everview.engine.change_feed import ChangeFeed
+from everview.engine.run_query import Result, answered
 from everview.engine.transaction import complain
+from everview.engine.view_runtime import ViewRuntime
 from everview.errors import DroppedError
 from everview.query.catalogue import (
     Answer,
@@ -102,7 +102,7 @@ class _Definitions:
         for feed, error in self.ended:
             feed.end(error)
         for name, view in db._views.items():
-            view.listen(bool(db._feeds[name]) or db._is_read(name))
+            view.emit_deltas(bool(db._feeds[name]) or db._is_read(name))
         for thing in self.gone:
             if isinstance(thing, BaseTable):
                 thing.release_values()
@@ -159,7 +159,11 @@ class _Definitions:
         self._define(definition, db._filled(definition.view, db.memory_limit))
         for reader in refilled:
             filled, held = db._filled(reader.view, db.memory_limit), readers[reader.name]
-            filled.updates, filled.deltas, filled.told = held.updates, held.deltas, held.told
+            filled.updates, filled.deltas, filled.updates_with_deltas = (
+                held.updates,
+                held.deltas,
+                held.updates_with_deltas,
+            )
             filled.refills = held.refills + 1
             vars(held).update(vars(filled))
             self._define(reader, held)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Unpack
 
-from everview.engine.known import check_views
+from everview.engine.expressions.check_supported import check_views
 from everview.errors import QueryError
 from everview.plan.explain import Explanation
 from everview.plan.view_plan import plan_view

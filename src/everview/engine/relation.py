@@ -11,14 +11,14 @@ from typing import Any, NoReturn, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from everview.engine.answers import Answers, Sought
-from everview.engine.cells import from_values
-from everview.engine.dictionary import UNKNOWN, Dictionary
+from everview.engine.input.from_python import from_values
+from everview.engine.input.rejection import Where
+from everview.engine.operators.answers import Answers, Sought
 from everview.engine.progress import Progress
-from everview.engine.refusal import Where
-from everview.engine.rows import ONE, WordRows
 from everview.engine.show import SHOWN_ROWS, as_html
-from everview.engine.words import NULL, arrow_type, from_words, is_wide, to_words
+from everview.engine.values.dictionary import UNKNOWN, Dictionary
+from everview.engine.values.rows import ONE, WordRows
+from everview.engine.values.words import NULL, arrow_type, from_words, is_wide, to_words
 from everview.errors import DataError, RowShapeError, StaleReadError, TooManyRowsError
 from everview.kernel import StaleCursor
 from everview.query.types import DataType

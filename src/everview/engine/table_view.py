@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from everview.engine.answers import Answers
+from everview.engine.base_table import BaseTable
+from everview.engine.operators.answers import Answers
 from everview.engine.relation import Relation, Row, T, tuples
-from everview.engine.rows import WordRows
-from everview.engine.table import BaseTable
+from everview.engine.values.rows import WordRows
 from everview.errors import RowShapeError, SchemaError
 
 if TYPE_CHECKING:

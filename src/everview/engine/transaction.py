@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from everview.engine.batch import Operation
-from everview.engine.feed import ChangeFeed, Delivery, ToldRows, as_told, feed_batches
-from everview.engine.memory import bounded, too_much, within
-from everview.engine.netting import each_once, net_changes
+from everview.engine.change_feed import ChangeFeed, Delivery, FeedRows, as_feed_rows, feed_batches
+from everview.engine.memory_limit import bounded, too_much, within
+from everview.engine.operators.netting import is_net, net_changes
+from everview.engine.operators.steps import explained
 from everview.engine.progress import Progress
-from everview.engine.rows import Changes, WordRows
-from everview.engine.sound import blame_the_file
-from everview.engine.steps import explained
+from everview.engine.storage.check_saved import blame_the_file
+from everview.engine.values.rows import Changes, WordRows
 from everview.errors import DataError, FeedError, MemoryLimitError, SubscriberError
 from everview.kernel.machine import UpdateFault
 
@@ -35,7 +35,7 @@ The columns that a view makes of an update take some hundred bytes.
 LEAST_LOG_BYTES = 16 << 20
 """What the logs of a batch may take even if the database is small."""
 
-Deltas = dict[str, list[WordRows | ToldRows]]
+Deltas = dict[str, list[WordRows | FeedRows]]
 """What a batch has changed in each view that has a feed."""
 
 
@@ -51,10 +51,10 @@ class Transaction:
     def run(self, operations: Sequence[Operation], *, disjoint: bool = False) -> None:
         """Take the operations in, and then tell the feeds; ``disjoint``: no row is in two of them."""
         with within(self._left()):
-            once = self._applied(operations, disjoint)
+            is_net_batch = self._applied(operations, disjoint)
         self._db.version += 1
         try:
-            self._tell(once=once)
+            self._deliver(is_net_batch=is_net_batch)
         finally:
             self._db._dictionary.collect()
 
@@ -68,7 +68,7 @@ class Transaction:
         db._dictionary.begin()
         try:
             with bounded(db._machine, self._left() if adds else None):
-                once = self._changed(operations, disjoint, before, progress)
+                is_net_batch = self._changed(operations, disjoint, before, progress)
             judge(db)
         except BaseException as error:
             db._roll_back()
@@ -79,7 +79,7 @@ class Transaction:
             progress.close()
         db._dictionary.commit()
         db._machine.commit()
-        return once
+        return is_net_batch
 
     def _changed(self, operations: Sequence[Operation], disjoint: bool, before: int | None, progress: Progress) -> bool:
         """The same, in a batch that can be taken back: first the tables, then the views, slice by slice."""
@@ -88,27 +88,27 @@ class Transaction:
         position = 0
         batch: list[Changes] = []
         sets = self._sets(operations)
-        apart = bool(told_apart(db))
+        per_update = bool(per_update_views(db))
         for operation in operations:
             base = db._tables[operation.table]
             for changes in operation.changes(base, position):
-                batch.append(replace(changes, apart=apart))
+                batch.append(replace(changes, per_update=per_update))
                 position += len(changes)
                 tell = self._takes_set(operation.table)
                 flipped = base.apply(batch[-1], tell=tell)
                 if tell:
                     batch[-1] = replace(batch[-1], flips=base.take_flips())
                 flips += [flipped] if len(changes) else []
-        once = each_once(flips, disjoint)
-        if not once and sets and sets == self._sets(operations) and self._gains_by_netting():
-            batch, once = net_changes(batch), True
+        is_net_batch = is_net(flips, disjoint)
+        if not is_net_batch and sets and sets == self._sets(operations) and self._gains_by_netting():
+            batch, is_net_batch = net_changes(batch), True
         for changes in batch:
             for part in self._sliced(changes):
-                self.propagate(part, once=once)
+                self.propagate(part, is_net_batch=is_net_batch)
                 if before is not None:
                     self._check_memory(before)
                 progress.add(len(part))
-        return once
+        return is_net_batch
 
     def _takes_set(self, table: str) -> bool:
         """True if a view must be told when rows of a table appear and vanish."""
@@ -121,9 +121,10 @@ class Transaction:
 
     def _gains_by_netting(self) -> bool:
         """True if updates need not be told apart, and there is a feed that must be told once of each row."""
-        told = [name for name, feeds in self._db._feeds.items() if feeds]
-        return not told_apart(self._db) and any(
-            is_positional(self._db, name) and self._db._views[name].is_injective(self._db._implied) for name in told
+        delivered = [name for name, feeds in self._db._feeds.items() if feeds]
+        return not per_update_views(self._db) and any(
+            is_net_per_update(self._db, name) and self._db._views[name].identifies_inputs(self._db._implied)
+            for name in delivered
         )
 
     def _left(self) -> int | None:
@@ -145,7 +146,7 @@ class Transaction:
     def _sliced(self, changes: Changes) -> Iterator[Changes]:
         """In large pieces; one by one where a feed wants single updates' deltas and only that gives them."""
         db = self._db
-        single = any(not db._views[name].tells_updates or is_stacked(db, name) for name in told_apart(db))
+        single = any(not db._views[name].keeps_update_numbers or reads_views(db, name) for name in per_update_views(db))
         step = 1 if single else self._most_at_once()
         if len(changes) <= step:
             yield changes
@@ -158,65 +159,69 @@ class Transaction:
         limit = self._db.memory_limit
         return MOST_AT_ONCE if limit is None else min(MOST_AT_ONCE, max(FEWEST_AT_ONCE, limit // BYTES_OF_AN_UPDATE))
 
-    def propagate(self, changes: Changes, *, once: bool = False) -> None:
+    def propagate(self, changes: Changes, *, is_net_batch: bool = False) -> None:
         """Have the views take in changes of a table, each view after those that it reads."""
         waiting = {changes.relation: changes}
         for name, runtime in self._db._views.items():
             delta: list[WordRows] = []
             is_read, feeds = self._db._is_read(name), self._db._feeds[name]
-            at_once = all(self._is_told_as_is(feed, once) for feed in feeds)
-            early = at_once and all(feed.delivery is Delivery.AS_COMPUTED for feed in feeds)
+            are_net = all(self._is_net(feed, is_net_batch) for feed in feeds)
+            as_computed = are_net and all(feed.delivery is Delivery.AS_COMPUTED for feed in feeds)
             for relation in sorted(runtime.reads & waiting.keys()):
                 for piece in runtime.process(waiting[relation]):
-                    if feeds and early:
+                    if feeds and as_computed:
                         for batch in self._batches(name, [piece], feeds[0], self._db.version + 1):
                             for feed in feeds:
                                 feed.push(batch)
                     elif feeds:
-                        self._deltas[name].append(as_told(piece) if at_once else piece)
+                        self._deltas[name].append(as_feed_rows(piece) if are_net else piece)
                     if is_read:
                         delta.append(piece)
             if delta:
                 # Told apart, a group's old and new rows come in any order within an update: a reader must not see that.
-                apart = changes.apart and runtime.tells_updates and not runtime.is_positional
+                per_update = changes.per_update and runtime.keeps_update_numbers and not runtime.is_net_per_update
                 rows = WordRows.concat(delta, len(runtime.types))
-                if apart:
+                if per_update:
                     rows = runtime.netted([rows], per_update=True).in_order()
                 waiting[name] = self._db._changes(name, rows)
 
-    def _is_told_as_is(self, feed: ChangeFeed, once: bool) -> bool:
-        """True if nothing is to be added up for a feed; ``once``: no join of tables has changed twice in the batch."""
-        may_repeat = not feed.per_update and not (once and self._db._views[feed.view].is_injective(self._db._implied))
-        return is_positional(self._db, feed.view) and not may_repeat
+    def _is_net(self, feed: ChangeFeed, is_net_batch: bool) -> bool:
+        """True if nothing is to be added up for a feed; ``is_net_batch``: no join has changed twice in it."""
+        may_repeat = not feed.per_update and not (
+            is_net_batch and self._db._views[feed.view].identifies_inputs(self._db._implied)
+        )
+        return is_net_per_update(self._db, feed.view) and not may_repeat
 
-    def _news(self, once: bool) -> Iterator[tuple[ChangeFeed, pa.RecordBatch]]:
+    def _for_feeds(self, is_net_batch: bool) -> Iterator[tuple[ChangeFeed, pa.RecordBatch]]:
         """What each feed is to be told of a batch."""
         for name, feeds in self._db._feeds.items():
             parts = self._deltas[name]
             runtime = self._db._views[name]
             for per_update in {feed.per_update for feed in feeds if feed.is_open} if parts else ():
                 mine = [feed for feed in feeds if feed.per_update is per_update]
-                told = parts
-                if not self._is_told_as_is(mine[0], once):
+                delivered = parts
+                if not self._is_net(mine[0], is_net_batch):
                     try:
-                        told = [runtime.netted([p for p in parts if isinstance(p, WordRows)], per_update=per_update)]
+                        delivered = [
+                            runtime.netted([p for p in parts if isinstance(p, WordRows)], per_update=per_update)
+                        ]
                     except DataError as error:  # The batch has been taken: a feed never refuses one.
                         for feed in mine:
                             feed.end(_untellable(feed, self._db.version, error))
                         self._unheard += [feed for feed in mine if feed.is_pushed]
                         continue
-                for batch in self._batches(name, told, mine[0], self._db.version):
+                for batch in self._batches(name, delivered, mine[0], self._db.version):
                     yield from ((feed, batch) for feed in mine)
                     if not any(feed.is_open for feed in mine):  # all have given up
                         break
 
     def _batches(
-        self, name: str, told: Sequence[WordRows | ToldRows], feed: ChangeFeed, version: int
+        self, name: str, delivered: Sequence[WordRows | FeedRows], feed: ChangeFeed, version: int
     ) -> Iterator[pa.RecordBatch]:
         keys, outputs = self._db._views[name].group_columns, self._db._views[name].view.columns
-        return feed_batches(told, outputs, keys, version, feed.schema, self._db._dictionary)
+        return feed_batches(delivered, outputs, keys, version, feed.schema, self._db._dictionary)
 
-    def _tell(self, *, once: bool) -> None:
+    def _deliver(self, *, is_net_batch: bool) -> None:
         """Hand every feed its part, which can be read when all of it is there.
 
         A subscriber may change tables and open and close feeds: the news of its own batch come after those of this one.
@@ -224,36 +229,36 @@ class Transaction:
         """
         db = self._db
         try:
-            if db._telling or any(feed.is_pushed for feed in db.feeds):
-                db._untold += self._news(once)
-                self._tell_in_turn()
+            if db._delivering or any(feed.is_pushed for feed in db.feeds):
+                db._undelivered += self._for_feeds(is_net_batch)
+                self._deliver_in_turn()
             else:
-                for feed, batch in self._news(once):
+                for feed, batch in self._for_feeds(is_net_batch):
                     feed.push(batch)
         finally:
-            if not db._telling:
+            if not db._delivering:
                 for feed in db.feeds:
                     feed.publish()
                 db.keep_feeds_within_limit()
         if self._unheard and (why := self._unheard[0].ended) is not None:
             raise SubscriberError(why.message, version=db.version, view=self._unheard[0].view, cause=why, hint=why.hint)
 
-    def _tell_in_turn(self) -> None:
+    def _deliver_in_turn(self) -> None:
         """A subscriber that fails keeps nothing from the others, and is heard at the end."""
         db = self._db
-        if db._telling:
+        if db._delivering:
             return
-        db._telling = True
+        db._delivering = True
         failures: list[SubscriberError] = []
         try:
-            while db._untold:
-                feed, batch = db._untold.popleft()
+            while db._undelivered:
+                feed, batch = db._undelivered.popleft()
                 try:
                     feed.push(batch)
                 except Exception as error:  # a subscriber's own, which must not keep the batch from the others
                     failures.append(_failed(feed, batch, error))
         finally:
-            db._telling = False
+            db._delivering = False
         if failures:
             raise failures[0] from failures[0].cause
 
@@ -287,17 +292,17 @@ def judge(db: Database) -> None:
         view.conclude()
 
 
-def told_apart(db: Database) -> list[str]:
+def per_update_views(db: Database) -> list[str]:
     """The views with a feed of single updates' deltas."""
     return [name for name, feeds in db._feeds.items() if any(feed.per_update for feed in feeds)]
 
 
-def is_positional(db: Database, name: str) -> bool:
+def is_net_per_update(db: Database, name: str) -> bool:
     """True if each changed row knows the update that made it, with nothing left to net."""
-    return db._views[name].is_positional and not is_stacked(db, name)
+    return db._views[name].is_net_per_update and not reads_views(db, name)
 
 
-def is_stacked(db: Database, name: str) -> bool:
+def reads_views(db: Database, name: str) -> bool:
     """True if the view reads another one, behind which updates are told apart no more."""
     return not db._views[name].reads <= db._tables.keys()
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from everview.engine.answers import Answers
-from everview.engine.feed import Callback, ChangeFeed, Delivery
+from everview.engine.change_feed import Callback, ChangeFeed, Delivery
+from everview.engine.operators.answers import Answers
 from everview.engine.relation import Relation, T, tuples
-from everview.engine.rows import WordRows
-from everview.engine.runtime import ViewRuntime
-from everview.engine.sound import blaming_the_file
+from everview.engine.storage.check_saved import blaming_the_file
+from everview.engine.values.rows import WordRows
+from everview.engine.view_runtime import ViewRuntime
 from everview.errors import DroppedError
 from everview.plan.explain import Explanation
 
@@ -184,9 +184,9 @@ class View(Relation):
             "view": self.name,
             "bytes": runtime.nbytes(),
             "updates": runtime.updates,
-            "counted_updates": runtime.told,
-            "deltas": runtime.deltas if runtime.told else None,
-            "amplification": runtime.deltas / runtime.told if runtime.told else None,
+            "counted_updates": runtime.updates_with_deltas,
+            "deltas": runtime.deltas if runtime.updates_with_deltas else None,
+            "amplification": runtime.deltas / runtime.updates_with_deltas if runtime.updates_with_deltas else None,
             "steps": sum(c.unit.steps for c in runtime.cores),
             "nodes": nodes,
             "parts": [

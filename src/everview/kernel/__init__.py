@@ -8,6 +8,7 @@ It knows no queries and no SQL. It runs programs (docs/programs.md), which pass 
   all units of a database;
 - `ValueTable` keeps what is no word itself, such as strings, and gives it ids that are;
 - `reference.Reference` runs them in plain Python, and says what they mean; `reference_cursors` what cursors do.
+- ``wide_numbers``: numbers of several words: two's complement, the lowest word first;
 """
 
 from everview.kernel._kernel import SNAPSHOTS, Column, Cursor, StaleCursor, ValueTable

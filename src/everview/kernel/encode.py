@@ -1,4 +1,4 @@
-"""Programs as flat lists of words, the form in which the compiled kernel reads them (``cpp/decoder.h``).
+"""Programs as flat lists of words, the form in which the compiled kernel reads them (``cpp/run/decoder.h``).
 
 Names become numbers: tables, channels, procedures and cursors by their place in the program, registers by the order
 in which a procedure or cursor mentions them, its parameters first. Lists are preceded by their lengths. Functions come

@@ -190,7 +190,7 @@ def plan_core(
         verdict = other.judge(facts)
         candidates.append(Candidate(other.name, verdict.fits, False, verdict.reason, verdict.options))
     remarks: list[str] = []
-    if not classification.core_is_proven:
+    if not classification.is_proven_minimal:
         remarks.append("the search for a smaller equivalent query was cut: the class may be better than shown")
     if len(facts.query.atoms) < len(core.query.atoms):
         gone = len(core.query.atoms) - len(facts.query.atoms)

@@ -13,7 +13,7 @@ from everview.query.classify import Classification
 from everview.query.conjunctive import ConjunctiveQuery, Semantics
 from everview.query.constraints import Constraints
 from everview.query.hierarchy import is_hierarchical, is_q_hierarchical
-from everview.query.homomorphism import Budget, core
+from everview.query.homomorphism import Budget, minimal_query
 
 OMV = "the OMv conjecture"
 
@@ -33,10 +33,10 @@ class Task:
 
 def tasks(verdict: Classification, constraints: Constraints) -> dict[str, Task]:
     """What each kind of read costs at best under arbitrary updates (decision logic of q-hierarchical.md 17)."""
-    query = verdict.core
+    query = verdict.minimal
     known = _theorems_apply(query, constraints)
     budget = Budget()
-    boolean = core(query.with_head(()), budget)
+    boolean = minimal_query(query.with_head(()), budget)
     q_hierarchical = verdict.q_hierarchical
     counted = is_hierarchical(query) if query.semantics is Semantics.BAG else q_hierarchical
     simple = query.is_self_join_free
@@ -86,7 +86,7 @@ def lower_bound(plan: CorePlan, constraints: Constraints, derived: frozenset[str
     ``derived`` names the relations that are views or stages: they have keys, or read the same tables again.
     """
     verdict = plan.classification
-    query = verdict.core
+    query = verdict.minimal
     if "any" in plan.constant_update_for and not plan.merges_rows and not _crosses(query):
         return None
     if any(a.relation in derived for a in query.atoms):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from everview.plan.shards import Dimension, Distribution, Grid, Level, Route
+from everview.plan.shards import Dimension, Distribution, Grid, Route, ShardLevel
 from everview.query.data import (
     Data,
     checked,
@@ -34,7 +34,7 @@ def distribution_from_data(data: Data) -> Distribution:
     return checked("distribution", data, FORMAT, _read)
 
 
-def _level(level: Level) -> Data:
+def _level(level: ShardLevel) -> Data:
     return {
         "tables": [table_to_data(t) for t in level.tables],
         "views": [view_to_data(v) for v in level.views],
@@ -65,10 +65,10 @@ def _read(data: Data) -> Distribution:
     return Distribution(shards, first, merge, frozenset(map(str, data["merged"])))
 
 
-def _read_level(data: Data, shards: int) -> Level:
+def _read_level(data: Data, shards: int) -> ShardLevel:
     tables = tuple(map(table_from_data, data["tables"]))
     views = tuple(map(view_from_data, data["views"]))
-    return Level(shards, tables, views, tuple(map(_read_grid, data["grids"])))
+    return ShardLevel(shards, tables, views, tuple(map(_read_grid, data["grids"])))
 
 
 def _read_grid(data: Data) -> Grid:

@@ -31,7 +31,7 @@ def repairs(verdict: Classification, constraints: Constraints) -> tuple[str, ...
     """One line a change that makes the query q-hierarchical, smallest first; nothing for one that is already."""
     if verdict.q_hierarchical:
         return ()
-    query = verdict.core
+    query = verdict.minimal
     found = list(_by_constraints(query, constraints.about(query)))
     joined = frozenset(v for v, atoms in query.atoms_of.items() if len(atoms) > 1)  # only these can be in the way
     outputs = _smallest(query, query.bound & joined, lambda vs: query.with_head((*query.head, *vs)))

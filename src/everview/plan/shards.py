@@ -83,7 +83,7 @@ class Grid:
 
 
 @dataclass(frozen=True)
-class Level:
+class ShardLevel:
     """One pass over shards: the tables that come in, the views kept, and a grid for each of them."""
 
     shards: int
@@ -125,8 +125,8 @@ class Distribution:
     """How views are spread over shards: one level, and a second one if some have to be merged."""
 
     shards: int
-    first: Level
-    merge: Level | None = None
+    first: ShardLevel
+    merge: ShardLevel | None = None
     merged: frozenset[str] = field(default=frozenset())
     cut: frozenset[str] = field(default=frozenset(), compare=False)
     """The views, and parts of views, for which there were too many ways to share to weigh them all."""
@@ -138,7 +138,7 @@ class Distribution:
         read = {r.table for g in grids for r in g.routes}
         tables = tuple(t for t in self.first.tables if t.name in read)
         views = tuple(v for v in self.first.views if v.name in pieces)
-        first = Level(self.shards, tables, views, grids)
+        first = ShardLevel(self.shards, tables, views, grids)
         merged = self.merged & {view}
         return Distribution(self.shards, first, self.merge if merged else None, merged, self.cut & pieces)
 
@@ -234,16 +234,16 @@ def distribute(
         grids += [grid for _, grid, _ in pieces]
         merged.append(split[1])
         parts += map(_as_table, split[0])
-    first = _checking_keys(Level(shards, tuple(schema), tuple(kept), tuple(grids)))
+    first = _checking_keys(ShardLevel(shards, tuple(schema), tuple(kept), tuple(grids)))
     cut = frozenset(weigh.cut & {v.name for v in kept})
     if not merged:
         return Distribution(shards, first, cut=cut)
     second = tuple(_merge_grid(view, shards) for view in merged)
     names = frozenset(v.name for v in merged)
-    return Distribution(shards, first, Level(shards, tuple(parts), tuple(merged), second), names, cut)
+    return Distribution(shards, first, ShardLevel(shards, tuple(parts), tuple(merged), second), names, cut)
 
 
-def _checking_keys(level: Level) -> Level:
+def _checking_keys(level: ShardLevel) -> ShardLevel:
     """The level with a way for every table whose rows of one key meet nowhere: there, a second row is noticed.
 
     Such a way is no occurrence's, so no view sees the rows that come on it alone.
@@ -267,7 +267,7 @@ def _within(route: Route, columns: set[str]) -> bool:
     return all(v.name.lower() in columns for c in route.coordinates for e in c or () for v in e.variables)
 
 
-def masked(level: Level) -> tuple[tuple[Table, ...], tuple[View, ...]]:
+def masked(level: ShardLevel) -> tuple[tuple[Table, ...], tuple[View, ...]]:
     """A level's tables and views as its shards keep them: with the mask, where occurrences go different ways."""
     tables = tuple(
         replace(t, columns=(*t.columns, Column(MASK, BIGINT, nullable=False))) if level.is_masked(t.name) else t

@@ -12,7 +12,7 @@ from everview.plan.cores import cores_of
 from everview.query.conjunctive import ConjunctiveQuery, UnionQuery
 from everview.query.constraints import Constraints, constraints_of
 from everview.query.hierarchy import is_q_hierarchical, is_t_hierarchical
-from everview.query.homomorphism import Budget, surviving_members, union_core
+from everview.query.homomorphism import Budget, minimal_union, surviving_members
 from everview.query.options import ViewOptions
 from everview.query.schema import Schema
 from everview.query.unions import (
@@ -30,48 +30,48 @@ class UnionVerdict:
     """The classes of a union of conjunctive queries (ucq-constraints.md 4), None where they were not decided."""
 
     union: UnionQuery
-    core: UnionQuery
+    minimal: UnionQuery
 
     @property
     def q_hierarchical(self) -> bool:
         """Every member of the core is."""
-        return all(map(is_q_hierarchical, self.core.members))
+        return all(map(is_q_hierarchical, self.minimal.members))
 
     @property
     def t_hierarchical(self) -> bool:
         """Every member of the core is."""
-        return all(map(is_t_hierarchical, self.core.members))
+        return all(map(is_t_hierarchical, self.minimal.members))
 
     @cached_property
     def exhaustively_q_hierarchical(self) -> bool | None:
         """True if the number of results can be kept in constant time."""
-        if len(self.core.members) > MAX_MEMBERS:
+        if len(self.minimal.members) > MAX_MEMBERS:
             return None
         budget = Budget()
-        countable = uncountable_term(self.core, budget) is None
+        countable = uncountable_term(self.minimal, budget) is None
         return None if budget.exhausted else countable
 
     @cached_property
     def strongly_exhaustively_q_hierarchical(self) -> bool | None:
         """True if the union has direct access."""
-        too_many = len(self.core.members) > MAX_MEMBERS
-        return None if too_many else is_strongly_exhaustively_q_hierarchical(self.core)
+        too_many = len(self.minimal.members) > MAX_MEMBERS
+        return None if too_many else is_strongly_exhaustively_q_hierarchical(self.minimal)
 
     @cached_property
     def obstacle(self) -> str | None:
         """The term of inclusion–exclusion that makes counting hard, with its coefficient."""
         if self.exhaustively_q_hierarchical is not False:
             return None
-        term = uncountable_term(self.core)
+        term = uncountable_term(self.minimal)
         return None if term is None else f"term {term.coefficient:+d} · {term.query}"
 
     def to_dict(self) -> dict[str, object]:
         """As plain data."""
         decided = self.exhaustively_q_hierarchical is not None
-        terms = counting_terms(self.core) if decided else []
+        terms = counting_terms(self.minimal) if decided else []
         return {
             "members": len(self.union.members),
-            "core": [str(m) for m in self.core.members],
+            "core": [str(m) for m in self.minimal.members],
             "q_hierarchical": self.q_hierarchical,
             "t_hierarchical": self.t_hierarchical,
             "exhaustively_q_hierarchical": self.exhaustively_q_hierarchical,
@@ -261,7 +261,7 @@ def _union_verdict(name: str, body: Body, members: Sequence[Block], budget: Budg
         (core,) = cores_of(member, name)
         queries.append(core.query)
     union = UnionQuery(tuple(queries), name)
-    return UnionVerdict(union, union_core(union, budget))
+    return UnionVerdict(union, minimal_union(union, budget))
 
 
 def _operators(body: Body, members: int) -> tuple[str, ...]:

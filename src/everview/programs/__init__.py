@@ -1,4 +1,9 @@
-"""What strategies' programs are made of and go through, between the strategies that write them and the kernel.
+"""What programs are made of and go through, between those that write them and the kernel that runs them.
 
-- `optimise` rewrites a program into one that does the same in fewer steps.
+- ``base_table``: the program of a table: a bag of rows, and keys that hold one row each;
+- ``counts``: the program that keeps a few sums by row: DISTINCT, GROUP BY, set operations, nets;
+- ``min_max``: the program that keeps each group's values in order;
+- ``optimise``: rewrites a program into one that does the same in fewer steps, before it runs.
+
+Strategies and operators of the engine use them; they know no queries.
 """

@@ -1,1 +1,11 @@
-"""The query model and what can be said of a query by looking at it: classes, cores, orders, widths."""
+"""The model that all floors share, and what can be said of a query by looking at it, without data.
+
+In the order in which a view passes through:
+
+- ``types``, ``terms``, ``schema``, ``aggregates``, ``options``: columns, expressions, tables, what a user may ask for;
+- ``conjunctive``, ``view``, ``column_expression``: atoms and conjunctive queries, blocks and whole views, expressions;
+- ``catalogue``, ``data``, ``show``: what a database holds, models as plain data, queries in words;
+- ``homomorphism``, ``constraints``: the same query, made smaller, or better by keys and foreign keys;
+- ``hypergraph``, ``hierarchy``, ``orders``, ``covers``, ``widths``, ``decomposition``, ``unions``: its structure;
+- ``classify``: the verdict of all of these on one conjunctive query.
+"""

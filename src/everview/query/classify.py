@@ -7,7 +7,7 @@ from functools import cached_property
 
 from everview.query.conjunctive import ConjunctiveQuery, Semantics
 from everview.query.hierarchy import Violation, hierarchical_violation, q_violation, t_violation
-from everview.query.homomorphism import Budget, core
+from everview.query.homomorphism import Budget, minimal_query
 from everview.query.hypergraph import Cycle, FreePath, cycle, free_path
 from everview.query.terms import names
 from everview.query.widths import Widths, widths
@@ -15,42 +15,42 @@ from everview.query.widths import Widths, widths
 
 @dataclass(frozen=True)
 class Classification:
-    """All classes of a query. Under set semantics everything is said of ``core``, the smallest equivalent query."""
+    """All classes of a query. Under set semantics everything is said of ``minimal``, the smallest equivalent query."""
 
     query: ConjunctiveQuery
-    core: ConjunctiveQuery
-    core_is_proven: bool
-    """False if the search for the core was cut: there may be a smaller one."""
+    minimal: ConjunctiveQuery
+    is_proven_minimal: bool
+    """False if the search for it was cut: there may be a smaller one."""
 
     @cached_property
     def cycle(self) -> Cycle | None:
         """The cyclic part, if there is one."""
-        return cycle(self.core)
+        return cycle(self.minimal)
 
     @cached_property
     def free_path(self) -> FreePath | None:
         """Why an acyclic query is not free-connex."""
-        return None if self.cycle else free_path(self.core)
+        return None if self.cycle else free_path(self.minimal)
 
     @cached_property
     def hierarchical_violation(self) -> Violation | None:
         """Why the query is not hierarchical."""
-        return hierarchical_violation(self.core)
+        return hierarchical_violation(self.minimal)
 
     @cached_property
     def q_violation(self) -> Violation | None:
         """Why the query is not q-hierarchical."""
-        return q_violation(self.core)
+        return q_violation(self.minimal)
 
     @cached_property
     def t_violation(self) -> Violation | None:
         """Why the query is not t-hierarchical."""
-        return t_violation(self.core)
+        return t_violation(self.minimal)
 
     @cached_property
     def widths(self) -> Widths | None:
         """Static and dynamic width, for hierarchical queries."""
-        return None if self.hierarchical_violation else widths(self.core)
+        return None if self.hierarchical_violation else widths(self.minimal)
 
     @property
     def acyclic(self) -> bool:
@@ -80,7 +80,7 @@ class Classification:
     @property
     def self_join_free(self) -> bool:
         """No relation occurs twice."""
-        return self.core.is_self_join_free
+        return self.minimal.is_self_join_free
 
     def flags(self) -> dict[str, bool]:
         """The classes, as the public contract names them."""
@@ -97,7 +97,7 @@ class Classification:
         """For each class that does not hold, what shows it."""
         found: dict[str, str] = {}
         if self.cycle:
-            atoms = ", ".join(str(self.core.atoms[i]) for i in self.cycle.atoms)
+            atoms = ", ".join(str(self.minimal.atoms[i]) for i in self.cycle.atoms)
             found["acyclic"] = f"{names(self.cycle.variables)} form a cycle in {atoms}"
             found["free_connex"] = "only an acyclic query can be free-connex"
         elif self.free_path:
@@ -110,16 +110,16 @@ class Classification:
             ("t_hierarchical", self.t_violation),
         ):
             if violation:
-                found[name] = violation.describe(self.core)
+                found[name] = violation.describe(self.minimal)
         if not self.self_join_free:
-            relations = [a.relation for a in self.core.atoms]
+            relations = [a.relation for a in self.minimal.atoms]
             twice = next(r for r in relations if relations.count(r) > 1)
             found["self_join_free"] = f"{twice} occurs {relations.count(twice)} times"
         return found
 
 
 def classify(query: ConjunctiveQuery) -> Classification:
-    """Find the core and say what classes it is in."""
+    """Find the minimal query and say what classes it is in."""
     budget = Budget()
-    minimal = core(query, budget) if query.semantics is Semantics.SET else query
+    minimal = minimal_query(query, budget) if query.semantics is Semantics.SET else query
     return Classification(query, minimal, not budget.exhausted)

@@ -11,7 +11,7 @@ from itertools import product
 
 from everview.query.conjunctive import Atom, ConjunctiveQuery, Semantics, UnionQuery
 from everview.query.hierarchy import is_q_hierarchical, is_t_hierarchical
-from everview.query.homomorphism import Budget, union_core
+from everview.query.homomorphism import Budget, minimal_union
 from everview.query.schema import Schema
 from everview.query.terms import Const, Term, Var
 
@@ -151,7 +151,7 @@ def expand_union(union: UnionQuery, constraints: Constraints) -> UnionQuery | No
         if instances is None:
             return None
         members += instances.members
-    return union_core(UnionQuery(tuple(members), union.name))
+    return minimal_union(UnionQuery(tuple(members), union.name))
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,7 +58,7 @@ def are_equivalent(one: ConjunctiveQuery, other: ConjunctiveQuery, budget: Budge
     return is_contained(one, other, budget) and is_contained(other, one, budget)
 
 
-def core(query: ConjunctiveQuery, budget: Budget | None = None) -> ConjunctiveQuery:
+def minimal_query(query: ConjunctiveQuery, budget: Budget | None = None) -> ConjunctiveQuery:
     """A minimal equivalent sub-query. Bag queries are their own core: every atom counts copies.
 
     Dropping one atom at a time is complete: a homomorphism into a proper sub-query avoids some atom.
@@ -77,10 +77,10 @@ def core(query: ConjunctiveQuery, budget: Budget | None = None) -> ConjunctiveQu
     return query
 
 
-def union_core(union: UnionQuery, budget: Budget | None = None) -> UnionQuery:
+def minimal_union(union: UnionQuery, budget: Budget | None = None) -> UnionQuery:
     """Cores of the members, without the members that another one contains."""
     budget = budget or Budget()
-    cores = [core(m, budget) for m in union.members]
+    cores = [minimal_query(m, budget) for m in union.members]
     return replace(union, members=tuple(cores[i] for i in surviving_members(cores, budget)))
 
 

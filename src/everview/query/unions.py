@@ -7,7 +7,7 @@ from itertools import combinations
 
 from everview.query.conjunctive import ConjunctiveQuery, UnionQuery
 from everview.query.hierarchy import is_q_hierarchical
-from everview.query.homomorphism import Budget, are_equivalent, core, union_core
+from everview.query.homomorphism import Budget, are_equivalent, minimal_query, minimal_union
 from everview.query.terms import Const, Term, Var
 
 MAX_MEMBERS = 8
@@ -63,7 +63,7 @@ def counting_terms(union: UnionQuery, budget: Budget | None = None) -> list[Coun
     while layer:
         following: dict[tuple[int, ...], ConjunctiveQuery] = {}
         for members, query in layer.items():
-            minimal = core(query, budget)
+            minimal = minimal_query(query, budget)
             sign = 1 if len(members) % 2 else -1
             for k, (known, coefficient, sets) in enumerate(terms):
                 if are_equivalent(known, minimal, budget):
@@ -81,7 +81,7 @@ def counting_terms(union: UnionQuery, budget: Budget | None = None) -> list[Coun
 
 def uncountable_term(union: UnionQuery, budget: Budget | None = None) -> CountingTerm | None:
     """A term that keeps the union's core from being exhaustively q-hierarchical, or None if nothing does."""
-    for term in counting_terms(union_core(union, budget), budget):
+    for term in counting_terms(minimal_union(union, budget), budget):
         if term.coefficient != 0 and not is_q_hierarchical(term.query):
             return term
     return None

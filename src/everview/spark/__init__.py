@@ -1,6 +1,15 @@
 """Everview on Spark: views over streams of changes, kept fresh by shards, exactly once.
 
 >>> from everview.spark import maintain, materialize  # doctest: +SKIP
+
+In the order in which a micro-batch passes:
+
+- ``maintain`` plans a query (``views``, ``statistics``, ``session``, ``types``, ``time_zone``) and builds the stream;
+- ``interpreter``, ``worker``, ``restarting``: Spark's Python processes, which and how long, and queries started again;
+- ``sources``: tables that Spark cannot read as streams by itself; ``exchange``: rows to shards, and changes back;
+- ``shard``: the stateful operator, and the process in which a shard's database lives;
+- ``checkpoint``: what a query's folder pins, and how an old one is taken over;
+- ``materialize`` writes what changed into ``targets``; ``pipeline`` does all of it from a file; ``metrics`` tell.
 """
 
 from __future__ import annotations
@@ -11,10 +20,10 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from everview.spark.checkpoint.migration import saved_identity, saved_offsets, saved_tables
     from everview.spark.maintain import maintain
     from everview.spark.materialize import materialize
     from everview.spark.metrics import stats
-    from everview.spark.migration import saved_identity, saved_offsets, saved_tables
     from everview.spark.statistics import Statistics, statistics_of
 
 __all__ = [
@@ -32,9 +41,9 @@ _HOMES = {
     "maintain": "everview.spark.maintain",
     "materialize": "everview.spark.materialize",
     "stats": "everview.spark.metrics",
-    "saved_identity": "everview.spark.migration",
-    "saved_offsets": "everview.spark.migration",
-    "saved_tables": "everview.spark.migration",
+    "saved_identity": "everview.spark.checkpoint.migration",
+    "saved_offsets": "everview.spark.checkpoint.migration",
+    "saved_tables": "everview.spark.checkpoint.migration",
     "Statistics": "everview.spark.statistics",
     "statistics_of": "everview.spark.statistics",
 }

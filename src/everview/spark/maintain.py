@@ -11,23 +11,23 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from everview.errors import PipelineError, SchemaError
-from everview.plan.shards import Distribution, Level
+from everview.plan.shards import Distribution, ShardLevel
 from everview.query.schema import Schema, Table
 from everview.query.types import common_type
-from everview.spark.feed import feed_of
-from everview.spark.identity import Identity
-from everview.spark.key_step import forwarded, key_level, one_row_a_key, spread_apart
-from everview.spark.levels import specs_of, targets_of
+from everview.spark.checkpoint.identity import Identity
+from everview.spark.checkpoint.pins import Maintained, hold, plan_over, read_pins
+from everview.spark.checkpoint.take_over import origin_of
+from everview.spark.exchange.key_step import forwarded, key_shard_level, one_row_a_key, tables_with_spread_keys
+from everview.spark.exchange.pack import normalised, packed
+from everview.spark.exchange.shard_specs import merge_shards_of, specs_of
+from everview.spark.exchange.unpack import feed_of
 from everview.spark.metrics import observed
-from everview.spark.pack import normalised, packed
-from everview.spark.pins import Maintained, hold, plan_over, read_pins
-from everview.spark.processor import PACKED, ShardProcessor
 from everview.spark.session import configure, parallelism
-from everview.spark.state import KEY_STEP, MERGE, SHARDS
-from everview.spark.stopping import end_shards_with_queries
-from everview.spark.takeover import origin_of
+from everview.spark.shard.operator import PACKED, ShardOperator
+from everview.spark.shard.state import KEY_STEP, MERGE, SHARDS
+from everview.spark.shard.stopping import end_shards_with_queries
+from everview.spark.time_zone import check_zone
 from everview.spark.types import column_of, spark_type, tables_of
-from everview.spark.zones import check_zone
 from everview.sql.names import CLOSED_HINT
 
 POLICIES = ("fail", "quarantine")
@@ -105,8 +105,8 @@ def maintain(
     first = plan.distribution.first
     check_zone(spark, plan.views, plan.schema)
     begin = _beginnings(initial or {}, tables, first)
-    apart = spread_apart(first) if quarantine else ()
-    step = key_level([t for t in apart if _frame(tables, t.name).isStreaming], first.shards)
+    with_spread_keys = tables_with_spread_keys(first) if quarantine else ()
+    step = key_shard_level([t for t in with_spread_keys if _frame(tables, t.name).isStreaming], first.shards)
     plan = replace(plan, by_key=tuple(t.name for t in step.tables))
     settings = _Settings(replace(plan.identity, migrate=migrate), keys, quarantine, memory_limit)
     inputs, by_key = _Inputs(), _Inputs()
@@ -115,7 +115,7 @@ def maintain(
         rows = [normalised(f, table) for f in (frame, begin.get(table.name)) if f is not None]
         if table in step.tables:
             by_key.add(frame, rows, table, step, keys, quarantine, skip_batch)
-        elif table in apart:
+        elif table in with_spread_keys:
             inputs.add(frame, [one_row_a_key(reduce(DataFrame.union, rows), table)], table, first, keys, quarantine)
         else:
             inputs.add(frame, rows, table, first, keys, quarantine, skip_batch)
@@ -150,7 +150,7 @@ class _Inputs:
         frame: DataFrame,
         rows: Sequence[DataFrame],
         table: Table,
-        level: Level,
+        level: ShardLevel,
         keys: list[int],
         quarantine: bool,
         skip: int | None = None,
@@ -163,7 +163,7 @@ class _Inputs:
 
 
 def _beginnings(
-    initial: Mapping[str, DataFrame], tables: Mapping[str, DataFrame], level: Level
+    initial: Mapping[str, DataFrame], tables: Mapping[str, DataFrame], level: ShardLevel
 ) -> dict[str, DataFrame]:
     """The rows that tables begin with, as their columns are declared: they have to hash as the stream's rows do."""
     known = {name.lower(): name for name in tables}
@@ -213,14 +213,14 @@ class _Settings:
     memory_limit: int | None
 
 
-def _level(inputs: _Inputs, level: Level, number: int, settings: _Settings, merge: Level | None) -> DataFrame:
+def _level(inputs: _Inputs, level: ShardLevel, number: int, settings: _Settings, merge: ShardLevel | None) -> DataFrame:
     """One stateful operator over the shards of a level."""
-    processor = ShardProcessor(
+    processor = ShardOperator(
         specs_of(level, quarantine=settings.quarantine, memory_limit=settings.memory_limit),
         replace(settings.identity, derived=number == MERGE),
         settings.keys,
         level=number,
-        targets=None if merge is None else targets_of(merge),
+        merge_shards=None if merge is None else merge_shards_of(merge),
         onward=None if merge is None else settings.keys,
         quarantine=settings.quarantine,
     )

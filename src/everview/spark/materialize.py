@@ -47,8 +47,8 @@ def materialize(
     ``_quarantined``, the text that says which and why.
     ``trigger`` is an interval such as "5 seconds", or "available now", or a dict of what Spark's ``trigger`` takes.
     """
+    from everview.spark.checkpoint.take_over import first_batch
     from everview.spark.restarting import restarting
-    from everview.spark.takeover import first_batch
 
     if not changes.isStreaming:
         raise TargetError("materialize takes a streaming DataFrame", hint="give it what maintain returns")

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from everview.spark.processor import BAD, CHANGES, METRICS
+from everview.spark.shard.operator import BAD, CHANGES, METRICS
 
 NAME = "everview"
 """Of the observed metrics in a query's progress."""

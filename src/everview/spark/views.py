@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from everview.engine.known import check_views
+from everview.engine.expressions.check_supported import check_views
 from everview.errors import PipelineError
 from everview.query.catalogue import as_table
 from everview.query.conjunctive import Atom

@@ -1,4 +1,16 @@
-"""The front ends: SQL (Spark's dialect) and Datalog-like rules, lowered into the query model."""
+"""The front ends: Spark SQL and rules as text, read into the model of ``query``.
+
+What passes through, in this order:
+
+- ``parse``, ``dialect``, ``sql_text``: text becomes sqlglot's tree, in which every place is known;
+- ``statements``, ``ddl``, ``script``, ``session``, ``options``, ``answer``: what each statement asks for;
+- ``select``, ``fromclause``, ``grouping``, ``conditions``, ``semijoin``, ``body``: a query becomes blocks and stages;
+- ``names``, ``check``, ``datatypes``, ``literals``, ``padding``, ``aggregates``, ``functions``: names and types;
+- ``refuse``, ``limits``, ``chains``, ``render``: what is not supported, or too large, is refused with its place;
+- ``rules``, ``rule_syntax``, ``rule_lowering``: the second front end, in place of all these;
+- ``meaning``, ``nodes``, ``macros``, ``expansion``, ``sizes``, ``duckdb``, ``duckdb_errors``: expressions for DuckDB;
+- ``column_expressions``, ``fallible``: which of them Arrow computes, and which may fail on data.
+"""
 
 from everview.sql.rules import parse_rules
 from everview.sql.script import parse_script

@@ -10,7 +10,7 @@ from sqlglot import exp
 from everview.query.aggregates import BY_NAME, AggregateFunction
 from everview.query.types import ANY, DataType
 from everview.sql.functions.elsewhere import OTHER_AGGREGATES
-from everview.sql.source import Source
+from everview.sql.sql_text import SqlText
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def aggregates_in(node: exp.Expr) -> Iterator[exp.Expr]:
             yield inner
 
 
-def read_aggregate(source: Source, node: exp.Expr) -> AggregateCall | None:
+def read_aggregate(source: SqlText, node: exp.Expr) -> AggregateCall | None:
     """The aggregate call that a node is; None if it is another function. Unsupported aggregates are refused."""
     condition = None
     call = node
@@ -81,7 +81,7 @@ def read_aggregate(source: Source, node: exp.Expr) -> AggregateCall | None:
     return AggregateCall(name, function, argument, condition, distinct)
 
 
-def _arguments(source: Source, call: exp.Anonymous) -> tuple[list[exp.Expr], bool]:
+def _arguments(source: SqlText, call: exp.Anonymous) -> tuple[list[exp.Expr], bool]:
     name = call.name.lower()
     arguments, distinct = list(call.expressions), False
     if len(arguments) == 1 and isinstance(arguments[0], exp.Distinct):

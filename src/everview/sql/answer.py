@@ -17,7 +17,7 @@ from everview.sql.duckdb import duckdb_type, spell_out_query, translated_query
 from everview.sql.nodes import is_whole
 from everview.sql.select import Lower, output_name
 from everview.sql.session import Environment, Rows
-from everview.sql.source import Source
+from everview.sql.sql_text import SqlText
 
 _CUTS: Final = ("limit", "offset")
 _ARRANGED: Final = ("order", *_CUTS)
@@ -57,7 +57,7 @@ class _Lower(Lower):
         return bool(found)
 
 
-def read_answer(source: Source, statement: exp.Expr, schema: Schema) -> Answer:
+def read_answer(source: SqlText, statement: exp.Expr, schema: Schema) -> Answer:
     """Check a query over tables and views, and make ready what DuckDB needs to answer it."""
     query = _arranged(source, statement)
     lower = _Lower(source, schema, "query")
@@ -102,7 +102,7 @@ def _wants_all(query: exp.Expr) -> bool:
 # --- ORDER BY and LIMIT ----------------------------------------------------------------------------------------------
 
 
-def _arranged(source: Source, query: exp.Expr) -> exp.Expr:
+def _arranged(source: SqlText, query: exp.Expr) -> exp.Expr:
     """The query with every ORDER BY in a form that means in DuckDB what it means in Spark.
 
     Outputs have names. What Spark calls by one of those inside of an expression is spelled out. Unions, queries in
@@ -152,7 +152,7 @@ def _put(new: exp.Expr, old: exp.Expr, query: exp.Expr) -> exp.Expr:
     return query
 
 
-def _check_cuts(source: Source, node: exp.Expr) -> None:
+def _check_cuts(source: SqlText, node: exp.Expr) -> None:
     """LIMIT and OFFSET take a number, and LIMIT ALL is none."""
     for name in _CUTS:
         clause = node.args.get(name) if isinstance(node, exp.Query) else None

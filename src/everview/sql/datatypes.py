@@ -25,7 +25,7 @@ from everview.query.types import (
     varchar,
 )
 from everview.sql.dialect import WRITTEN
-from everview.sql.source import Source
+from everview.sql.sql_text import SqlText
 
 _KINDS = {
     DType.BOOLEAN: Kind.BOOLEAN,
@@ -60,7 +60,7 @@ _WORDS: Final = frozenset(
 BINARY_COLLATION: Final = "UTF8_BINARY"
 
 
-def read_type(node: exp.Expr, source: Source, where: exp.Expr | None = None) -> DataType:
+def read_type(node: exp.Expr, source: SqlText, where: exp.Expr | None = None) -> DataType:
     """The type that a type name means; nested and other types are refused, at ``where`` if given.
 
     What stands after the name counts: a collation but the binary one, and a size where Spark has none, are refused.
@@ -99,7 +99,7 @@ def read_type(node: exp.Expr, source: Source, where: exp.Expr | None = None) -> 
     return decimal(precision, scale)
 
 
-def refuse_collation(collation: exp.Expr | None, source: Source, where: exp.Expr, what: str = "text") -> None:
+def refuse_collation(collation: exp.Expr | None, source: SqlText, where: exp.Expr, what: str = "text") -> None:
     """Raise if text is to be compared by another rule than byte by byte."""
     if collation is not None and collation.name.upper() != BINARY_COLLATION:
         raise source.unsupported(
@@ -120,7 +120,7 @@ def _joined(written: str) -> str:
 
 
 def _refused(
-    source: Source, node: exp.Expr, where: exp.Expr | None, name: str, message: str | None = None
+    source: SqlText, node: exp.Expr, where: exp.Expr | None, name: str, message: str | None = None
 ) -> EverviewError:
     return source.unsupported(
         f"{name} type",
@@ -131,7 +131,7 @@ def _refused(
     )
 
 
-def _place(source: Source, node: exp.Expr, name: str) -> Position:
+def _place(source: SqlText, node: exp.Expr, name: str) -> Position:
     return source.clause(node.parent or node, None, (name,))
 
 

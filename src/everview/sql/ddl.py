@@ -13,7 +13,7 @@ from everview.query.terms import Const
 from everview.query.types import DataType, Kind, common_type
 from everview.sql.datatypes import read_type, refuse_collation
 from everview.sql.literals import constant, is_string_literal, literal_type, parse_string
-from everview.sql.source import Source
+from everview.sql.sql_text import SqlText
 
 
 @dataclass
@@ -35,7 +35,7 @@ class References:
     keys: tuple[tuple[ForeignKey, exp.Expr], ...]
 
 
-def create_table(source: Source, statement: exp.Expr, schema: Schema) -> tuple[Table, References]:
+def create_table(source: SqlText, statement: exp.Expr, schema: Schema) -> tuple[Table, References]:
     """The table that a CREATE TABLE statement makes."""
     target = statement.this
     if not isinstance(target, exp.Schema):
@@ -88,7 +88,7 @@ def qualified(name: str) -> str:
     return ".".join(_quoted([part]) for part in name.split("."))
 
 
-def _column(source: Source, draft: _Draft, node: exp.ColumnDef, keys: list[tuple[ForeignKey, exp.Expr]]) -> None:
+def _column(source: SqlText, draft: _Draft, node: exp.ColumnDef, keys: list[tuple[ForeignKey, exp.Expr]]) -> None:
     name, kind = node.name, node.args.get("kind")
     if kind is None:
         raise source.schema(f"column {name} has no type", node, hint=f"write {name} INT, or another type")
@@ -124,7 +124,7 @@ def _column(source: Source, draft: _Draft, node: exp.ColumnDef, keys: list[tuple
     draft.columns.append(Column(name, type_, nullable))
 
 
-def _constraint(source: Source, draft: _Draft, node: exp.Expr, keys: list[tuple[ForeignKey, exp.Expr]]) -> None:
+def _constraint(source: SqlText, draft: _Draft, node: exp.Expr, keys: list[tuple[ForeignKey, exp.Expr]]) -> None:
     if isinstance(node, exp.Constraint):
         for inner in node.expressions:
             _constraint(source, draft, inner, keys)
@@ -149,7 +149,7 @@ def _constraint(source: Source, draft: _Draft, node: exp.Expr, keys: list[tuple[
         raise source.unsupported(f"{word} constraint", node, hint="PRIMARY KEY, FOREIGN KEY and CHECK work")
 
 
-def _known(source: Source, draft: _Draft, name: exp.Expr) -> None:
+def _known(source: SqlText, draft: _Draft, name: exp.Expr) -> None:
     if name.name.lower() not in draft.places:
         raise source.schema(
             f"a constraint of table {draft.name} names column {name.name}, which the table does not have",
@@ -158,7 +158,7 @@ def _known(source: Source, draft: _Draft, name: exp.Expr) -> None:
         )
 
 
-def _primary_key(source: Source, draft: _Draft, names: list[str], where: exp.Expr) -> None:
+def _primary_key(source: SqlText, draft: _Draft, names: list[str], where: exp.Expr) -> None:
     if draft.primary_key:
         raise source.schema(
             f"table {draft.name} has two primary keys",
@@ -177,7 +177,7 @@ def _reference(columns: list[str], reference: exp.Expr) -> ForeignKey:
     return ForeignKey(tuple(columns), ".".join(p.name for p in table.parts), tuple(e.name for e in named))
 
 
-def _domain(source: Source, draft: _Draft, columns: tuple[Column, ...], check: exp.Expr) -> SmallDomain:
+def _domain(source: SqlText, draft: _Draft, columns: tuple[Column, ...], check: exp.Expr) -> SmallDomain:
     node = check.unnest()
     if isinstance(node, exp.EQ):
         node = exp.In(this=node.this, expressions=[node.expression])
@@ -196,7 +196,7 @@ def _domain(source: Source, draft: _Draft, columns: tuple[Column, ...], check: e
     return SmallDomain(found.name, tuple(_value(source, v, found) for v in node.expressions))
 
 
-def _value(source: Source, node: exp.Expr, column: Column) -> Const:
+def _value(source: SqlText, node: exp.Expr, column: Column) -> Const:
     value = constant(node, column.type)
     if value is None and is_string_literal(node):
         parsed = parse_string(node.name, column.type)
@@ -210,7 +210,7 @@ def _value(source: Source, node: exp.Expr, column: Column) -> Const:
     return value
 
 
-def resolve_references(source: Source, schema: Schema, references: list[References]) -> Schema:
+def resolve_references(source: SqlText, schema: Schema, references: list[References]) -> Schema:
     """Fill in omitted target columns, and check that every foreign key points at a key that exists."""
     tables = list(schema.tables)
     for entry in references:
@@ -222,7 +222,7 @@ def resolve_references(source: Source, schema: Schema, references: list[Referenc
     return Schema(tuple(tables))
 
 
-def _complete(source: Source, schema: Schema, table: Table, key: ForeignKey, where: exp.Expr) -> ForeignKey:
+def _complete(source: SqlText, schema: Schema, table: Table, key: ForeignKey, where: exp.Expr) -> ForeignKey:
     target = schema.table(key.target)
     if target is not None and not key.target_columns:
         if not target.primary_key:
@@ -240,7 +240,7 @@ def _complete(source: Source, schema: Schema, table: Table, key: ForeignKey, whe
     return key
 
 
-def _check_types(source: Source, table: Table, key: ForeignKey, target: Table, where: exp.Expr) -> None:
+def _check_types(source: SqlText, table: Table, key: ForeignKey, target: Table, where: exp.Expr) -> None:
     if len(key.columns) != len(key.target_columns):
         raise source.schema(
             f"the foreign key has {len(key.columns)} columns, and its target {len(key.target_columns)}", where

@@ -25,7 +25,7 @@ from everview.sql.limits import MOST_PARTS
 from everview.sql.meaning import spell_out, spelled_out
 from everview.sql.nodes import refused
 from everview.sql.parse import guarded, parse_statements
-from everview.sql.source import Source
+from everview.sql.sql_text import SqlText
 
 MISTAKEN = "common_subexpressions"
 """The optimizer of DuckDB that takes a month for 30 days."""
@@ -134,7 +134,7 @@ def duckdb_query(text: str, schema: Schema) -> str:
     return translated_query(query)
 
 
-def spell_out_query(source: Source, query: exp.Expr, lower: Callable[[exp.Expr], _T]) -> tuple[_T, list[_Read]]:
+def spell_out_query(source: SqlText, query: exp.Expr, lower: Callable[[exp.Expr], _T]) -> tuple[_T, list[_Read]]:
     """Have a copy of a query checked by ``lower``, and make of the query itself what means the same in DuckDB.
 
     Stars and NATURAL are spelled out: USING puts its columns first in Spark, and where they were in DuckDB.

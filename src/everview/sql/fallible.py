@@ -8,11 +8,11 @@ from typing import Final
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from everview.query.formula import Formula, Leaf, walk
+from everview.query.column_expression import ColumnExpression, Leaf, walk
 from everview.query.terms import Const, Expression, Var
 from everview.query.types import DataType, Kind, common_type
+from everview.sql.column_expressions import column_expression
 from everview.sql.duckdb import read_expression
-from everview.sql.formula import formula
 
 _TOTAL: Final = frozenset({"=", "<>", "<", "<=", ">", ">=", "in", "and", "or", "not", "null", "%", "&"})
 """The operations of formulas that have a value for all arguments."""
@@ -55,11 +55,11 @@ def may_fail(expression: Expression, types: Mapping[Var, DataType]) -> bool:
     """False only if the expression is known to have a value, or NULL, whatever its variables of these types hold."""
     if expression.term is not None:
         return False
-    found = formula(expression, types)
+    found = column_expression(expression, types)
     return any(map(_fails, walk(found))) if found is not None else not _is_harmless(expression, types)
 
 
-def _fails(node: Formula) -> bool:
+def _fails(node: ColumnExpression) -> bool:
     """True if an operation, its arguments apart, has no value for some of them."""
     if isinstance(node, Leaf):
         return False
@@ -70,7 +70,7 @@ def _fails(node: Formula) -> bool:
     return node.operator not in _TOTAL
 
 
-def _is_natural(node: Formula) -> bool:
+def _is_natural(node: ColumnExpression) -> bool:
     value = node.term.value if isinstance(node, Leaf) and isinstance(node.term, Const) else None
     return isinstance(value, int) and value >= 0
 

@@ -13,7 +13,7 @@ from everview.query.terms import Const, Value
 from everview.query.types import BOOLEAN, DOUBLE, NULL, STRING, DataType, Kind, decimal
 from everview.sql.datatypes import integer_literal, spark_name
 from everview.sql.dialect import EverviewSpark
-from everview.sql.source import Source
+from everview.sql.sql_text import SqlText
 
 _DATE = re.compile(r"([0-9]{4})(?:-([0-9]{1,2})(?:-([0-9]{1,2})(?:[ T].*)?)?)?")
 _TIMESTAMP = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[ T]|$)")
@@ -145,7 +145,7 @@ def parse_string(text: str, type_: DataType) -> Value | None:
     return None
 
 
-def coerce(node: exp.Expr, type_: DataType, source: Source) -> exp.Expr:
+def coerce(node: exp.Expr, type_: DataType, source: SqlText) -> exp.Expr:
     """Put a string literal into the type of what it is compared with, in the tree; raises if it does not parse."""
     literal = _bare(node)
     value = parse_string(literal.name, type_)

@@ -30,7 +30,7 @@ from everview.sql.limits import MOST_GUARDS, MOST_NESTED
 from everview.sql.names import Cell, Relation, Scope
 from everview.sql.nodes import call, cast
 from everview.sql.padding import pad
-from everview.sql.source import Source
+from everview.sql.sql_text import SqlText
 
 _FAILING: Final = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.Neg, exp.Cast, exp.Func)
 _COMPARED: Final = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ)
@@ -42,7 +42,7 @@ def spelled_out(expression: Expression, names: Mapping[Var, str], types: Mapping
     """The expression's text, its variables called by ``names``, in words that mean in DuckDB what it means in Spark."""
     text = "".join(names[p] if isinstance(p, Var) else str(p) for p in expression.parts)
     tree = exp.paren(balanced(sqlglot.parse_one(text, read=EverviewSpark)), copy=False)
-    source = Source(text)
+    source = SqlText(text)
     source.typed = []
     scope = Scope(source)
     cells = [(names[v], Cell(Expression.of(v, types[v]))) for v in sorted(expression.variables)]
@@ -116,7 +116,7 @@ def _pad(node: exp.Expr, types: Mapping[int, DataType]) -> None:
     if isinstance(node, _COMPARISONS) or (entry is not None and entry.is_padded):
         for sides in _united(node):
             known = [types.get(id(side), STRING) for side in sides]
-            pad(sides, known, Source(""))
+            pad(sides, known, SqlText(""))
 
 
 def _aggregated(node: exp.Expr, type_: DataType, types: Mapping[int, DataType]) -> exp.Expr:

@@ -10,7 +10,7 @@ from sqlglot import exp
 from everview.errors import EverviewError
 from everview.query.terms import Expression
 from everview.query.types import DataType
-from everview.sql.source import Source
+from everview.sql.sql_text import SqlText
 
 CLOSED_HINT = "leave the column out of the view, or CAST it in the source to a type that views have"
 
@@ -26,7 +26,7 @@ class Cell:
     strict: bool = True
     closed: str = ""
 
-    def opened(self, source: Source, where: exp.Expr) -> Cell:
+    def opened(self, source: SqlText, where: exp.Expr) -> Cell:
         """The cell, if it can be read."""
         if self.closed:
             raise source.unsupported("column type", where, message=self.closed, hint=CLOSED_HINT)
@@ -70,7 +70,7 @@ class Relation:
 class Scope:
     """The relations of one SELECT, and the scope around it for correlated references."""
 
-    source: Source
+    source: SqlText
     parent: Scope | None = None
     relations: list[Relation] = field(default_factory=list)
     columns: list[Named] = field(default_factory=list)

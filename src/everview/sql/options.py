@@ -10,10 +10,10 @@ from sqlglot import exp
 from everview.errors import OptionError
 from everview.query.options import NAMES, NO_OPTIONS, ViewOptions, unknown_option
 from everview.sql.ddl import qualified
-from everview.sql.source import Source
+from everview.sql.sql_text import SqlText
 
 
-def read_options(source: Source, statement: exp.Expr) -> ViewOptions:
+def read_options(source: SqlText, statement: exp.Expr) -> ViewOptions:
     """The options of a CREATE VIEW statement."""
     found = NO_OPTIONS
     seen: set[str] = set()
@@ -40,7 +40,7 @@ def create_view_text(name: str, options: ViewOptions, query: str) -> str:
     return f"CREATE MATERIALIZED VIEW {qualified(name)}{clause} AS {query}"
 
 
-def _entries(source: Source, statement: exp.Expr) -> list[exp.Property]:
+def _entries(source: SqlText, statement: exp.Expr) -> list[exp.Property]:
     properties = statement.args.get("properties")
     found: list[exp.Property] = []
     for part in properties.expressions if properties is not None else ():

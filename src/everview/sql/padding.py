@@ -1,6 +1,6 @@
 """CHAR in comparisons: of two columns the shorter one, and a literal, are padded with blanks, as Spark does.
 
-Values of a CHAR column have its length already (``engine/ingest.py``). Only a column by itself is padded: what is
+Values of a CHAR column have its length already (``engine/input/read.py``). Only a column by itself is padded: what is
 computed from it is a string like others, and so is what it is compared with, if it is neither CHAR nor constant.
 """
 
@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from everview.query.types import DataType, Kind
-from everview.sql.source import Source
+from everview.sql.sql_text import SqlText
 
 
-def pad(nodes: Sequence[exp.Expr], types: Sequence[DataType], source: Source) -> None:
+def pad(nodes: Sequence[exp.Expr], types: Sequence[DataType], source: SqlText) -> None:
     """Bring CHAR columns and the literals that they are compared with to one length, in the tree."""
     padded = [type_.length or 0 for type_ in types if type_.padded]
     if not padded:

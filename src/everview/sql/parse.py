@@ -22,7 +22,7 @@ from everview.sql.chains import balanced
 from everview.sql.dialect import EverviewSpark, TokenSyntaxError
 from everview.sql.limits import MOST_TYPES, MOST_WORDS
 from everview.sql.refuse import TIME_WINDOWS
-from everview.sql.source import Source, is_word, position_at
+from everview.sql.sql_text import SqlText, is_word, position_at
 
 _DIALECT = EverviewSpark()
 _CLAUSE_WORDS = frozenset(
@@ -45,11 +45,11 @@ _MAX_SET_OPERATIONS = 150
 _T = TypeVar("_T")
 
 
-def parse_statements(text: str) -> tuple[Source, list[exp.Expr]]:
+def parse_statements(text: str) -> tuple[SqlText, list[exp.Expr]]:
     """The statements of a script, empty ones left out; raises SqlSyntaxError for what is not SQL."""
-    source = Source(text)
+    source = SqlText(text)
     try:
-        source = Source(text, _DIALECT.tokenize(text))
+        source = SqlText(text, _DIALECT.tokenize(text))
     except TokenError as error:
         raise _token_error(text) from error
     _check_size(source)
@@ -63,7 +63,7 @@ def parse_statements(text: str) -> tuple[Source, list[exp.Expr]]:
     return source, found
 
 
-def parse_one(text: str, what: str) -> tuple[Source, exp.Expr]:
+def parse_one(text: str, what: str) -> tuple[SqlText, exp.Expr]:
     """The single statement of a text."""
     source, statements = parse_statements(text)
     if not statements:
@@ -77,7 +77,7 @@ def parse_one(text: str, what: str) -> tuple[Source, exp.Expr]:
     return source, statements[0]
 
 
-def guarded(source: Source, work: Callable[[], _T]) -> _T:
+def guarded(source: SqlText, work: Callable[[], _T]) -> _T:
     """Run something over sqlglot's trees; whatever goes wrong inside comes out as an Everview error."""
     try:
         return work()
@@ -93,7 +93,7 @@ def guarded(source: Source, work: Callable[[], _T]) -> _T:
         raise source.syntax("the statement cannot be understood", None, hint="check its spelling") from error
 
 
-def _syntax_error(source: Source, error: TokenSyntaxError) -> SqlSyntaxError:
+def _syntax_error(source: SqlText, error: TokenSyntaxError) -> SqlSyntaxError:
     token = error.token
     if token is None or (not token.text and token.start >= len(source.text)):
         last = source.tokens[-1] if source.tokens else None
@@ -147,14 +147,14 @@ def _token_error(text: str) -> SqlSyntaxError:
             closing = None
         else:
             at += 1
-    source = Source(text)
+    source = SqlText(text)
     if closing is None:
         return source.syntax("the text cannot be split into words", Position(1, 1), hint="check its quotes")
     what = {"*/": "comment", "`": "quoted name"}.get(closing, "string")
     return source.syntax(f"the {what} is never closed", position_at(text, start), hint=f"close it with {closing}")
 
 
-def _check_size(source: Source) -> None:
+def _check_size(source: SqlText) -> None:
     """Refuse what the parser alone would take too long for: very long statements, and calls named as types in calls.
 
     It reads ``string(…)`` as a type first and then again as a call, so each level of such a nest doubles its time.
@@ -184,7 +184,7 @@ def _check_size(source: Source) -> None:
             )
 
 
-def _check_nesting(source: Source) -> None:
+def _check_nesting(source: SqlText) -> None:
     depth = 0
     for token in source.tokens:
         depth += _DEEPER.get(token.token_type, 0)
@@ -194,7 +194,7 @@ def _check_nesting(source: Source) -> None:
             )
 
 
-def _deepest(source: Source) -> Position | None:
+def _deepest(source: SqlText) -> Position | None:
     """The place with most parentheses and CASEs around it."""
     depth, most, deepest = 0, 0, None
     for token in source.tokens:
@@ -204,7 +204,7 @@ def _deepest(source: Source) -> Position | None:
     return deepest
 
 
-def _check_beginnings(source: Source) -> None:
+def _check_beginnings(source: SqlText) -> None:
     """Each statement must begin with a word that Everview reads; others are refused before sqlglot guesses."""
     for index in source.beginnings():
         token = source.tokens[index]
@@ -234,7 +234,7 @@ def _check_beginnings(source: Source) -> None:
             _check_create(source, index)
 
 
-def _check_create(source: Source, index: int) -> None:
+def _check_create(source: SqlText, index: int) -> None:
     rest = [t for t in source.tokens[index + 1 : index + 6] if not is_word(t, *_CREATE_MODIFIERS)]
     if rest and not is_word(rest[0], "TABLE", "VIEW"):
         construct = f"CREATE {rest[0].text.upper()}"
@@ -246,7 +246,7 @@ def _check_create(source: Source, index: int) -> None:
         )
 
 
-def _check_tokens(source: Source) -> None:
+def _check_tokens(source: SqlText) -> None:
     """sqlglot forgives commas that separate nothing, Spark does not; and TOP, which neither knows, means LIMIT."""
     for token, after in pairwise([*source.tokens, None]):
         if token is None:
@@ -271,7 +271,7 @@ def _check_tokens(source: Source) -> None:
             raise source.syntax("unexpected ,", source.token(after), hint="something is missing before the comma")
 
 
-def _check_statement(source: Source, statement: exp.Expr) -> None:
+def _check_statement(source: SqlText, statement: exp.Expr) -> None:
     if isinstance(statement, exp.Command):
         raise source.syntax("the statement cannot be understood", source.token(source.first_token(statement)))
     for alias in statement.find_all(exp.Alias, exp.TableAlias):
@@ -292,7 +292,7 @@ def _check_statement(source: Source, statement: exp.Expr) -> None:
             raise source.syntax("GROUP BY names no column", source.keyword(None, "GROUP"), hint="name one, or drop it")
 
 
-def _check_alias(source: Source, name: exp.Expr | None) -> None:
+def _check_alias(source: SqlText, name: exp.Expr | None) -> None:
     if isinstance(name, exp.Identifier) and not name.quoted and name.name.upper() in _CLAUSE_WORDS:
         raise source.syntax(
             f"unexpected {name.name.upper()}",

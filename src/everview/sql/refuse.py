@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from everview.errors import EverviewError
 from everview.sql.names import Scope
-from everview.sql.source import Source
+from everview.sql.sql_text import SqlText
 
 _ORDERED = "a view is a bag of rows: cut or order it when you read it"
 TIME_WINDOWS = (
@@ -65,7 +65,7 @@ _CLAUSES: dict[str, tuple[str, tuple[str, ...], str]] = {
 }
 
 
-def refuse_clauses(source: Source, node: exp.Expr, allowed: Iterable[str]) -> None:
+def refuse_clauses(source: SqlText, node: exp.Expr, allowed: Iterable[str]) -> None:
     """Raise for the first clause of a node that is not among the allowed ones."""
     known = set(allowed)
     for name, value in node.args.items():
@@ -76,7 +76,7 @@ def refuse_clauses(source: Source, node: exp.Expr, allowed: Iterable[str]) -> No
         raise source.unsupported(construct, source.clause(node, first, words), hint)
 
 
-def refuse_join(source: Source, join: exp.Join) -> None:
+def refuse_join(source: SqlText, join: exp.Join) -> None:
     """Raise for outer, anti and other joins that are not inner, cross, natural or semi."""
     side, kind, method = join.side, join.kind, join.method
     if method not in ("", "NATURAL"):
@@ -95,7 +95,7 @@ def refuse_join(source: Source, join: exp.Join) -> None:
     raise source.unsupported(construct, source.keyword(join.this, side or kind), hint)
 
 
-def refuse_subquery(source: Source, node: exp.Expr, scope: Scope | None = None) -> EverviewError:
+def refuse_subquery(source: SqlText, node: exp.Expr, scope: Scope | None = None) -> EverviewError:
     """The error for a subquery that stands where none can be maintained."""
     kind = "IN" if isinstance(node, exp.In) else "EXISTS" if isinstance(node, exp.Exists) else ""
     ancestor = node.parent
@@ -130,7 +130,7 @@ def _is_correlated(query: exp.Expr, scope: Scope) -> bool:
     return any(t not in inner and any(s.relation(t) for s in scope.outward()) for t in tables)
 
 
-def refuse_expression(source: Source, node: exp.Expr) -> EverviewError:
+def refuse_expression(source: SqlText, node: exp.Expr) -> EverviewError:
     """The error for an expression that the checker does not know."""
     if isinstance(node, exp.Window):
         return source.unsupported("window function", node, hint="use GROUP BY and join the result")

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from everview.errors import Position, RuleSyntaxError, UnsupportedError
 from everview.query.terms import Const
-from everview.sql.source import position_at
+from everview.sql.sql_text import position_at
 
 _TOKEN = re.compile(
     r"""(?P<space>\s+|%[^\n]*|--[^\n]*)

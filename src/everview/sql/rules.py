@@ -19,7 +19,7 @@ from everview.query.view import FEED_COLUMNS, Body, Output, SetOperation, SetOpe
 from everview.sql.datatypes import same_word
 from everview.sql.rule_lowering import RuleLowering
 from everview.sql.rule_syntax import Goal, Rule, read_rules
-from everview.sql.source import Source
+from everview.sql.sql_text import SqlText
 
 
 def parse_rules(text: str, schema: Schema | None = None) -> tuple[View, ...]:
@@ -112,7 +112,7 @@ class _Tables:
             table = self.inferred.setdefault(name, Table(goal.relation, columns))
         if table is None:
             known = [t.name for t in self.schema or ()] + [t.name for t in self.views.values()]
-            error = Source(self.text).unknown("relation", goal.relation, goal.position, known, "there are")
+            error = SqlText(self.text).unknown("relation", goal.relation, goal.position, known, "there are")
             raise UnknownNameError(error.message, position=goal.position, source=self.text, hint=error.hint)
         if len(goal.arguments) != table.arity:
             plural = "s" * (table.arity != 1)

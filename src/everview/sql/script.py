@@ -19,7 +19,7 @@ from everview.sql.ddl import References, create_table, resolve_references
 from everview.sql.options import create_view_text
 from everview.sql.parse import guarded, parse_one, parse_statements
 from everview.sql.rules import parse_rules, texts_by_head
-from everview.sql.source import Source
+from everview.sql.sql_text import SqlText
 from everview.sql.statements import created, full_name, is_create, read_view, unexpected
 
 
@@ -74,14 +74,14 @@ def read_again(definition: Definition, schema: Schema) -> Definition:
     return replace(definition, view=guarded(source, lambda: read_view(source, statement, schema, definition.name)))
 
 
-def _read(source: Source, statements: list[exp.Expr], catalogue: Catalogue, queries: Queries) -> list[Command]:
+def _read(source: SqlText, statements: list[exp.Expr], catalogue: Catalogue, queries: Queries) -> list[Command]:
     return guarded(source, lambda: _Reader(source, catalogue, queries).commands(statements))
 
 
 class _Reader:
     """The reading of one script."""
 
-    def __init__(self, source: Source, catalogue: Catalogue, queries: Queries) -> None:
+    def __init__(self, source: SqlText, catalogue: Catalogue, queries: Queries) -> None:
         self.source = source
         self.catalogue = catalogue
         self.queries = queries

@@ -21,7 +21,7 @@ from everview.sql.limits import MOST_ATOMS, MOST_RELATIONS
 from everview.sql.literals import constant
 from everview.sql.names import Cell, Scope
 from everview.sql.render import Hole, render
-from everview.sql.source import Source
+from everview.sql.sql_text import SqlText
 
 
 @dataclass
@@ -59,7 +59,7 @@ class Environment:
 class Lowering(ABC):
     """The state of one view's lowering, and the entry points that its parts call each other by."""
 
-    def __init__(self, source: Source, schema: Schema, name: str) -> None:
+    def __init__(self, source: SqlText, schema: Schema, name: str) -> None:
         self.source = source
         self.schema = schema
         self.name = name
@@ -151,7 +151,7 @@ class Rows:
     """Conditions that only read the outer query."""
 
     @property
-    def source(self) -> Source:
+    def source(self) -> SqlText:
         """The text."""
         return self.lowering.source
 
@@ -246,7 +246,7 @@ def written(node: exp.Expr, checker: Checker, type_: DataType) -> Expression:
     return rendered(node, hole, type_, checker.scope.source)
 
 
-def rendered(node: exp.Expr, hole: Hole, type_: DataType, source: Source) -> Expression:
+def rendered(node: exp.Expr, hole: Hole, type_: DataType, source: SqlText) -> Expression:
     """What ``render`` gives; an expression that has become too large is told where it stands."""
     try:
         return render(node, hole, type_)

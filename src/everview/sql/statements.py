@@ -15,7 +15,7 @@ from everview.sql.options import read_options
 from everview.sql.parse import guarded, parse_one, parse_statements
 from everview.sql.select import Lower
 from everview.sql.session import Environment
-from everview.sql.source import Source
+from everview.sql.sql_text import SqlText
 
 
 def parse_schema(text: str, schema: Schema = Schema()) -> Schema:  # noqa: B008 - immutable
@@ -43,7 +43,7 @@ def parse_view(text: str, schema: Schema, name: str = "view") -> View:
     return guarded(source, lambda: read_view(source, statement, schema, name))
 
 
-def read_view(source: Source, statement: exp.Expr, schema: Schema, name: str) -> View:
+def read_view(source: SqlText, statement: exp.Expr, schema: Schema, name: str) -> View:
     """The view of a CREATE VIEW statement, or the query as a view of this name."""
     if is_create(statement, "VIEW"):
         return _create_view(source, statement, schema)
@@ -52,7 +52,7 @@ def read_view(source: Source, statement: exp.Expr, schema: Schema, name: str) ->
     return _lowered(source, statement, schema, name, ())
 
 
-def _create_view(source: Source, statement: exp.Expr, schema: Schema) -> View:
+def _create_view(source: SqlText, statement: exp.Expr, schema: Schema) -> View:
     target, query = statement.this, statement.expression
     columns: list[exp.Expr] = []
     if isinstance(target, exp.Schema):
@@ -67,7 +67,7 @@ def _create_view(source: Source, statement: exp.Expr, schema: Schema) -> View:
     return replace(found, options=options)
 
 
-def _lowered(source: Source, query: exp.Expr, schema: Schema, name: str, columns: Iterable[exp.Expr]) -> View:
+def _lowered(source: SqlText, query: exp.Expr, schema: Schema, name: str, columns: Iterable[exp.Expr]) -> View:
     lower = Lower(source, schema, name)
     result = lower.query(query, Environment())
     renamed = list(columns)
@@ -128,7 +128,7 @@ def full_name(table: exp.Table) -> str:
     return ".".join(part.name for part in table.parts)
 
 
-def unexpected(source: Source, statement: exp.Expr, wanted: str) -> EverviewError:
+def unexpected(source: SqlText, statement: exp.Expr, wanted: str) -> EverviewError:
     """The error for a statement of another kind than the caller reads."""
     place = source.token(source.first_token(statement))
     if isinstance(statement, exp.Create):

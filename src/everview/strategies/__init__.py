@@ -1,7 +1,11 @@
 """The maintenance methods: each judges a core, plans it in a shape of its own, and compiles that to a kernel program.
 
-``strategy`` has the seam that planner and engine see, ``core`` what a strategy is given, ``bounds`` and ``diagram``
-what it says of itself. Each method is a folder with a ``STRATEGY``; a new one is added by its name in ``FOLDERS``.
+A core passes through ``judge``, ``plan`` and ``compile`` of the strategy that is taken:
+
+- ``strategy`` has the seam that planner and engine see, ``core`` what a strategy is given;
+- ``bounds`` and ``diagram`` are what it says of itself, ``explain`` shows them;
+- each method is a folder with a ``STRATEGY``; a new one is added by its name in ``FOLDERS``, in order of preference;
+- ``judged_only`` has those that this version does not run, so that ``explain`` can say what they would give.
 """
 
 from importlib import import_module

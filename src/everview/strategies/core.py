@@ -51,7 +51,7 @@ class Facts:
     @property
     def query(self) -> ConjunctiveQuery:
         """The query that is maintained."""
-        return self.classification.core
+        return self.classification.minimal
 
     @cached_property
     def filters(self) -> tuple[Expression, ...]:

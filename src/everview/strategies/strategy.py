@@ -136,7 +136,7 @@ class Sum:
 
 
 @dataclass(frozen=True)
-class Occurrence:
+class AtomInput:
     """How one atom's rows come in: the variables whose words are given, in order, and the sums whose change is.
 
     ``serves`` are the other atoms that these rows are for, as they take the same ones.
@@ -153,7 +153,7 @@ class Entry:
     """How a relation's updates come in, to all its occurrences one after the other.
 
     The parameters are, for each occurrence: its words, a flag (1: the row belongs to it), the change of its sums; and
-    at the end the change of copies. ``quiet`` keeps the state, ``loud`` also emits each update's delta.
+    at the end the change of copies. ``state_only`` keeps the state, ``with_deltas`` also emits each update's delta.
 
     With ``is_set`` the rows of the relation, which is a base table, are taken as a set, however many copies there are:
     the change is 1 where a row appears, −1 where it vanishes, and an update that does neither belongs to no occurrence
@@ -161,9 +161,9 @@ class Entry:
     """
 
     relation: str
-    occurrences: tuple[Occurrence, ...]
-    quiet: str
-    loud: str
+    atom_inputs: tuple[AtomInput, ...]
+    state_only: str
+    with_deltas: str
     is_set: bool = field(default=False, kw_only=True)
 
 
@@ -190,18 +190,18 @@ class Maintained:
     """What the engine runs: a program, how its updates come in, and how its rows are read.
 
     Rows of channel ``delta`` and of cursor ``result`` are the output variables, then the measures: the weight, and the
-    sums asked for (deltas: their change, and at the end the position of the update that made it). ``wake`` is run
-    before the first loud update, ``sleep`` before the next quiet one; both take one word that they do not use, so that
-    one row of input runs them once.
+    sums asked for (deltas: their change, and at the end the position of the update that made it). ``start_deltas`` is
+    run before the first update with deltas, ``stop_deltas`` before the next without; both take one word that they do
+    not use, so that one row of input runs them once.
     """
 
     program: Program
     entries: tuple[Entry, ...]
     outputs: tuple[Var, ...]
-    wake: str = "wake"
-    sleep: str = "sleep"
+    start_deltas: str = "start_deltas"
+    stop_deltas: str = "stop_deltas"
     alarm: str | None = None
-    """The channel on which quiet updates tell, by their position, that a watched sum may have come beyond its limit."""
+    """The channel on which updates without deltas tell, by position, that a watched sum may be beyond its limit."""
     test: tuple[Lookup, ...] | None = None
     """A row is in the result exactly if all of these are found; None: it must be listed to know."""
     count: str | None = None

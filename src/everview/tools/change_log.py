@@ -24,11 +24,11 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from everview.engine.columns import first_true
-from everview.engine.files import kind_of, read_file
-from everview.engine.ingest import CHANGE_TYPE, COUNT, read_changes, read_rows
-from everview.engine.refusal import Where
-from everview.engine.rows import ZERO, counted, ones, repeated
+from everview.engine.input.from_arrow import first_true
+from everview.engine.input.from_file import kind_of, read_file
+from everview.engine.input.read import CHANGE_TYPE, COUNT, read_changes, read_rows
+from everview.engine.input.rejection import Where
+from everview.engine.values.rows import ZERO, counted, ones, repeated
 from everview.errors import DataError, RowShapeError, UnknownTableError
 from everview.query.schema import Schema, Table
 

@@ -12,8 +12,8 @@ from typing import Any
 import pyarrow.compute as pc
 
 from everview.engine.batch import encoded
-from everview.engine.core import CoreRuntime
 from everview.engine.database import Database
+from everview.engine.operators.join import Join
 from everview.errors import OverDeleteError, UnsupportedError
 from everview.plan.core_plan import CorePlan
 from everview.strategies.bounds import ENCLOSURE, Bound
@@ -179,7 +179,7 @@ def view_enclosureness(db: Database, log: Log, trees: int = 0) -> ViewEnclosuren
     return ViewEnclosureness(runtime.view.name, bound, len(log), tuple(found), tuple(left_out))
 
 
-def _tree_for(core: CoreRuntime, db: Database) -> CrownPlan | str:
+def _tree_for(core: Join, db: Database) -> CrownPlan | str:
     """The join tree whose updates the log has, or why it does not have them."""
     plan = core.plan.maintenance
     if not isinstance(plan, CrownPlan):
@@ -205,14 +205,14 @@ def _compared(
     return tuple(sorted(found, key=lambda one: (one[1], one[0].height))), cut
 
 
-def _lifespans(core: CoreRuntime, relations: int, db: Database, log: Log) -> list[list[Lifespan]]:
+def _lifespans(core: Join, relations: int, db: Database, log: Log) -> list[list[Lifespan]]:
     """When the rows of each relation of the core's tree were there, as its atoms see them."""
     recorders = [LifespanRecorder() for _ in range(relations)]
     for name, updates in log.tables.items():
         if not len(updates) or not core.reads(name):
             continue
         changes = encoded(db._tables[name], updates.rows, updates.weights, 0)
-        for atom, words, fits in core.occurrences(changes):
+        for atom, words, fits in core.atom_inputs(changes):
             mask = pc.equal(fits, 1)
             columns = [c.filter(mask).to_pylist() for c in words]
             weights, places = updates.weights.filter(mask).to_pylist(), updates.at.filter(mask).to_pylist()

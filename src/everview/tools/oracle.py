@@ -91,7 +91,7 @@ class Recomputation:
         cast = ", ".join(n if n in rounded else f"CAST({n} AS {t}) AS {n}" for n, t in zip(names, actual, strict=True))
         listed = ", ".join(names)
         different = " OR ".join(
-            _apart(n, t) if n in rounded else f"f.{n} IS DISTINCT FROM e.{n}"
+            _differ(n, t) if n in rounded else f"f.{n} IS DISTINCT FROM e.{n}"
             for n, t in zip(names, actual, strict=True)
         )
         place = f"row_number() OVER (ORDER BY {order}) AS place"
@@ -137,7 +137,7 @@ def _refusals() -> Iterator[None]:
         raise
 
 
-def _apart(name: str, type_: str) -> str:
+def _differ(name: str, type_: str) -> str:
     """Whether two numbers are not the same but for rounding; NULL is only NULL.
 
     The average of decimals is a decimal in Spark, rounded to its last digit, and a double in DuckDB. Infinities and NaN

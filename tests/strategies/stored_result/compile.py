@@ -33,7 +33,7 @@ from everview.kernel.program import (
 from everview.kernel.verifier import verify
 from everview.query.conjunctive import ConjunctiveQuery, Semantics
 from everview.query.terms import Var
-from everview.strategies.strategy import DELTA, RESULT, Entry, Gauge, Lookup, Maintained, Occurrence, Sum
+from everview.strategies.strategy import DELTA, RESULT, AtomInput, Entry, Gauge, Lookup, Maintained, Sum
 
 ALARM = "alarm"
 TOTAL = "total"
@@ -44,8 +44,8 @@ Words = tuple[Var, ...]
 def compile_stored_result(query: ConjunctiveQuery, outputs: Words, sums: Sequence[Sum]) -> Maintained:
     """The program for a query whose result rows have these variables and sums."""
     writer = _Writer(query, outputs, sums)
-    procedures = [p for loud in (False, True) for p in writer.procedures(loud)]
-    empty = [Procedure(name, (Reg("once"),), ()) for name in ("wake", "sleep")]
+    procedures = [p for with_deltas in (False, True) for p in writer.procedures(with_deltas)]
+    empty = [Procedure(name, (Reg("once"),), ()) for name in ("start_deltas", "stop_deltas")]
     measures = 1 + len(sums)
     tables = [
         Table(f"atom{i}", tuple(map(str, writer.words[i])), _values(len(writer.own[i])), tuple(writer.indexes[i]))
@@ -60,7 +60,7 @@ def compile_stored_result(query: ConjunctiveQuery, outputs: Words, sums: Sequenc
     program = Program(tuple(tables), channels, (*procedures, *empty), (cursor,))
     verify(program)
     entries = tuple(
-        Entry(relation, tuple(Occurrence(i, writer.words[i], writer.own[i]) for i in atoms), relation, f"{relation}!")
+        Entry(relation, tuple(AtomInput(i, writer.words[i], writer.own[i]) for i in atoms), relation, f"{relation}!")
         for relation, atoms in writer.relations.items()
     )
     test = (Lookup(RESULT, outputs, 0),)
@@ -99,10 +99,10 @@ class _Writer:
         for i, atom in enumerate(query.atoms):
             self.relations.setdefault(atom.relation, []).append(i)
 
-    def procedures(self, loud: bool) -> list[Procedure]:
+    def procedures(self, with_deltas: bool) -> list[Procedure]:
         """The result's, each atom's and each relation's."""
-        tag = "!" if loud else ""
-        found = [self._change_result(tag, loud)]
+        tag = "!" if with_deltas else ""
+        found = [self._change_result(tag, with_deltas)]
         found += [self._join(i, tag) for i in range(len(self.query.atoms))]
         for relation, atoms in self.relations.items():
             parameters: list[Reg] = []
@@ -150,7 +150,7 @@ class _Writer:
             inner = [Scan(row, f"atom{other}", index, key, 0, tuple(inner))]
         return Procedure(f"atom{atom}{tag}", parameters, (*body, *inner))
 
-    def _change_result(self, tag: str, loud: bool) -> Procedure:
+    def _change_result(self, tag: str, with_deltas: bool) -> Procedure:
         key = tuple(Reg(str(v)) for v in self.outputs)
         changes = [Reg(f"product{j}") for j in range(1 + len(self.sums))]
         there, after = Reg("there"), Reg("after")
@@ -160,7 +160,7 @@ class _Writer:
             return [Find(ROW, RESULT, key, (one,), (zero,))]
 
         body: list[Instruction] = [*_add(TOTAL, (), changes[:1])]
-        if not loud:
+        if not with_deltas:
             body += _add(RESULT, key, changes)
             watched = [(j, s.limit) for j, s in enumerate(self.sums, 1) if s.limit is not None]
             for j, limit in watched:

@@ -15,12 +15,12 @@
 #include <mutex>
 #include <numeric>
 
-#include "arrow.h"
-#include "cursor_tree.h"
-#include "feed_columns.h"
-#include "pairs.h"
-#include "snapshot.h"
-#include "value_bindings.h"
+#include "arrow/arrow.h"
+#include "cursor/cursor_tree.h"
+#include "arrow/feed_columns.h"
+#include "arrow/pairs.h"
+#include "run/snapshot.h"
+#include "values/value_bindings.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;

@@ -67,7 +67,7 @@ def _located(entry: Entry, error: EverviewError, before: str) -> EverviewError:
 def delta_columns(path: str, entry: Entry, options: Mapping[str, str], *, changes: bool) -> tuple[Column, ...]:
     """The columns of a Delta table, those of types that views cannot hold closed; with ``changes``, the change feed's
     ``_change_type`` too."""
-    from everview.spark.delta_feed import opened, storage_of
+    from everview.spark.sources.delta import opened, storage_of
 
     try:
         table = opened(path, changes=changes, storage=storage_of(options))

@@ -11,8 +11,8 @@ from pyspark.sql.types import StringType, StructField, StructType
 from everview.errors import PipelineError
 from everview.query.schema import Table
 from everview.redaction import scrubbed
-from everview.spark import delta_feed
 from everview.spark.pipeline.model import DELTA, FILES, TEXTS, Pipeline, Source, TableSpec
+from everview.spark.sources import delta
 from everview.spark.types import CHANGE_TYPE, CORRUPT, COUNT, data_type, spark_type
 
 
@@ -35,18 +35,18 @@ def read(spark: SparkSession, source: Source) -> DataFrame:
         if "io.delta" in (spark.conf.get("spark.sql.extensions", "") or ""):
             options |= {"readChangeFeed": "true"} if source.streaming else {}
         else:
-            spark.dataSource.register(delta_feed.DeltaChanges)
-            format_, options = delta_feed.NAME, options | {"path": source.path or ""}
+            spark.dataSource.register(delta.DeltaChanges)
+            format_, options = delta.NAME, options | {"path": source.path or ""}
     if source.format in TEXTS and not {o.lower() for o in options} & {"mode", "columnnameofcorruptrecord"}:
         # Else Spark makes NULLs of what it cannot read, and nobody hears of it.
         options |= {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
         if not any(f.name.lower() == CORRUPT for f in struct.fields):
             struct = struct.add(CORRUPT, StringType())
-    if source.format in FILES or format_ == delta_feed.NAME:
+    if source.format in FILES or format_ == delta.NAME:
         reader = reader.schema(struct)
     reader = reader.format(format_).options(**options)
     try:
-        frame = reader.load() if source.path is None or format_ == delta_feed.NAME else reader.load(source.path)
+        frame = reader.load() if source.path is None or format_ == delta.NAME else reader.load(source.path)
     except Exception as error:
         raise PipelineError(f"source {source.name} cannot be read: {_first_line(error)}") from scrubbed(error)
     _check(frame, source)

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-from everview.engine.known import check_views
+from everview.engine.expressions.check_supported import check_views
 from everview.errors import EverviewError, PipelineError
 from everview.plan.explain import Explanation
 from everview.plan.shards import Distribution
@@ -19,9 +19,9 @@ from everview.query.catalogue import as_table
 from everview.query.schema import Schema
 from everview.query.view import View, blocks
 from everview.redaction import redact, redacted
-from everview.spark.folder import is_local
-from everview.spark.key_step import spread_apart
-from everview.spark.pins import fitting, plan_over, read_pins
+from everview.spark.checkpoint.folder import is_local
+from everview.spark.checkpoint.pins import fitting, plan_over, read_pins
+from everview.spark.exchange.key_step import tables_with_spread_keys
 from everview.spark.pipeline.model import FILES, Pipeline, Source, ViewSpec
 from everview.sql import parse_view
 
@@ -85,9 +85,11 @@ def plan(pipeline: Pipeline, *, migrate: bool = False) -> Planned:
         options=pipeline.options,
     )
     if pins:
-        apart = spread_apart(spread.distribution.first) if pipeline.bad_rows == "quarantine" else ()
+        with_spread_keys = (
+            tables_with_spread_keys(spread.distribution.first) if pipeline.bad_rows == "quarantine" else ()
+        )
         streaming = {t.table.name for t in pipeline.tables.values() if pipeline.sources[t.source].streaming}
-        by_key = tuple(t.name for t in apart if t.name in streaming)
+        by_key = tuple(t.name for t in with_spread_keys if t.name in streaming)
         fitting(replace(replace(spread, by_key=by_key).identity, migrate=migrate), pins)
     return Planned(pipeline, tuple(verdicts), spread.distribution, is_guess=shards is None and not pins)
 

@@ -44,7 +44,7 @@ def load(path: Path, overrides: Mapping[str, str] | None = None) -> Pipeline:
 
 def _check_delta(options: Mapping[str, Entry]) -> None:
     """Refuse our options of a Delta source if they are misspelt or make no sense; others are Delta's, or a store's."""
-    from everview.spark.delta_feed import MOST, STARTING
+    from everview.spark.sources.delta import MOST, STARTING
 
     own = {o.lower(): o for o in (STARTING, MOST)}
     for name, entry in options.items():

@@ -15,10 +15,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from everview.errors import EverviewError, PipelineError
-from everview.spark.identity import MOVE
+from everview.spark.checkpoint.identity import MOVE
+from everview.spark.checkpoint.pins import read_pins
 from everview.spark.maintain import maintain
 from everview.spark.materialize import materialize
-from everview.spark.pins import read_pins
 from everview.spark.pipeline.failure import cause_of
 from everview.spark.pipeline.frames import tables
 from everview.spark.pipeline.model import Pipeline

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from everview.spark.pack import stored
+from everview.spark.exchange.pack import stored
 from everview.spark.pipeline.frames import read, table
 from everview.spark.pipeline.model import Pipeline, TableSpec
 from everview.spark.targets import Target

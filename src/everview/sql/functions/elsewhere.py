@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from everview.query.aggregates import BY_NAME
-from everview.sql.source import Source
+from everview.sql.sql_text import SqlText
 
 _SHIFTS = frozenset("dateadd date_add timestampadd".split())
 
@@ -28,7 +28,7 @@ NON_DETERMINISTIC = frozenset(
 )
 
 
-def refuse_shift(call: exp.Anonymous, source: Source) -> None:
+def refuse_shift(call: exp.Anonymous, source: SqlText) -> None:
     """Raise for ``dateadd(unit, number, time)``, which has another form here."""
     if call.name.lower() in _SHIFTS and len(call.expressions) == 3:
         raise source.unsupported(

@@ -11,9 +11,9 @@ from sqlglot import exp
 from everview.query.types import BIGINT, DataType, Kind, common_type, decimal
 from everview.sql.nodes import call as node_of
 from everview.sql.nodes import refused
-from everview.sql.source import Source
+from everview.sql.sql_text import SqlText
 
-ResultRule: TypeAlias = Callable[[exp.Anonymous, Sequence[DataType], Source], DataType]
+ResultRule: TypeAlias = Callable[[exp.Anonymous, Sequence[DataType], SqlText], DataType]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,12 +130,12 @@ def function(
     )
 
 
-def same(call: exp.Anonymous, types: Sequence[DataType], source: Source) -> DataType:
+def same(call: exp.Anonymous, types: Sequence[DataType], source: SqlText) -> DataType:
     """The type of the first argument."""
     return types[0]
 
 
-def common(call: exp.Anonymous, types: Sequence[DataType], source: Source) -> DataType:
+def common(call: exp.Anonymous, types: Sequence[DataType], source: SqlText) -> DataType:
     """The type that all arguments have in common."""
     result = types[0]
     for type_ in types[1:]:
@@ -150,12 +150,12 @@ def common(call: exp.Anonymous, types: Sequence[DataType], source: Source) -> Da
     return result
 
 
-def of_branches(call: exp.Anonymous, types: Sequence[DataType], source: Source) -> DataType:
+def of_branches(call: exp.Anonymous, types: Sequence[DataType], source: SqlText) -> DataType:
     """The type that all arguments but the first have in common."""
     return common(call, types[1:], source)
 
 
-def whole(call: exp.Anonymous, types: Sequence[DataType], source: Source) -> DataType:
+def whole(call: exp.Anonymous, types: Sequence[DataType], source: SqlText) -> DataType:
     """The type of a number without its fraction."""
     type_ = types[0]
     if type_.kind is Kind.DECIMAL:
@@ -163,7 +163,7 @@ def whole(call: exp.Anonymous, types: Sequence[DataType], source: Source) -> Dat
     return type_ if type_.is_open else BIGINT
 
 
-def rounded(call: exp.Anonymous, types: Sequence[DataType], source: Source) -> DataType:
+def rounded(call: exp.Anonymous, types: Sequence[DataType], source: SqlText) -> DataType:
     """The type of a number that is rounded to the digits that the second argument says."""
     type_ = types[0]
     if type_.kind is not Kind.DECIMAL:

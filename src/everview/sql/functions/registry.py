@@ -14,7 +14,7 @@ from everview.query.types import DataType, Kind
 from everview.sql.functions import choices, codes, conversions, numbers, text, times
 from everview.sql.functions.entry import Function
 from everview.sql.macros import SHARED_MACROS
-from everview.sql.source import Source
+from everview.sql.sql_text import SqlText
 
 FUNCTIONS: Final = (
     *conversions.FUNCTIONS,
@@ -76,7 +76,7 @@ def accepts(letter: str, type_: DataType) -> bool:
     }[letter]
 
 
-def call_type(node: exp.Anonymous, types: Sequence[DataType], source: Source) -> DataType:
+def call_type(node: exp.Anonymous, types: Sequence[DataType], source: SqlText) -> DataType:
     """Check a function call's arguments and give its type."""
     name = node.name.lower()
     entry = FUNCTION_BY_NAME.get(name)
@@ -101,7 +101,7 @@ def spelled(node: exp.Anonymous, type_: DataType, types: Mapping[int, DataType])
     return entry.spelled(node.name.lower(), arguments, [types.get(id(a)) for a in arguments], type_)
 
 
-def _check_count(node: exp.Anonymous, entry: Function, given: int, source: Source) -> None:
+def _check_count(node: exp.Anonymous, entry: Function, given: int, source: SqlText) -> None:
     least, most = entry.least, entry.most
     if given >= least and (most is None or given <= most):
         return
@@ -110,7 +110,7 @@ def _check_count(node: exp.Anonymous, entry: Function, given: int, source: Sourc
     raise source.mismatch(f"{node.name.lower()} takes {wanted} argument{plural}, and here are {given}", node)
 
 
-def _foreign(node: exp.Anonymous, source: Source) -> EverviewError:
+def _foreign(node: exp.Anonymous, source: SqlText) -> EverviewError:
     """The error for a function without an entry: what nobody has compared with Spark is not computed."""
     name = node.name.lower()
     if name.upper() not in Spark.Parser.FUNCTIONS:

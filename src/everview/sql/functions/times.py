@@ -13,7 +13,7 @@ from everview.sql.dialect import EverviewSpark
 from everview.sql.functions.conversions import converted
 from everview.sql.functions.entry import Call, function
 from everview.sql.nodes import call, cast, refused
-from everview.sql.source import Source
+from everview.sql.sql_text import SqlText
 
 MICROSECONDS: Final = {
     "MICROSECOND": 1,
@@ -35,7 +35,7 @@ _READ: Final = {"yyyy": "%Y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "s
 _FLOORED: Final = "(({x}) - ((({x}) % {unit}) + {unit}) % {unit}) // {unit}"
 
 
-def span_type(node: exp.Anonymous, types: Sequence[DataType], source: Source) -> DataType:
+def span_type(node: exp.Anonymous, types: Sequence[DataType], source: SqlText) -> DataType:
     """Check ``datediff(unit, start, end)``, the whole units between two times, whose types are given; its type."""
     unit, *times = node.expressions
     name, units = node.name.lower(), [*MICROSECONDS, *MONTHS]
@@ -54,7 +54,7 @@ def part_of(part: str) -> str | None:
     return _PARTS.get(part.upper().rstrip("S")) or _PARTS.get(part.upper())
 
 
-def _part(node: exp.Anonymous, types: Sequence[DataType], source: Source) -> DataType:
+def _part(node: exp.Anonymous, types: Sequence[DataType], source: SqlText) -> DataType:
     return decimal(8, 6) if node.expressions[0].name.upper() in ("SECOND", "SECONDS") else INT
 
 

@@ -29,10 +29,10 @@ from everview.strategies.crown.full_join import FullJoin, result_weight
 from everview.strategies.crown.layout import ALARM, CHANGE, Layout, Node, Words, changes_of, regs
 from everview.strategies.crown.plan import CrownPlan
 from everview.strategies.crown.totals import Totals, entry_words
-from everview.strategies.strategy import COUNT, DELTA, RESULT, Entry, Lookup, Maintained, Occurrence
+from everview.strategies.strategy import COUNT, DELTA, RESULT, AtomInput, Entry, Lookup, Maintained
 
 ONCE = Reg("once")
-WAKE, SLEEP = Maintained.wake, Maintained.sleep
+START_DELTAS, STOP_DELTAS = Maintained.start_deltas, Maintained.stop_deltas
 
 
 def compile_crown(
@@ -48,13 +48,13 @@ def compile_crown(
     Atoms of equal ``signatures`` take the same rows, and may share a table.
     """
     layout = Layout(plan, sums, limits or {}, signatures)
-    occurrences: list[Occurrence] = []
-    for loud in (False, True):
-        FullJoin(layout, loud).write()
-        totals = Totals(layout, loud)
+    atom_inputs: list[AtomInput] = []
+    for with_deltas in (False, True):
+        FullJoin(layout, with_deltas).write()
+        totals = Totals(layout, with_deltas)
         totals.write()
-        occurrences = _write_inputs(layout, totals)
-    entries = _write_entries(layout, occurrences)
+        atom_inputs = _write_inputs(layout, totals)
+    entries = _write_entries(layout, atom_inputs)
     _write_switch(layout)
     width = len(layout.outputs) + 1 + len(sums) + 1
     cursor = _cursor(layout)
@@ -62,12 +62,14 @@ def compile_crown(
     channels = ((DELTA, width), *(((alarm, 1),) if alarm else ()))
     count = _count(layout)
     written = Program(layout.tables(), channels, tuple(layout.procedures), (cursor,), (count,))
-    program = optimise(written, [WAKE, SLEEP, *(name for e in entries for name in (e.quiet, e.loud))])
+    program = optimise(
+        written, [START_DELTAS, STOP_DELTAS, *(name for e in entries for name in (e.state_only, e.with_deltas))]
+    )
     verify(program)
     return Maintained(program, entries, layout.outputs, alarm=alarm, test=_lookups(layout), count=count.name)
 
 
-def _write_inputs(layout: Layout, totals: Totals) -> list[Occurrence]:
+def _write_inputs(layout: Layout, totals: Totals) -> list[AtomInput]:
     """One procedure an atom, which tells every relation and bag that holds it; none for those that another serves."""
     targets: dict[int, list[tuple[str, Words]]] = {}
     sums: dict[int, tuple[int, ...]] = {}
@@ -87,7 +89,7 @@ def _write_inputs(layout: Layout, totals: Totals) -> list[Occurrence]:
         body = [Call(name, (*regs(needed), *changes_of(_sums_of(layout, name)))) for name, needed in calls]
         layout.procedure(f"input{atom}{totals.tag}", (*regs(words), *changes_of(sums[atom])), body)
         serves = tuple(sorted(served.get(atom, set()) - targets.keys()))
-        found.append(Occurrence(atom, words, sums[atom], serves))
+        found.append(AtomInput(atom, words, sums[atom], serves))
     return found
 
 
@@ -97,11 +99,11 @@ def _sums_of(layout: Layout, procedure: str) -> list[int]:
     return [j for j in range(1, len(layout.sources) + 1) if Reg(f"change{j}") in parameters]
 
 
-def _write_entries(layout: Layout, occurrences: Sequence[Occurrence]) -> tuple[Entry, ...]:
+def _write_entries(layout: Layout, atom_inputs: Sequence[AtomInput]) -> tuple[Entry, ...]:
     """One procedure a relation: an update goes to each occurrence in turn, before the next update comes."""
-    relations: dict[str, list[Occurrence]] = {}
-    for occurrence in occurrences:
-        relations.setdefault(layout.plan.query.atoms[occurrence.atom].relation, []).append(occurrence)
+    relations: dict[str, list[AtomInput]] = {}
+    for atom_input in atom_inputs:
+        relations.setdefault(layout.plan.query.atoms[atom_input.atom].relation, []).append(atom_input)
     entries = []
     for relation, found in relations.items():
         names = []
@@ -124,14 +126,14 @@ def _write_switch(layout: Layout) -> None:
     """Mark everything that is live, or nothing, when the first feed opens and the last one closes."""
     row = Reg("row")
     root = layout.root
-    wake: list[Instruction] = []
-    sleep: list[Instruction] = []
+    start_deltas: list[Instruction] = []
+    stop_deltas: list[Instruction] = []
     if root.is_inner:
         whole = layout.index(root.out_table, ())
-        wake.append(Each(row, root.out_table, whole, (), 1, (Call(f"{root.label}.live", (row,)),)))
-        sleep.append(Each(row, root.out_table, whole, (), 2, (Call(f"{root.label}.dead", (row,)),)))
-    layout.procedure(WAKE, (ONCE,), wake)
-    layout.procedure(SLEEP, (ONCE,), sleep)
+        start_deltas.append(Each(row, root.out_table, whole, (), 1, (Call(f"{root.label}.live", (row,)),)))
+        stop_deltas.append(Each(row, root.out_table, whole, (), 2, (Call(f"{root.label}.dead", (row,)),)))
+    layout.procedure(START_DELTAS, (ONCE,), start_deltas)
+    layout.procedure(STOP_DELTAS, (ONCE,), stop_deltas)
 
 
 def _lookups(layout: Layout) -> tuple[Lookup, ...]:

@@ -55,17 +55,17 @@ SHORT = 4
 
 
 class FullJoin:
-    """Writes the procedures of the shown nodes; the loud ones keep liveness and emit deltas as well."""
+    """Writes the procedures of the shown nodes; those with deltas keep liveness and emit as well."""
 
-    def __init__(self, layout: Layout, loud: bool) -> None:
+    def __init__(self, layout: Layout, with_deltas: bool) -> None:
         self.layout = layout
-        self.loud = loud
-        self.tag = "!" if loud else ""
+        self.with_deltas = with_deltas
+        self.tag = "!" if with_deltas else ""
 
     def write(self) -> None:
         """Parents first: a row's coming and going is told upwards."""
         for n in self.layout.shown:
-            if self.loud and n.is_inner:
+            if self.with_deltas and n.is_inner:
                 self.layout.row_procedure(f"{n.label}.live", n.out_table, self._live(n))
                 self.layout.row_procedure(f"{n.label}.dead", n.out_table, self._dead(n))
             if n in self.layout.shared_with.values():
@@ -88,7 +88,7 @@ class FullJoin:
             self.layout.procedure(self.name(n, "change"), parameters, self._change(n))
 
     def name(self, n: Node, verb: str) -> str:
-        """A procedure's name; ! marks the loud ones."""
+        """A procedure's name; ! marks those with deltas."""
         return f"{n.label}.{verb}{self.tag}"
 
     # --- S- and P-updates ------------------------------------------------------------------------------------------
@@ -222,7 +222,7 @@ class FullJoin:
         )
         gone = (*self._delta(n, Lit(-1)), Call(self.name(n, "leave"), (ROW,)))
         changed = tuple(self._watch(n, {j: self.layout.measure(ROW, table, j) for j in changes}))
-        if self.loud and not self.layout.is_set:
+        if self.with_deltas and not self.layout.is_set:
             changed = (*changed, *self._if_matching(n, level, tuple(self._delta(n, None))))
         added = self.layout.added(table, changes)
         return [Add(ROW, table, regs(n.handed), added, appeared, self._if_matching(n, level, gone), changed)]
@@ -270,8 +270,8 @@ class FullJoin:
         return (GetLevel(level, ROW, n.out_table), If(Test.NOT_EQUAL, level, Lit(0), then))
 
     def _watch(self, n: Node, measures: Mapping[int, Operand]) -> Iterator[Instruction]:
-        """Tell of an update that leaves a watched measure beyond its limit; loud ones tell everything anyway."""
-        if self.loud:
+        """Tell of an update that leaves a watched measure beyond its limit; others tell everything anyway."""
+        if self.with_deltas:
             return
         told = (Emit(ALARM, (Update(),)),)
         for j, limit in self.layout.watched(n).items():
@@ -301,7 +301,7 @@ class FullJoin:
     # --- liveness --------------------------------------------------------------------------------------------------
 
     def _keeps_live(self, n: Node) -> bool:
-        return self.loud and n.is_inner
+        return self.with_deltas and n.is_inner
 
     def _count_live(self, n: Node, child: Node, key: tuple[Operand, ...], target: Reg) -> list[Instruction]:
         """How many live rows of a node have a child's key; where the key is the row's own, no index is needed."""
@@ -354,7 +354,7 @@ class FullJoin:
 
         Sets emit a coming or going (``flip``), bags the change.
         """
-        if not self.loud:
+        if not self.with_deltas:
             return []
         own = own or {v: self.layout.word(ROW, n.out_table, v) for v in n.handed}
         loops: list[Loop] = []

@@ -71,7 +71,7 @@ class CrownPlan:
     @property
     def query(self) -> ConjunctiveQuery:
         """The query that is maintained."""
-        return self.classification.core
+        return self.classification.minimal
 
     @property
     def outputs(self) -> Edge:

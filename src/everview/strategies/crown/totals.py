@@ -27,12 +27,12 @@ Changes = Mapping[int, Operand]
 class Totals:
     """Writes how a relation's rows and hidden totals change, children before parents."""
 
-    def __init__(self, layout: Layout, loud: bool) -> None:
+    def __init__(self, layout: Layout, with_deltas: bool) -> None:
         self.layout = layout
-        self.tag = "!" if loud else ""
+        self.tag = "!" if with_deltas else ""
 
     def name(self, n: Node, verb: str) -> str:
-        """A procedure's name; ! marks the loud ones."""
+        """A procedure's name; ! marks those with deltas."""
         return f"{n.label}.{verb}{self.tag}"
 
     def write(self) -> None:

@@ -1,0 +1,198 @@
+"""A base table at work: its rows and copies, keys that hold, and wide values kept alive."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from everview.engine.operators.answers import Answers, Sought
+from everview.engine.operators.steps import CHUNK, unlimited
+from everview.engine.values.dictionary import Dictionary
+from everview.engine.values.rows import Changes, WordRows, words_array, zeros
+from everview.engine.values.words import is_wide
+from everview.errors import DroppedError, KeyViolationError, MemoryLimitError, OverDeleteError
+from everview.kernel.machine import Unit, UpdateFault
+from everview.programs.base_table import (
+    CHANGE,
+    CHANGE_AND_TELL,
+    DUPLICATE_KEY,
+    FOUND,
+    LOOK_UP,
+    OVER_DELETED,
+    ROWS,
+    SET_CHANGES,
+    compile_base,
+)
+from everview.query.schema import Table
+from everview.query.types import DataType
+
+if TYPE_CHECKING:
+    from everview.kernel._kernel import Cursor
+
+
+class BaseTable(Answers):
+    """The rows of a table, which every view over it shares. ``implied`` columns are ours: messages leave them out."""
+
+    def __init__(self, schema: Table, dictionary: Dictionary, implied: frozenset[int] = frozenset()) -> None:
+        self.schema = schema
+        self._implied = implied
+        self.dictionary = dictionary
+        self.types: tuple[DataType, ...] = tuple(c.type for c in schema.columns)
+        self.key = schema.positions(schema.primary_key)
+        self.unit = Unit(compile_base(schema.arity, self.key), dictionary.machine, is_logged=False)
+        self.updates = 0
+        self.copies = 0
+        """How many rows there are, equal ones as often as they are there."""
+        self.dropped = False
+
+    def apply(self, changes: Changes, *, tell: bool = False) -> int:
+        """Take in updates in their order; a row too many or too few refuses all of them.
+
+        With ``tell``, ``take_flips`` then gives what each of them did to the set of rows (``Changes.flips``).
+        Gives 1 if each of them made a row appear that was not there, −1 if each made one vanish, 0 otherwise.
+        """
+        before = self.distinct
+        done = len(changes)
+        try:
+            self.unit.discard(SET_CHANGES)
+            self.unit.apply(CHANGE_AND_TELL if tell else CHANGE, [*changes.rows.columns, changes.rows.weight])
+        except UpdateFault as fault:
+            done = fault.update
+            raise MemoryLimitError(
+                f"the batch does not fit ({fault}); nothing has changed", table=self.schema.name, row=fault.update
+            ) from fault
+        finally:
+            self.unit.machine.on_roll_back(partial(self._take_back, changes, done, self.copies))
+        self._check(changes)
+        self.copies += int(pc.sum(changes.rows.weight).as_py() or 0)
+        for i, type_ in enumerate(self.types):
+            if is_wide(type_):
+                self.dictionary.count(changes.words(i), changes.rows.weight)
+        self.updates += len(changes)
+        flipped = self.distinct - before
+        return 0 if abs(flipped) < len(changes) else 1 if flipped > 0 else -1
+
+    def take_flips(self) -> pa.Array:
+        """What each of the updates that were told has done to the set of rows: 1 a row appeared, −1 it vanished."""
+        (flips,) = (words_array(c) for c in self.unit.take(SET_CHANGES))
+        return flips
+
+    def check_there(self) -> None:
+        """Refuse to be used once it was dropped."""
+        if self.dropped:
+            name = self.schema.name
+            raise DroppedError(
+                f"the table {name} was dropped",
+                table=name,
+                hint=f"take the one that has the name now: db.table('{name}')",
+            )
+
+    def _take_back(self, changes: Changes, done: int, copies: int) -> None:
+        """Undo the first updates of a batch, before which there were so many rows.
+
+        A table needs no log for that: the updates with their signs turned are its way back, and cannot fail.
+        """
+        columns = [*changes.rows.columns, changes.rows.weight]
+        self.unit.unapply(CHANGE, columns, len(columns) - 1, done)
+        for channel, _ in self.unit.program.channels:
+            self.unit.discard(channel)
+        self.copies = copies
+
+    @property
+    def is_set(self) -> bool:
+        """True if no row is there twice."""
+        return self.copies == self.distinct
+
+    @property
+    def distinct(self) -> int:
+        """How many different rows there are."""
+        return self.unit.table_stats()[ROWS][0]
+
+    def load(self, changes: Changes) -> None:
+        """Take in rows that were saved, whose wide values the dictionary counts already."""
+        self.unit.apply(CHANGE, [*changes.rows.columns, changes.rows.weight])
+        self._check(changes)
+        self.copies += int(pc.sum(changes.rows.weight).as_py() or 0)
+
+    def retain_values(self) -> None:
+        """Count the uses of wide values anew."""
+        wide = [i for i, type_ in enumerate(self.types) if is_wide(type_)]
+        for rows in self.rows() if wide else ():
+            for i in wide:
+                self.dictionary.retain(rows.columns[i], rows.weight)
+
+    def release_values(self) -> None:
+        """Give back the uses of wide values, as the table is no more."""
+        wide = [i for i, type_ in enumerate(self.types) if is_wide(type_)]
+        for rows in self.rows() if wide else ():
+            for i in wide:
+                self.dictionary.release(rows.columns[i], rows.weight)
+
+    def _check(self, changes: Changes) -> None:
+        missing = _first(self.unit, OVER_DELETED)
+        double = _first(self.unit, DUPLICATE_KEY)
+        if missing is not None and (double is None or missing <= double):
+            shown = self._shown(changes, missing)
+            raise OverDeleteError(
+                f"row {missing} of the changes to {self.schema.name} deletes {shown}, which is not there; "
+                "nothing has changed",
+                table=self.schema.name,
+                row=missing,
+                hint="delete only rows, and copies of rows, that were inserted",
+            )
+        if double is not None:
+            key = ", ".join(self.schema.primary_key)
+            raise KeyViolationError(
+                f"row {double} of the changes to {self.schema.name} inserts {self._shown(changes, double)}, but there "
+                f"is a row with its key ({key}) already; nothing has changed",
+                table=self.schema.name,
+                row=double,
+                column=key,
+                hint="use upsert to replace rows by key",
+            )
+
+    def _shown(self, changes: Changes, row: int) -> str:
+        shown = [i for i in range(len(self.types)) if i not in self._implied]
+        return "(" + ", ".join(repr(changes.values(i)[row].as_py()) for i in shown) + ")"
+
+    def rows(self) -> Iterator[WordRows]:
+        """All rows with their copies, chunk by chunk."""
+        cursor = self.unit.open("all")
+        while len(rows := self._listed(cursor)):
+            yield rows
+
+    def _listed(self, cursor: Cursor) -> WordRows:
+        """A cursor's next rows."""
+        columns = [words_array(c) for c in cursor.fetch(CHUNK)]
+        return WordRows(tuple(columns[:-1]), columns[-1], zeros(len(columns[-1])))
+
+    def count(self) -> int:
+        """The copies of all rows."""
+        return self.copies
+
+    def test(self, row: Sought) -> bool:
+        """One lookup."""
+        return self.unit.find(ROWS, row.words) is not None
+
+    def with_keys(self, keys: Sequence[pa.Array]) -> tuple[WordRows, pa.Array]:
+        """The rows that have these keys, given as columns of words, and which of the keys each of them has."""
+        with unlimited(self.unit.machine):  # it adds nothing to what the table holds
+            found = self.unit.emitted(LOOK_UP, keys, FOUND)
+        *columns, copies, place = (words_array(c) for c in found)
+        return WordRows(tuple(columns), copies, zeros(len(copies))), place
+
+    def with_key(self, key: Sequence[int]) -> WordRows:
+        """The row with a key, if there is one."""
+        return self._listed(self.unit.open("by_key", key))
+
+
+def _first(unit: Unit, channel: str) -> int | None:
+    """The first update told on a channel, which is emptied."""
+    if not unit.pending(channel):
+        return None
+    (positions,) = [words_array(c) for c in unit.take(channel)]
+    return int(positions[0].as_py())

@@ -1,0 +1,13 @@
+"""What a view is built of: deltas pass from the join below through what follows it, each operator with its state.
+
+In the order in which a delta passes:
+
+- ``build``: a plan becomes operators, when the view is defined;
+- ``join``: a core, its strategy's program in the kernel: updates of tables in, its delta out;
+- ``steps``: what a fault of the kernel means in a batch;
+- ``select``: a block without grouping: conditions across relations, computed columns, DISTINCT;
+- ``group_by``: a grouped block: sums by group, ``aggregates`` beside them, then ``group_output`` makes rows of groups;
+- ``set_operations``: UNION, EXCEPT and INTERSECT over these;
+- ``counts``: what several of them keep: a few sums for every distinct row; ``netting``: a batch added up before;
+- ``answers``: what each can be asked without listing: count, test, access, rank.
+"""

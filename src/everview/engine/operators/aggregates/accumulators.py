@@ -1,0 +1,259 @@
+"""Aggregates that a core cannot sum up itself: MIN, MAX, DISTINCT ones, and exact sums of doubles.
+
+Each group has one accumulator an aggregate, fed with values and copies. Sums are kept exactly, as whole numbers of one
+unit, so that what is inserted and deleted again leaves no trace.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, Protocol, assert_never
+
+from sortedcontainers import SortedDict
+
+from everview.engine.operators.aggregates.packed import Sums
+from everview.query.aggregates import Counted, Ordered, Packed, Spread, Summed
+from everview.query.types import Kind
+from everview.query.view import Aggregate
+
+_MANY = 1_000
+SLOT_BYTES = sys.getsizeof(dict.fromkeys(range(_MANY))) // _MANY
+"""What an entry of a dict takes, apart from the objects in it."""
+
+
+class Accumulator(Protocol):
+    """The state of one aggregate in one group."""
+
+    def add(self, value: Any, copies: int) -> None:
+        """Count copies of a value in, or out if negative."""
+
+    def result(self) -> Any:
+        """The aggregate's value now; None is NULL."""
+
+    def is_empty(self) -> bool:
+        """True if no value is counted in."""
+
+    def nbytes(self) -> int:
+        """The memory that it takes, by estimate."""
+
+
+class Extreme:
+    """MIN or MAX: the group's values in order, O(log n) a change. NaN is the largest double, as in Spark."""
+
+    def __init__(self, highest: bool) -> None:
+        self._highest = highest
+        self._values: Any = SortedDict()
+        self._bytes = 0
+
+    def add(self, value: Any, copies: int) -> None:
+        """Count a value in or out."""
+        if value is None:
+            return
+        key = _orderly(value)
+        old = self._values.get(key, 0)
+        count = old + copies
+        if count:
+            self._values[key] = count
+        else:
+            del self._values[key]
+        self._bytes += (bool(count) - bool(old)) * (
+            sys.getsizeof(key) + sys.getsizeof(value) + SLOT_BYTES + _LINK_BYTES
+        )
+
+    def is_empty(self) -> bool:
+        """True if there is no value."""
+        return not self._values
+
+    def nbytes(self) -> int:
+        """Values, and what it takes to keep them in order."""
+        return sys.getsizeof(self) + _EMPTY_BYTES + self._bytes
+
+    def result(self) -> Any:
+        """The lowest or highest value."""
+        if not self._values:
+            return None
+        return self._values.peekitem(-1 if self._highest else 0)[0][1]
+
+
+_LINK_BYTES = sys.getsizeof([None]) - sys.getsizeof([])
+_EMPTY = SortedDict()
+_EMPTY_BYTES = sum(map(sys.getsizeof, (_EMPTY, vars(_EMPTY), *vars(_EMPTY).values())))
+
+
+def _orderly(value: Any) -> tuple[bool, Any]:
+    """NaN compares with nothing, so it is put behind everything."""
+    return (True, math.nan) if isinstance(value, float) and math.isnan(value) else (False, value)
+
+
+class Tally:
+    """COUNT: how many values there are."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def add(self, value: Any, copies: int) -> None:
+        """Count a value in or out; NULL does not count."""
+        if value is not None:
+            self._count += copies
+
+    def is_empty(self) -> bool:
+        """True if there is no value."""
+        return self._count == 0
+
+    def nbytes(self) -> int:
+        """One number."""
+        return sys.getsizeof(self) + sys.getsizeof(self._count)
+
+    def result(self) -> int:
+        """The number of values."""
+        return self._count
+
+
+class Moments:
+    """Count, sum and sum of squares, all exact; SUM, AVG, variance and deviation come from them.
+
+    Values are counted in units that divide them all: a double is a multiple of the smallest one, a decimal of its last
+    digit. So sums are integers, which are quick to add.
+    """
+
+    def __init__(self, aggregate: Aggregate) -> None:
+        assert aggregate.argument is not None
+        self._made = aggregate.function.made
+        self._type = aggregate.type
+        kind = aggregate.argument.type
+        self._unit = 10**kind.scale if kind.kind is Kind.DECIMAL else 1 if kind.is_integer else _DOUBLES
+        self._squared = aggregate.function.has_squares
+        self._count = 0
+        self._sum = 0
+        self._squares = 0
+        self._odd: dict[str, int] | None = None
+
+    def add(self, value: Any, copies: int) -> None:
+        """Count a value in or out; NULL does not count."""
+        if value is None:
+            return
+        self._count += copies
+        try:
+            above, below = value.as_integer_ratio()
+        except (OverflowError, ValueError):  # infinite, or not a number
+            self._add_odd(str(value), copies)
+            return
+        # what divides a double is a power of 2, and shifting is the quicker way
+        units = above << (_BITS - below.bit_length()) if self._unit is _DOUBLES else above * (self._unit // below)
+        self._sum += copies * units
+        if self._squared:
+            self._squares += copies * units * units
+
+    def _add_odd(self, name: str, copies: int) -> None:
+        self._odd = self._odd or dict.fromkeys(_ODD, 0)
+        self._odd[name] += copies
+
+    def is_empty(self) -> bool:
+        """True if there is no value."""
+        return self._count == 0
+
+    def nbytes(self) -> int:
+        """Numbers, as long as they have become."""
+        numbers = (
+            self._count,
+            self._sum.numerator,
+            self._sum.denominator,
+            self._squares.numerator,
+            self._squares.denominator,
+        )
+        return sum(map(sys.getsizeof, (self, vars(self), self._odd, self._sum, self._squares, *numbers)))
+
+    def result(self) -> Any:
+        """The aggregate's value, rounded once."""
+        n = self._count
+        if n == 0:
+            return None
+        made = self._made
+        if isinstance(made, Packed):
+            odd = self._odd or dict.fromkeys(_ODD, 0)
+            return Sums(self._unit, n, self._sum, self._squares, (odd["nan"], odd["inf"], odd["-inf"])).packed()
+        if self._odd is not None and any(self._odd.values()):
+            return self._odd_result(self._odd)
+        match made:
+            case Summed():
+                return self._in_type(n if made.mean else 1)
+            case Spread():
+                divisor = made.divisor(n)
+                variance = self._variance(divisor) if divisor else None
+                return math.sqrt(variance) if made.root and variance is not None else variance
+            case Counted() | Ordered():
+                raise AssertionError("it is no sum")
+            case _:
+                assert_never(made)
+
+    def _variance(self, divisor: int) -> float:
+        """Σ (x − mean)² by so many."""
+        n = self._count
+        return _quotient(n * self._squares - self._sum * self._sum, n * divisor * self._unit * self._unit)
+
+    def _in_type(self, divisor: int) -> Any:
+        """The sum by so many."""
+        if self._type.kind is Kind.DECIMAL:
+            return rounded(Fraction(self._sum, divisor * self._unit), self._type.scale)
+        return self._sum if self._type.is_integer else _quotient(self._sum, divisor * self._unit)
+
+    def _odd_result(self, odd: dict[str, int]) -> float:
+        if odd["nan"] or (odd["inf"] and odd["-inf"]) or self._squared:
+            return math.nan
+        return math.inf if odd["inf"] else -math.inf
+
+
+class PartMoments(Moments):
+    """The same from parts of a group, as ``SUMS`` and ``MOMENTS`` give them."""
+
+    def add(self, value: Any, copies: int) -> None:
+        """Count all that a part has in or out; NULL has nothing."""
+        if value is None:
+            return
+        part = Sums.unpacked(value)
+        self._unit = part.unit
+        self._count += copies * part.count
+        self._sum += copies * part.total
+        self._squares += copies * part.squares
+        for name, count in zip(_ODD, part.odd, strict=True):
+            if count:
+                self._add_odd(name, copies * count)
+
+
+_ODD = ("nan", "inf", "-inf")
+_DOUBLES = 2**1074
+"""Every finite double is a multiple of 1 / 2¹⁰⁷⁴."""
+_BITS = _DOUBLES.bit_length()
+
+
+def rounded(value: Fraction, scale: int) -> Decimal:
+    """A decimal with so many places, halves away from 0; exact, whatever its size."""
+    scaled = value * 10**scale
+    whole = (2 * abs(scaled.numerator) + scaled.denominator) // (2 * scaled.denominator)
+    return Decimal((scaled < 0, tuple(map(int, str(whole))), -scale))
+
+
+def _quotient(above: int, below: int) -> float:
+    """The double next to a quotient."""
+    try:
+        return above / below
+    except OverflowError:  # beyond the largest double: infinite, as adding doubles up would be
+        return math.inf if above > 0 else -math.inf
+
+
+def accumulator_for(aggregate: Aggregate) -> Callable[[], Accumulator]:
+    """How to make an empty accumulator for an aggregate."""
+    match made := aggregate.function.made:
+        case Ordered():
+            return lambda: Extreme(made.highest)
+        case Counted():
+            return Tally
+        case Summed() | Spread() | Packed():
+            are_parts = aggregate.argument is not None and aggregate.argument.type.kind is Kind.BINARY
+            return lambda: PartMoments(aggregate) if are_parts else Moments(aggregate)
+        case _:
+            assert_never(made)

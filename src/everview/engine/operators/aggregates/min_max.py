@@ -1,0 +1,109 @@
+"""MIN and MAX at work, for all types but the wide ones: each group's values in order, inside the kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from everview.engine.operators.aggregates.sums import Result
+from everview.engine.operators.counts import Columns
+from everview.engine.operators.join import Join
+from everview.engine.operators.select import Projection
+from everview.engine.operators.steps import CHUNK, explained, unlimited
+from everview.engine.values.dictionary import NULL, Dictionary
+from everview.engine.values.rows import ZERO, Changes, WordRows, words_array, zeros
+from everview.engine.values.words import arrow_type, from_words, is_wide
+from everview.kernel.machine import Unit, UpdateFault
+from everview.programs.min_max import FOUND, compile_extremes
+from everview.query.aggregates import Ordered
+from everview.query.types import DataType, Kind
+from everview.query.view import Aggregate, Grouping, Output
+
+_NULL = pa.scalar(NULL, pa.int64())
+_FRACTIONS = (Kind.FLOAT, Kind.DOUBLE)
+_ALL_BUT_SIGN = pa.scalar(2**63 - 1, pa.int64())
+
+
+def has_order(aggregate: Aggregate) -> bool:
+    """True for MIN and MAX of values whose words say how they compare; ids of the dictionary do not."""
+    if aggregate.function.has_inverse or aggregate.argument is None:
+        return False
+    type_ = aggregate.argument.type
+    return not is_wide(type_) and type_.kind not in (Kind.INTERVAL, Kind.NULL, Kind.ANY)
+
+
+def ordered_words(words: pa.Array, type_: DataType) -> pa.Array:
+    """Words that compare, as integers, as the values do: doubles by their size, NaN above all. Its own inverse.
+
+    A double's bits grow with it as long as it is positive; those of negative ones fall, so all but the sign are turned.
+    """
+    if type_.kind not in _FRACTIONS:
+        return words
+    return pc.if_else(pc.less(words, ZERO), pc.bit_wise_xor(words, _ALL_BUT_SIGN), words)
+
+
+class Extremes:
+    """The values of one aggregate's argument, by group. Groups' words are kept alive by who counts the groups."""
+
+    def __init__(self, aggregate: Aggregate, grouping: Grouping, core: Join, dictionary: Dictionary) -> None:
+        assert aggregate.argument is not None
+        self.core = core
+        self.dictionary = dictionary
+        self.type = aggregate.argument.type
+        self.result_type = arrow_type(aggregate.type)
+        self.projection = Projection(
+            [Output(str(e), e) for e in (*grouping.keys, aggregate.argument)], core, dictionary
+        )
+        self.width = len(grouping.keys)
+        self.unit = Unit(
+            compile_extremes(self.width, aggregate.function.made == Ordered(highest=True)), dictionary.machine
+        )
+
+    @property
+    def folds(self) -> tuple[Extremes, ...]:
+        """What is kept in a unit: this."""
+        return (self,)
+
+    def delta(self, changes: Changes) -> WordRows:
+        """The groups' words and values that updates, which the core has taken in, have changed."""
+        columns, measures, update = self.core.take(changes)
+        delta = self.projection.passed(WordRows(columns, measures[0], update), changes)
+        return delta.filter(pc.not_equal(delta.columns[-1], _NULL))
+
+    def process(self, delta: WordRows, words: Columns, length: int) -> tuple[Result, Result]:
+        """Take in what has changed; gives the results that some groups had before, and have now."""
+        before = self.results(words, length)
+        self._change(delta)
+        return before, self.results(words, length) if len(delta) else before
+
+    def _change(self, delta: WordRows) -> None:
+        if not len(delta):
+            return
+        columns = [*delta.columns[:-1], ordered_words(delta.columns[-1], self.type), delta.weight]
+        try:
+            self.unit.apply("change", columns)
+        except UpdateFault as fault:
+            raise explained(fault) from fault
+
+    def results(self, words: Columns, length: int) -> Result:
+        """The aggregate's values for some groups; NULL for those without any."""
+        with unlimited(self.unit.machine):
+            read = self.unit.emitted("read", words or (zeros(length),), FOUND)
+        found, values = (words_array(c) for c in read)
+        values = pc.if_else(pc.equal(found, ZERO), _NULL, ordered_words(values, self.type))
+        return from_words(values, self.type, self.dictionary).cast(self.result_type), None
+
+    def rows(self) -> Iterator[tuple[Columns, Columns]]:
+        """All groups' values in their ordered words, and their copies; chunk by chunk."""
+        cursor = self.unit.open("all")
+        while len((columns := tuple(words_array(c) for c in cursor.fetch(CHUNK)))[0]):
+            yield columns[:-1], columns[-1:]
+
+    def rebuild(self) -> None:
+        """Nothing to do after a load: all state is the unit's."""
+
+    def nbytes(self) -> int:
+        """The memory that is not the unit's: none."""
+        return 0

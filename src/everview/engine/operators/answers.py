@@ -1,0 +1,70 @@
+"""What can be asked about rows without listing them: how many there are, whether one is there, which one stands where.
+
+Every operator of a view, and every table, answers such a question or says None: "list the rows instead". Whoever reads
+rows asks first, and so need not know operators by their kind. Rows count as often as they have copies, and stand in the
+order in which the operator lists them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+import pyarrow.compute as pc
+
+from everview.engine.values.rows import ZERO, WordRows
+
+
+class Sought:
+    """A row that is asked for, as words.
+
+    They may be others each time they are read: a string that a view computes has an id only once it was computed.
+    """
+
+    def __init__(self, look_up: Callable[[], list[int]]) -> None:
+        self._look_up = look_up
+
+    @property
+    def words(self) -> list[int]:
+        """The word of each column."""
+        return self._look_up()
+
+    def place(self, rows: WordRows) -> int | None:
+        """Where the row is among others; None if it is not there, or has no copies."""
+        mask = pc.greater(rows.weight, ZERO)
+        for column, word in zip(rows.columns, self.words, strict=True):
+            mask = pc.and_(mask, pc.equal(column, word))
+        found = int(pc.index(mask, True).as_py())
+        return None if found < 0 else found
+
+    def is_among(self, rows: WordRows) -> bool:
+        """True if the row is one of those."""
+        return self.place(rows) is not None
+
+
+class Answers(Protocol):
+    """Who can be asked about rows. Each answer is None, "list them", unless a subclass knows better."""
+
+    def count(self) -> int | None:
+        """How many rows there are, copies included."""
+        return None
+
+    def counted(self) -> int | None:
+        """The same, where that takes a walk through what is stored, but not through all rows."""
+        return None
+
+    def test(self, row: Sought) -> bool | None:
+        """Whether a row is there."""
+        return None
+
+    def access(self, position: int) -> WordRows | None:
+        """The row at a position, which is not negative and less than ``count()``."""
+        return None
+
+    def rank(self, row: Sought) -> int | None:
+        """The first position of a row that is there."""
+        return None
+
+    def difference(self, since: int) -> Iterator[WordRows] | None:
+        """What has changed since the database had a version."""
+        return None

@@ -1,0 +1,57 @@
+"""A view's parts at work: each stage and the view itself, from plan to runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from everview.engine.operators.group_by import GroupBy
+from everview.engine.operators.select import Select
+from everview.engine.operators.set_operations import Operator, combine
+from everview.engine.values.dictionary import Dictionary
+from everview.plan.view_plan import BlockPlan, PartPlan
+from everview.query.types import DataType
+from everview.query.view import Block, Body
+
+Relations = Mapping[str, tuple[DataType, ...]]
+
+
+def build_part(plan: PartPlan, relations: Relations, dictionary: Dictionary) -> Operator:
+    """The runtime of a part: one source a block, under its set operations."""
+    planned = iter(plan.blocks)
+    if plan.union is not None and not isinstance(plan.body, Block):
+        members = tuple(_block(b, relations, dictionary) for b in planned)
+        if len(members) == 1:
+            return members[0]
+        return combine(replace(plan.body, all=False), members, dictionary)
+    return _body(plan.body, planned, relations, dictionary)
+
+
+def blocks_of(source: Operator) -> Iterator[Operator]:
+    """The blocks of a source: itself, or those of the sides of a set operation."""
+    sides = getattr(source, "sides", None)
+    if sides is None:
+        yield source
+    for side in sides or ():
+        yield from blocks_of(side)
+
+
+def grouped_blocks(source: Operator) -> Iterator[GroupBy]:
+    """The grouped blocks among a source's sides."""
+    return (block for block in blocks_of(source) if isinstance(block, GroupBy))
+
+
+def _body(body: Body, planned: Iterator[BlockPlan], relations: Relations, dictionary: Dictionary) -> Operator:
+    if isinstance(body, Block):
+        return _block(next(planned), relations, dictionary)
+    left = _body(body.left, planned, relations, dictionary)
+    right = _body(body.right, planned, relations, dictionary)
+    return combine(body, (left, right), dictionary)
+
+
+def _block(plan: BlockPlan, relations: Relations, dictionary: Dictionary) -> Operator:
+    if plan.block.grouping is None:
+        return Select(plan.block, plan.cores[0], relations, dictionary)
+    grouped = GroupBy(plan.block, plan.cores, relations, dictionary)
+    grouped.seed()
+    return grouped

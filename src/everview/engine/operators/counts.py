@@ -1,0 +1,159 @@
+"""A fold at work: measures for every distinct row, and what changed since it was last settled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from everview.engine.operators.aggregates.limbs import FEW
+from everview.engine.operators.steps import CHUNK, explained, unlimited
+from everview.engine.values.dictionary import Dictionary
+from everview.engine.values.rows import ZERO, words_array, zeros
+from everview.engine.values.words import is_wide
+from everview.kernel.machine import Unit, UpdateFault
+from everview.programs.counts import ROWS, TRACE, compile_fold
+from everview.query.types import DataType
+
+Columns = tuple[pa.Array, ...]
+
+
+class Kept(Protocol):
+    """State around the cores: what has a unit of its own."""
+
+    @property
+    def unit(self) -> Unit:
+        """The unit that holds it."""
+
+
+class Fold:
+    """Keeps measures by row. Wide words of its rows stay in the dictionary for as long as the row is there.
+
+    ``is_kept`` is False for one that only adds something up and is cleared at once.
+    """
+
+    def __init__(
+        self, types: Sequence[DataType], measures: int, dictionary: Dictionary, *, is_kept: bool = True
+    ) -> None:
+        self.types = tuple(types)
+        self.width = len(types)
+        self.measures = measures
+        self.dictionary = dictionary
+        self.unit = Unit(compile_fold(self.width, measures), dictionary.machine, is_logged=is_kept)
+        self._wide = [i for i, t in enumerate(types) if is_wide(t)]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What its program calls the columns of a row."""
+        return next(t.key for t in self.unit.program.tables if t.name == ROWS)
+
+    def add(self, columns: Columns, changes: Columns) -> None:
+        """Change the measures of some rows."""
+        self._apply("add", columns, changes)
+
+    def trace(self, columns: Columns, changes: Columns) -> tuple[Columns, Columns]:
+        """The same; gives the measures before each single change, and after it."""
+        try:
+            self._apply(TRACE, columns, changes)
+        finally:
+            after = tuple(words_array(c) for c in self.unit.take(TRACE))
+        return tuple(pc.subtract(a, c) for a, c in zip(after, changes, strict=True)), after
+
+    def _apply(self, procedure: str, columns: Columns, changes: Columns) -> None:
+        if not len(changes[0]):
+            return
+        try:
+            self.unit.apply(procedure, [*columns, *changes])
+        except UpdateFault as fault:
+            raise explained(fault) from fault
+
+    def touched(self) -> tuple[Columns, Columns, Columns]:
+        """The rows whose measures may have changed since ``settle``: words, old measures, new measures."""
+        columns = _all(self.unit, "touched", self.width + 2 * self.measures)
+        return columns[: self.width], columns[self.width : -self.measures], columns[-self.measures :]
+
+    def settle(self, touched: tuple[Columns, Columns, Columns] | None = None) -> None:
+        """Take the new measures for the old ones, and let go of rows that have none left.
+
+        ``touched`` is what ``touched()`` has given, if it was asked already.
+        """
+        columns, old, new = touched or self.touched()
+        now = _any(new)
+        if self._wide:
+            come = pc.subtract(now.cast(pa.int8()), _any(old).cast(pa.int8())).cast(pa.int64())
+            for i in self._wide:
+                self.dictionary.count(columns[i], come)
+        gone = pc.invert(now)
+        with unlimited(self.unit.machine):
+            self.unit.apply("settle", [zeros(1)])
+            if self.width:
+                self.unit.apply("drop", [c.filter(gone) for c in columns])
+
+    def rows(self) -> Iterator[tuple[Columns, Columns]]:
+        """All rows with their measures, chunk by chunk."""
+        cursor = self.unit.open("all")
+        while True:
+            columns = tuple(words_array(c) for c in cursor.fetch(CHUNK))
+            if not columns or not len(columns[0]):
+                return
+            yield columns[: self.width], columns[self.width :]
+
+    def measures_of(self, words: Sequence[int]) -> list[int] | None:
+        """The measures of one row; None if it is not there."""
+        found = self.unit.find(ROWS, words)
+        return None if found is None else found[0][: self.measures]
+
+    def holds(self, words: Sequence[int]) -> bool:
+        """Whether a row is there, once settled: its first measure counts it."""
+        measures = self.measures_of(words)
+        return measures is not None and measures[0] > 0
+
+    def count(self) -> int:
+        """How many rows are there, once settled."""
+        return self.unit.table_stats()[ROWS][0] if self.width else int(self.holds(()))
+
+    def summed(self, parts: Iterable[tuple[Columns, pa.Array]]) -> tuple[Columns, pa.Array]:
+        """The rows of all parts with their weights added up; nothing is kept, as the fold is only there for this."""
+        try:
+            for columns, weight in parts:
+                self.add(columns, (weight,))
+            rows, _, (weights,) = self.touched()
+        finally:
+            self.unit.clear()
+        return rows, weights
+
+    def let_go(self) -> None:
+        """Forget everything, once settled."""
+        for columns, _ in self.rows() if self._wide else ():
+            for i in self._wide:
+                self.dictionary.release(columns[i])
+        self.unit.clear()
+
+
+def _all(unit: Unit, cursor: str, width: int) -> Columns:
+    opened = unit.open(cursor)
+    chunks: list[list[pa.Array]] = []
+    while True:
+        chunk = [words_array(c) for c in opened.fetch(CHUNK)]
+        if not chunk or not len(chunk[0]):
+            break
+        chunks.append(chunk)
+        if len(chunk[0]) < CHUNK:
+            break
+    if len(chunks) == 1:
+        return tuple(chunks[0])
+    if not chunks:
+        return tuple(pa.array([], pa.int64()) for _ in range(width))
+    return tuple(pa.concat_arrays([c[i] for c in chunks]) for i in range(width))
+
+
+def _any(measures: Columns) -> pa.Array:
+    """True where some measure is not 0."""
+    if len(measures[0]) <= FEW:
+        return pa.array([any(row) for row in zip(*(m.to_pylist() for m in measures), strict=True)], pa.bool_())
+    result = pc.not_equal(measures[0], ZERO)
+    for m in measures[1:]:
+        result = pc.or_(result, pc.not_equal(m, ZERO))
+    return result

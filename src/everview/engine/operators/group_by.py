@@ -1,0 +1,424 @@
+"""A grouped block at work: counts and sums by group, further aggregates, HAVING and output columns (crown.md 9)."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from everview.engine.expressions.parked import Failure, Group, Parked, Place, came_from
+from everview.engine.operators.aggregates.accumulators import SLOT_BYTES, Accumulator, accumulator_for
+from everview.engine.operators.aggregates.min_max import Extremes, has_order
+from everview.engine.operators.aggregates.sums import Result, in_type, slots_of
+from everview.engine.operators.answers import Answers, Sought
+from everview.engine.operators.counts import Columns, Fold, Kept
+from everview.engine.operators.group_output import Finish, difference
+from everview.engine.operators.join import Join, Measure
+from everview.engine.operators.select import Projection, flips
+from everview.engine.values.dictionary import NULL, Dictionary
+from everview.engine.values.rows import ZERO, Changes, WordRows, ones, repeated, zeros
+from everview.engine.values.words import from_words
+from everview.errors import DataError
+from everview.plan.core_plan import CorePlan
+from everview.plan.cores import is_summed
+from everview.query.conjunctive import Semantics
+from everview.query.types import DataType
+from everview.query.view import Aggregate, Block, Grouping, Output
+
+
+class GroupBy(Answers):
+    """SELECT … GROUP BY …, and global aggregates: one group over everything, which is always there."""
+
+    def __init__(
+        self,
+        block: Block,
+        plans: Sequence[CorePlan],
+        relations: Mapping[str, tuple[DataType, ...]],
+        dictionary: Dictionary,
+    ) -> None:
+        assert block.grouping is not None
+        self.grouping: Grouping = block.grouping
+        self.dictionary = dictionary
+        self.width = len(block.outputs)
+        self.slots = slots_of(block)
+        ring = [Measure(s, i) for s in self.slots if s.atom is not None for i in range(s.limbs)]
+        self.core = Join(plans[0], ring, relations, dictionary)
+        keys = [Output(str(k), k) for k in self.grouping.keys]
+        self.posted = tuple(dict.fromkeys(s.argument for s in self.slots if s.atom is None))
+        self.projection = Projection(keys, self.core, dictionary, self.posted)
+        self.measures = 1 + sum(s.limbs for s in self.slots)
+        self.groups = Fold([k.type for k in self.grouping.keys], self.measures, dictionary)
+        listed = [a for a in self.grouping.aggregates if not is_summed(a)]
+        self.listed: list[Listed] = [
+            (Extremes if has_order(a) else _Accumulated)(
+                a, self.grouping, Join(p, (), relations, dictionary), dictionary
+            )
+            for a, p in zip(listed, plans[1:], strict=True)
+        ]
+        self.finish = Finish(block, self.slots, dictionary)
+        self.needs_deltas = self.core.plan.folds_rows or self.finish.may_fail
+        """True unless the core's own rows are the groups, with all that is asked of them, and always have values."""
+        self.fold = Fold([o.type for o in block.outputs], 1, dictionary) if block.distinct else None
+        self.failing = Parked([k.type for k in self.grouping.keys], dictionary, self._explain)
+        """The groups that HAVING, an output or the type of a sum fails on."""
+        self.is_watched = False
+        """True once a sum has come near its limit: from then on every changed group is looked at."""
+
+    is_net_per_update = False
+
+    def identifies_inputs(self, implied: Mapping[str, frozenset[int]]) -> bool:
+        """A group is made of many rows."""
+        return False
+
+    @property
+    def keeps_update_numbers(self) -> bool:
+        """True if sums are all there is: what lists values knows only a batch's first and last."""
+        return not self.listed
+
+    def emit_deltas(self, wanted: bool) -> None:
+        """Give what changes from now on, or stop; a changed group's old values must be known for that."""
+        if wanted == self.core.emits_deltas or self.is_watched:
+            return
+        for core in self.cores:
+            if wanted:
+                core.start_deltas()
+            else:
+                core.stop_deltas()
+        if not self.needs_deltas:
+            self.groups.let_go()
+            for words, measures in self._core_groups() if wanted else ():
+                self.groups.add(words, measures)
+            self.groups.settle()
+
+    def _core_groups(self) -> Iterator[tuple[Columns, Columns]]:
+        """The groups as the core lists them."""
+        for columns, measures in self.core.scan():
+            chosen = self.projection.chosen(WordRows(columns, measures[0], zeros(len(measures[0]))))
+            kept = measures if chosen.mask is None else tuple(m.filter(chosen.mask) for m in measures)
+            yield chosen.outputs.columns, self._changes(kept, chosen.further)
+
+    @property
+    def cores(self) -> tuple[Join, ...]:
+        """The core of the groups, and one for each aggregate that needs its own."""
+        return (self.core, *(a.core for a in self.listed))
+
+    @property
+    def folds(self) -> tuple[Kept, ...]:
+        """The groups, the values of aggregates, and distinct rows."""
+        further = [f for a in self.listed for f in a.folds]
+        return (self.groups, *further, *((self.fold,) if self.fold else ()))
+
+    @property
+    def parked(self) -> tuple[Parked, ...]:
+        """The rows, and the groups, that an expression fails on."""
+        below = [p for core in self.cores for p in core.parked]
+        return (*below, self.projection.parked, *(a.projection.parked for a in self.listed), self.failing)
+
+    @property
+    def is_over_nothing(self) -> bool:
+        """True for a global aggregate that has no input now: its row is there all the same."""
+        if self.grouping.keys:
+            return False
+        kept = self.groups.rows() if self._has_groups else self._core_groups()
+        return not any(measures[0][0].as_py() for _, measures in kept)
+
+    def process(self, changes: Changes) -> WordRows:
+        """Take in updates; changed groups come out as the old row taken away and the new one added."""
+        for core in self.cores:
+            core.apply(changes)
+        if not self.core.emits_deltas:
+            alarm = self.core.alarm()
+            if alarm is not None:
+                self._watch(changes.place(alarm))
+            return WordRows.empty(self.width)
+        columns, measures, update = self.core.take(changes)
+        chosen = self.projection.chosen(WordRows(columns, measures[0], update), changes)
+        keyed = chosen.outputs
+        if chosen.mask is not None:
+            measures = tuple(m.filter(chosen.mask) for m in measures)
+        deltas = [a.delta(changes) for a in self.listed]
+        if not len(keyed) and not any(map(len, deltas)):
+            return WordRows.empty(self.width)
+        per_update = changes.per_update and self.keeps_update_numbers
+        add = self.groups.trace if per_update else self.groups.add
+        steps = add(keyed.columns, self._changes(measures, chosen.further))
+        if deltas and any(p.counts is not None for p in self.parked):
+            # A row that is parked in one core is there in another: its group's values may change alone.
+            for delta in deltas:
+                nothing = (zeros(len(delta)),) * self.measures
+                self.groups.add(delta.columns[:-1], nothing)
+        words, old, new = touched = self.groups.touched()
+        self.groups.settle(touched)
+        count = len(old[0])
+        listed = [a.process(d, words, count) for a, d in zip(self.listed, deltas, strict=True)]
+        if steps is None:
+            found = self.finish.both(words, old, new, listed)
+            position = repeated(changes.rows.update[0].as_py() if len(changes) else 0, count)
+        else:
+            found = self.finish.both(keyed.columns, *steps, [])
+            position = keyed.update
+        if found.failed is not None:
+            self._park(words if steps is None else keyed.columns, found.failed, changes, keyed)
+        delta = difference(found, position)
+        if steps is not None:
+            delta = delta.in_order()
+        return delta if self.fold is None else flips(self.fold, delta, per_update=per_update)
+
+    def _park(self, words: Columns, failed: pa.Array, changes: Changes, keyed: WordRows) -> None:
+        """Count groups that fail now and did not before; of those before and after, one after the other."""
+        was, now = (failed.slice(i * len(failed) // 2, len(failed) // 2).cast(pa.int64()) for i in (0, 1))
+        change = pc.subtract(now, was)
+        mask = pc.not_equal(change, ZERO)
+        place = came_from(changes, keyed.columns, keyed.update)
+        self.failing.add(tuple(c.filter(mask) for c in words), change.filter(mask), place)
+
+    def _explain(self, words: Columns) -> Failure | None:
+        """What is wrong with one group."""
+        kept = self.groups.measures_of([w[0].as_py() for w in words]) or [0] * self.measures
+        listed = [a.results(words, 1) for a in self.listed]
+        return self.finish.why(words, tuple(repeated(m, 1) for m in kept), listed)
+
+    def _watch(self, place: Place) -> None:
+        """From now on look at every changed group, and now at all of them; they are those of the core itself."""
+        self.emit_deltas(True)
+        self.is_watched = True
+        self.dictionary.machine.on_roll_back(partial(setattr, self, "is_watched", False))
+        for words, measures in self.groups.rows():
+            failed = self.finish(words, measures, []).failed
+            if failed is not None:
+                count = pc.sum(failed).as_py()
+                self.failing.add(tuple(c.filter(failed) for c in words), ones(count), lambda _: place)
+
+    def _changes(self, measures: Columns, posted: Sequence[pa.Array]) -> Columns:
+        """The change of the count and of every limb of every slot; ``posted`` are the arguments over several atoms."""
+        summed = iter(measures[1:])
+        values = dict(zip(self.posted, posted, strict=True))
+        changes = [measures[0]]
+        for slot in self.slots:
+            if slot.atom is not None:
+                changes += [next(summed) for _ in range(slot.limbs)]
+            else:
+                changes += [pc.multiply_checked(limb, measures[0]) for limb in slot.split(values[slot.argument])]
+        return tuple(changes)
+
+    @property
+    def _has_groups(self) -> bool:
+        """True if ``groups`` holds all groups now, and not only the core does."""
+        return self.needs_deltas or self.core.emits_deltas
+
+    def count(self) -> int | None:
+        """The fold's rows, or the groups, if no HAVING leaves some out; a global aggregate has one row."""
+        if self.fold is not None:
+            return self.fold.count()
+        if self.grouping.having is not None:
+            return None
+        if not self.grouping.keys:
+            return 1
+        if self._has_groups:
+            return self.groups.count()
+        return self.core.distinct() if self.projection.keeps_all else None
+
+    def test(self, row: Sought) -> bool | None:
+        """A lookup in the fold, or of the group whose keys the row shows: its own row is then made and compared.
+
+        Of groups that only the core has, it can only tell those that are not there.
+        """
+        if self.fold is not None:
+            return self.fold.holds(row.words)
+        places = self.finish.key_places
+        if places is None:
+            return None
+        words = row.words
+        key = [words[place] for place in places]
+        if not self._has_groups:
+            return False if key and self.projection.test(key) is False else None
+        kept = self.groups.measures_of(key)
+        if kept is None and key:
+            return False
+        measures = self._nothing if kept is None else tuple(repeated(m, 1) for m in kept)
+        return row.is_among(self._finished(tuple(repeated(word, 1) for word in key), measures))
+
+    def rows(self) -> Iterator[WordRows]:
+        """All groups."""
+        if self.fold is not None:
+            for columns, measures in self.fold.rows():
+                yield WordRows(columns, pc.cast(pc.greater(measures[0], ZERO), pa.int64()), zeros(len(measures[0])))
+            return
+        empty = True
+        for words, measures in self.groups.rows() if self.needs_deltas else self._core_groups():
+            empty = False
+            yield self._finished(words, measures)
+        if empty and not self.grouping.keys:
+            yield self._finished((), self._nothing)
+
+    def _finished(self, words: Columns, measures: Columns) -> WordRows:
+        length = len(measures[0])
+        found = self.finish(words, measures, [a.results(words, length) for a in self.listed])
+        if found.failed is not None and self.failing.counts is None:  # Nobody has looked at it when it changed.
+            failure = self._explain(tuple(c.filter(found.failed).slice(0, 1) for c in words))
+            raise DataError("a group has no value" if failure is None else failure.text())
+        weight = pa.repeat(pa.scalar(1, pa.int64()), len(found.there))
+        return WordRows(found.columns, weight, zeros(len(found.there))).filter(found.there)
+
+    def seed(self) -> None:
+        """A global aggregate has a row before any input: it may fail, and a DISTINCT over it must know."""
+        if self.grouping.keys:
+            return
+        if self.fails_over_nothing:
+            self.failing.add((), ones(1), lambda _: (None, None))
+        if self.fold is not None:
+            flips(self.fold, self._finished((), self._nothing))
+
+    @property
+    def fails_over_nothing(self) -> bool:
+        """True if a global aggregate that has no input has no value."""
+        if not self.finish.may_fail:
+            return False
+        return self.finish((), self._nothing, [a.results((), 1) for a in self.listed]).failed is not None
+
+    @property
+    def _nothing(self) -> Columns:
+        """The measures of a group without rows."""
+        return tuple(zeros(1) for _ in range(self.measures))
+
+
+class Listed(Protocol):
+    """An aggregate with a core of its own, which lists the values of each group."""
+
+    core: Join
+    projection: Projection
+
+    @property
+    def folds(self) -> tuple[Kept, ...]:
+        """What it keeps in units."""
+
+    def delta(self, changes: Changes) -> WordRows:
+        """The groups' words and values that updates, which the core has taken in, have changed."""
+
+    def process(self, delta: WordRows, words: Columns, length: int) -> tuple[Result, Result]:
+        """Take in what has changed; gives the results that some groups had before, and have now."""
+
+    def results(self, words: Columns, length: int) -> Result:
+        """The aggregate's values for some groups."""
+
+    def rebuild(self) -> None:
+        """Make what is not in units, after a load."""
+
+    def nbytes(self) -> int:
+        """The memory that it takes beside its units."""
+
+
+class _Accumulated:
+    """An aggregate whose values go into accumulators, one a group."""
+
+    def __init__(self, aggregate: Aggregate, grouping: Grouping, core: Join, dictionary: Dictionary) -> None:
+        assert aggregate.argument is not None
+        self.aggregate = aggregate
+        self.core = core
+        self.dictionary = dictionary
+        self.keys = len(grouping.keys)
+        outputs = [Output(str(e), e) for e in (*grouping.keys, aggregate.argument)]
+        self.projection = Projection(outputs, core, dictionary)
+        self.type = aggregate.argument.type
+        self.make = accumulator_for(aggregate)
+        self.states: dict[Group, Accumulator] = {}
+        self._bytes = 0
+        self._group_bytes = SLOT_BYTES + sys.getsizeof((0,) * self.keys) + self.keys * sys.getsizeof(NULL)
+        as_set = core.plan.query.semantics is Semantics.SET
+        self.values = Fold([o.type for o in outputs], 1, dictionary) if as_set else None
+
+    @property
+    def folds(self) -> tuple[Fold, ...]:
+        """The distinct values, where only those count."""
+        return () if self.values is None else (self.values,)
+
+    def nbytes(self) -> int:
+        """What the accumulators take, by estimate."""
+        return self._bytes
+
+    def delta(self, changes: Changes) -> WordRows:
+        """The groups' words and values that updates, which the core has taken in, have changed."""
+        columns, measures, update = self.core.take(changes)
+        delta = self.projection.passed(WordRows(columns, measures[0], update), changes)
+        return delta if self.values is None else flips(self.values, delta)
+
+    def process(self, delta: WordRows, words: Columns, length: int) -> tuple[Result, Result]:
+        """Bring the accumulators up to date; gives the results that some groups had before, and have now."""
+        before = self._add(delta)
+        groups = _tuples(words, length)
+        was = [before[g] if g in before else self._result(g) for g in groups]
+        now = self.results(words, length)
+        self.forget_empty(groups)
+        return in_type(was, self.aggregate.type), now
+
+    def _add(self, delta: WordRows) -> dict[Group, Any]:
+        try:
+            before = self._counted(delta)
+        except BaseException:  # some of them are counted
+            self.core.unit.lose_log()
+            raise
+        machine, nbytes = self.dictionary.machine, sum(c.nbytes for c in (*delta.columns, delta.weight, delta.update))
+        machine.on_roll_back_of(self.core.unit, partial(self._take_back, delta.negated()), nbytes)
+        return before
+
+    def _counted(self, delta: WordRows) -> dict[Group, Any]:
+        """Count values in or out; gives the results that their groups had before."""
+        before: dict[Group, Any] = {}
+        values = from_words(delta.columns[-1], self.type, self.dictionary).to_pylist()
+        groups = _tuples(delta.columns[:-1], len(delta))
+        for group, value, weight in zip(groups, values, delta.weight.to_pylist(), strict=True):
+            state = self._state(group)
+            if group not in before:
+                before[group] = state.result()
+                self._bytes -= state.nbytes()
+            state.add(value, weight)
+        self._bytes += sum(self.states[g].nbytes() for g in before)
+        return before
+
+    def _take_back(self, delta: WordRows) -> None:
+        self.forget_empty(list(self._counted(delta)))
+
+    def _state(self, group: Group) -> Accumulator:
+        """A group's accumulator, made if there is none."""
+        state = self.states.get(group)
+        if state is None:
+            state = self.states[group] = self.make()
+            self._bytes += state.nbytes() + self._group_bytes
+        return state
+
+    def results(self, words: Columns, length: int) -> Result:
+        """The aggregate's values for some groups."""
+        return in_type([self._result(g) for g in _tuples(words, length)], self.aggregate.type)
+
+    def _result(self, group: Group) -> Any:
+        state = self.states.get(group)
+        return (state or self.make()).result()
+
+    def forget_empty(self, groups: Sequence[Group]) -> None:
+        """Drop accumulators without values; a group that is gone leaves nothing behind."""
+        for group in groups:
+            state = self.states.get(group)
+            if state is not None and state.is_empty():
+                self._bytes -= state.nbytes() + self._group_bytes
+                del self.states[group]
+
+    def rebuild(self) -> None:
+        """Fill the accumulators from the core, after a load."""
+        self.states.clear()
+        self._bytes = 0
+        for columns, measures in self.core.scan():
+            rows = self.projection.passed(WordRows(columns, measures[0], zeros(len(measures[0]))))
+            if self.values is None:
+                self._add(rows)
+        if self.values is not None:
+            for columns, measures in self.values.rows():
+                self._add(WordRows(columns, pa.repeat(pa.scalar(1), len(measures[0])), zeros(len(measures[0]))))
+        self.forget_empty(list(self.states))
+
+
+def _tuples(columns: Columns, length: int) -> list[Group]:
+    return list(zip(*(c.to_pylist() for c in columns), strict=True)) if columns else [()] * length

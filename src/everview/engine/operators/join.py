@@ -1,0 +1,479 @@
+"""A core at work: the unit that runs its strategy's program, and how a relation's rows become its words."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from everview.engine.expressions.evaluate import Condition, Evaluator, either
+from everview.engine.expressions.parked import Failure, Parked, came_from, reason, values_text
+from everview.engine.operators.aggregates.limbs import largest
+from everview.engine.operators.aggregates.sums import Slot
+from everview.engine.operators.steps import CHUNK, explained
+from everview.engine.values.dictionary import NULL, Dictionary
+from everview.engine.values.rows import SLICE, Changes, ones, words_array, zeros
+from everview.engine.values.words import arrow_type, from_words, is_wide, to_words
+from everview.errors import DataError
+from everview.kernel.machine import Unit, UpdateFault
+from everview.kernel.wide_numbers import number_of
+from everview.plan.core_plan import CorePlan
+from everview.query.conjunctive import Atom
+from everview.query.terms import Const, Expression, Var
+from everview.query.types import DataType
+from everview.strategies.strategy import DELTA, RESULT, AtomInput, Entry, Lookup, Sum
+
+_NULL = pa.scalar(NULL, pa.int64())
+_FEWER = "leave rows out with WHERE, or ask count() how many there are"
+
+
+Delta = tuple[tuple[pa.Array, ...], tuple[pa.Array, ...], pa.Array]
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A sum to keep inside the core: one limb of what a slot makes of an expression over one atom's row.
+
+    With a ``limit`` the core tells of sums beyond it, while it tells nothing else (``Maintained.alarm``).
+    """
+
+    slot: Slot
+    limb: int
+
+    @property
+    def atom(self) -> int:
+        """The atom whose rows are summed up."""
+        assert self.slot.atom is not None
+        return self.slot.atom
+
+    @property
+    def limit(self) -> int | None:
+        """What the highest limb may be unseen."""
+        return self.slot.limit if self.limb == self.slot.limbs - 1 else None
+
+
+class Join:
+    """One core's state; knows nothing of what happens to its rows afterwards.
+
+    What can be asked about its rows (``engine.operators.answers``) is what its strategy answers (``Maintained``).
+    """
+
+    def __init__(
+        self,
+        plan: CorePlan,
+        measures: Sequence[Measure],
+        relations: Mapping[str, tuple[DataType, ...]],
+        dictionary: Dictionary,
+    ) -> None:
+        self.plan = plan
+        self.dictionary = dictionary
+        columns = _variable_columns(plan, relations)
+        self.types = {v: types[0] for v, types in columns.items()}
+        self.ranges = {v: found for v, types in columns.items() if (found := _common_range(types)) is not None}
+        """The integers that a variable may be, where its columns do not hold the same: others never join."""
+        signatures = [_signature(plan, i, self.ranges) for i in range(len(plan.query.atoms))]
+        self.maintained = plan.compile([Sum(m.atom, m.limit) for m in measures], signatures)
+        self.unit = Unit(self.maintained.program, dictionary.machine)
+        self.emits_deltas = False
+        self._entries = {
+            e.relation: _EntryRuntime(self, e, relations[e.relation], measures) for e in self.maintained.entries
+        }
+
+    @property
+    def width(self) -> int:
+        """How many variables a row of its result has."""
+        return len(self.maintained.outputs)
+
+    def takes_set(self, relation: str) -> bool:
+        """True if it must be told when rows of this base table appear and vanish."""
+        return relation in self._entries and self._entries[relation].entry.is_set
+
+    def reads(self, relation: str) -> bool:
+        """True if updates of this relation concern the core."""
+        return relation in self._entries
+
+    def atom_inputs(self, changes: Changes) -> Iterator[tuple[int, list[pa.Array], pa.Array]]:
+        """How each atom sees a relation's updates: its number, the words that it stores, and 1 for rows that fit it."""
+        entry = self._entries.get(changes.relation)
+        for runtime in entry.atom_inputs if entry is not None else ():
+            width = len(runtime.atom_input.variables)
+            columns, _ = runtime.columns(changes)
+            for atom in (runtime.atom_input.atom, *runtime.atom_input.serves):
+                yield atom, columns[:width], columns[width]
+
+    @property
+    def parked(self) -> tuple[Parked, ...]:
+        """The rows that an atom's own condition or computed column fails on."""
+        return tuple(o.parked for e in self._entries.values() for o in e.atom_inputs)
+
+    def relation_of(self, parked: Parked) -> str | None:
+        """The relation whose rows alone are parked there; None if it is no place of an atom of this core."""
+        entries = self._entries.items()
+        return next((name for name, e in entries if any(o.parked is parked for o in e.atom_inputs)), None)
+
+    def start_deltas(self) -> None:
+        """From now on tell what changes."""
+        if not self.emits_deltas:
+            self.unit.apply(self.maintained.start_deltas, [zeros(1)])
+            self._set_awake(True)
+
+    def stop_deltas(self) -> None:
+        """Tell no more."""
+        if self.emits_deltas:
+            self.unit.apply(self.maintained.stop_deltas, [zeros(1)])
+            self._set_awake(False)
+
+    def _set_awake(self, emits_deltas: bool) -> None:
+        self.dictionary.machine.on_roll_back(partial(setattr, self, "emits_deltas", self.emits_deltas))
+        self.emits_deltas = emits_deltas
+
+    def apply(self, changes: Changes) -> None:
+        """Take in a relation's updates."""
+        entry = self._entries.get(changes.relation)
+        if entry is not None and len(changes):
+            for _ in entry.run(changes, None):
+                pass
+
+    def stream(self, changes: Changes) -> Iterator[Delta]:
+        """Take in a relation's updates, and give what they have changed, piece by piece, as ``take`` does."""
+        entry = self._entries.get(changes.relation)
+        if entry is not None and len(changes):
+            for _ in entry.run(changes, SLICE):
+                if self.has_changes:
+                    yield self.take(changes)
+
+    def count_values(self, changes: Changes) -> None:
+        """Count the uses of wide values as taking in a relation's updates does, and do nothing else."""
+        entry = self._entries.get(changes.relation)
+        if entry is not None and len(changes):
+            changes = entry.taken(changes)
+            entry.count_values(changes)
+            for atom_input in entry.atom_inputs:
+                atom_input.columns(changes)
+
+    @property
+    def has_changes(self) -> bool:
+        """True if there is something to take."""
+        return self.unit.pending(DELTA) > 0
+
+    def take(self, changes: Changes) -> Delta:
+        """What these changes, just applied, have changed: output words, measures' changes, the updates' numbers."""
+        columns = [words_array(c) for c in self.unit.take(DELTA)]
+        update = columns[-1] if changes.start is not None else changes.rows.update.take(columns[-1])
+        return tuple(columns[: self.width]), tuple(columns[self.width : -1]), update
+
+    def distinct(self) -> int | None:
+        """How many different rows the result has; None: list it to know.
+
+        It is known where one lookup, of a row at any level, tells whether a row is there: they are that table's rows.
+        """
+        match self.maintained.test:
+            case (Lookup(table, key, 0),) if frozenset(key) == frozenset(self.maintained.outputs):
+                return self.unit.table_stats()[table][0]
+        return None
+
+    def test(self, words: Mapping[Var, int]) -> bool | None:
+        """Whether the result has a row with these words, one for each output variable; None: list it to know."""
+        if self.maintained.test is None:
+            return None
+        for lookup in self.maintained.test:
+            found = self.unit.find(lookup.table, [words[v] for v in lookup.key])
+            if found is None or found[1] < lookup.level:
+                return False
+        return True
+
+    def gauges(self) -> dict[str, int]:
+        """What the strategy counts of itself, for ``stats``."""
+        found = {name: (g.value, self.unit.find(g.table, g.key)) for name, g in self.maintained.gauges.items()}
+        return {name: 0 if row is None else row[0][value] for name, (value, row) in found.items()}
+
+    def alarm(self) -> int | None:
+        """The last of the updates just applied, not telling what changes, that brought a sum near its limit."""
+        if self.maintained.alarm is None or not self.unit.pending(self.maintained.alarm):
+            return None
+        return int(words_array(self.unit.take(self.maintained.alarm)[0])[-1].as_py())
+
+    def count(self) -> int | None:
+        """How many rows the result has, copies included, counted without listing it; None: list it to know."""
+        if self.maintained.count is None:
+            return None
+        try:
+            return number_of([words_array(c)[0].as_py() for c in self.unit.ask(self.maintained.count, [zeros(1)])])
+        except UpdateFault as fault:
+            raise DataError("the result has more rows than 384 bits can count", hint=_FEWER) from fault
+
+    def scan(self) -> Iterator[tuple[tuple[pa.Array, ...], tuple[pa.Array, ...]]]:
+        """The whole result, chunk by chunk: output words and measures."""
+        cursor = self.unit.open(RESULT)
+        while True:
+            try:
+                fetched = cursor.fetch(CHUNK)
+            except OverflowError as error:
+                raise DataError(
+                    "a row has more copies, or a group a larger sum, than 64 bits hold", hint=_FEWER
+                ) from error
+            columns = [words_array(c) for c in fetched]
+            if not columns or not len(columns[0]):
+                return
+            yield tuple(columns[: self.width]), tuple(columns[self.width :])
+
+
+class _EntryRuntime:
+    """How one relation's rows come in: the columns of the procedure's parameters."""
+
+    def __init__(self, core: Join, entry: Entry, types: tuple[DataType, ...], measures: Sequence[Measure]) -> None:
+        self.core = core
+        self.entry = entry
+        self.atom_inputs = [_AtomInputRuntime(core, o, types, measures) for o in entry.atom_inputs]
+
+    def count_values(self, changes: Changes) -> None:
+        """Count uses of the wide values of rows that come or go, apart from computed ones; a table counts its own."""
+        if not changes.is_base:
+            for i, type_ in enumerate(changes.types):
+                if is_wide(type_):
+                    self.core.dictionary.count(changes.words(i), changes.rows.weight)
+
+    def taken(self, changes: Changes) -> Changes:
+        """Updates as the strategy takes them: of a bag of rows, or of a set."""
+        return changes.of_set() if self.entry.is_set else changes
+
+    def run(self, changes: Changes, most_pending: int | None) -> Iterator[None]:
+        """Take in updates; stops to have deltas taken whenever so many rows are pending, and at the end."""
+        changes = self.taken(changes)
+        self.count_values(changes)
+        columns: list[pa.Array] = []
+        for atom_input in self.atom_inputs:
+            found, failed = atom_input.columns(changes)
+            if failed is not None:
+                atom_input.park(changes, failed)
+            if self.entry.is_set:
+                flag = len(atom_input.atom_input.variables)
+                found[flag] = pc.multiply(found[flag], pc.abs(changes.rows.weight))
+            columns += found
+        columns.append(changes.rows.weight)
+        procedure = self.entry.with_deltas if self.core.emits_deltas else self.entry.state_only
+        done = 0
+        while done < len(changes):
+            part = [c.slice(done) for c in columns] if done else columns
+            try:
+                done += self.core.unit.apply(
+                    procedure, part, first_update=(changes.start or 0) + done, most_pending=most_pending
+                )
+            except UpdateFault as fault:
+                raise explained(fault.after(done), changes) from fault
+            yield
+
+
+class _AtomInputRuntime:
+    """An atom's view of a row: which rows fit it, and the words of its variables."""
+
+    def __init__(
+        self, core: Join, atom_input: AtomInput, types: tuple[DataType, ...], measures: Sequence[Measure]
+    ) -> None:
+        plan = core.plan
+        self.core = core
+        self.atom_input = atom_input
+        self.atom = plan.query.atoms[atom_input.atom]
+        self.types = types
+        self.sums = len(atom_input.sums)
+        self.places = {t: i for i, t in reversed(list(enumerate(self.atom.terms))) if isinstance(t, Var)}
+        own = _own_filters(plan, self.atom, atom_input.atom)
+        self.conditions = Condition(own) if own else None
+        stored = [p for p in own if p.variables <= self.places.keys()]
+        self.guards = Condition(stored) if stored else None
+        computed = [c.expression for c in self.atom.computed]
+        self.computed = Evaluator(computed) if computed else None
+        self.measures = [measures[j - 1] for j in atom_input.sums]
+        self.arguments = tuple(dict.fromkeys(m.slot.argument for m in self.measures))
+        self.summed = Evaluator(self.arguments) if self.arguments else None
+        slots = tuple(dict.fromkeys(m.slot for m in self.measures))
+        self.slots = [(slot, self.arguments.index(slot.argument)) for slot in slots]
+        self.parts = [(slots.index(m.slot), m.limb) for m in self.measures]
+        self.parked = Parked([types[i] for i in self.places.values()], core.dictionary, self._explain)
+
+    def columns(self, changes: Changes) -> tuple[list[pa.Array], pa.Array | None]:
+        """Words of the variables, the flag, and the change of each sum; and the rows that fail, which do not fit."""
+        words = {v: changes.words(i) for v, i in self.places.items()}
+        fits = self._fits(changes, words)
+        values = _Values(changes, self.places)
+        failed = None
+        if self.computed is not None:
+            # All rows, fitting or not: a row's words must be the same ones whenever it comes or goes.
+            arrays, without = self.computed.tried(values, len(changes))
+            if without is not None:
+                failed = self._guarded(values, without if fits is None else pc.and_(fits, without))
+            fits = _and_not(self._compute(changes, words, values, fits, arrays), without, len(changes))
+        if self.conditions is not None:
+            held, more = self.conditions.tried(values, len(changes), fits)
+            fits = held if fits is None else pc.and_(fits, held)
+            failed = either(failed, more)
+        arrays = []
+        if self.summed is not None:
+            arrays, more = self.summed.tried(values, len(changes), fits)
+            fits = _and_not(fits, more, len(changes))
+            failed = either(failed, more)
+        flag = ones(len(changes)) if fits is None else fits.cast(pa.int64())
+        found = [words[v] for v in self.atom_input.variables]
+        found.append(flag)
+        limbs = [slot.split(arrays[argument]) for slot, argument in self.slots]
+        found += [pc.multiply_checked(limbs[slot][limb], changes.rows.weight) for slot, limb in self.parts]
+        return found, failed
+
+    def _guarded(self, values: _Values, without: pa.Array) -> pa.Array:
+        """Of the rows without a value for a computed column, those that the atom's conditions do not leave out."""
+        if self.guards is None:
+            return without
+        held, failed = self.guards.tried(values, len(without), without)
+        return pc.and_(without, either(held, failed))
+
+    def park(self, changes: Changes, failed: pa.Array) -> None:
+        """Count the rows that fail."""
+        rows = changes.rows.filter(failed)
+        columns = tuple(rows.columns[i] for i in self.places.values())
+        self.parked.add(columns, rows.weight, came_from(changes, columns, rows.update))
+
+    def _explain(self, columns: tuple[pa.Array, ...]) -> Failure | None:
+        """What is wrong with one row."""
+        kept = zip(self.places.items(), columns, strict=True)
+        values = {v: from_words(c, self.types[i], self.core.dictionary) for (v, i), c in kept}
+        if self.computed is not None:
+            found = self.computed.why(values)
+            if found is not None:
+                computed = self.atom.computed[found[0]]
+                text = values_text(values, self.computed.reads(found[0]))
+                return Failure(f"{computed.expression}", reason(found[1]), text)
+            arrays = self.computed(values, 1)
+            values |= {c.term: a for c, a in zip(self.atom.computed, arrays, strict=True) if isinstance(c.term, Var)}
+        if self.conditions is not None and (unmet := self.conditions.why(values)) is not None:
+            condition, error = unmet
+            return Failure(
+                f"the condition {condition}", reason(error), values_text(values, sorted(condition.variables))
+            )
+        if self.summed is not None and (found := self.summed.why(values)) is not None:
+            text = values_text(values, self.summed.reads(found[0]))
+            return Failure(f"{self.arguments[found[0]]}, which is summed up,", reason(found[1]), text)
+        return None
+
+    def _fits(self, changes: Changes, words: dict[Var, pa.Array]) -> pa.Array | None:
+        """Constants, repeated variables and NULLs decide whether a row belongs to the atom; None: all do."""
+        tests = []
+        for i, term in enumerate(self.atom.terms):
+            if isinstance(term, Const):
+                tests.append(pc.equal(changes.words(i), self._constant(term, self.types[i])))
+            elif self.places[term] != i:
+                tests.append(pc.equal(changes.words(i), words[term]))
+        for v, i in self.places.items():
+            if i not in changes.no_nulls and v in self.core.plan.query.not_null:
+                tests.append(pc.not_equal(words[v], _NULL))
+            tests += self._in_range(v, words[v])
+        result = None
+        for test in tests:
+            result = test if result is None else pc.and_(result, test)
+        return result
+
+    def _in_range(self, v: Var, words: pa.Array) -> list[pa.Array]:
+        """Whether a variable's words are integers that its narrowest column can hold, where that is to be asked."""
+        if v not in self.core.ranges:
+            return []
+        least, most = self.core.ranges[v]
+        return [pc.and_(pc.greater_equal(words, least), pc.less_equal(words, most))]
+
+    def _constant(self, term: Const, type_: DataType) -> int:
+        array = pa.array([term.value]).cast(arrow_type(type_))
+        if is_wide(type_):
+            return int(self.core.dictionary.lookup(array)[0].as_py())
+        return int(to_words(array, type_, self.core.dictionary)[0].as_py())
+
+    def _compute(
+        self,
+        changes: Changes,
+        words: dict[Var, pa.Array],
+        values: _Values,
+        fits: pa.Array | None,
+        arrays: Sequence[pa.Array],
+    ) -> pa.Array | None:
+        """Add the computed columns; their wide values are kept alive for as long as the row is there."""
+        dictionary = self.core.dictionary
+        for computed, array in zip(self.atom.computed, arrays, strict=True):
+            type_ = computed.expression.type
+            found = to_words(array, type_, dictionary)
+            if is_wide(type_):
+                dictionary.count(found, changes.rows.weight)
+            if isinstance(computed.term, Const):
+                test = pc.equal(found, self._constant(computed.term, type_))
+            elif computed.term in words:
+                test = pc.equal(found, words[computed.term])
+            else:
+                words[computed.term] = found
+                values.extra[computed.term] = array
+                refused = computed.term in self.core.plan.query.not_null
+                test = pc.not_equal(found, _NULL) if refused else None
+                for within in self._in_range(computed.term, found):
+                    test = within if test is None else pc.and_(test, within)
+            if test is not None:
+                fits = test if fits is None else pc.and_(fits, test)
+        return fits
+
+
+def _and_not(fits: pa.Array | None, failed: pa.Array | None, length: int) -> pa.Array | None:
+    """The rows that fit and do not fail; None: all."""
+    if failed is None:
+        return fits
+    return pc.and_not(pa.repeat(True, length) if fits is None else fits, failed)
+
+
+class _Values(Mapping[Var, pa.Array]):
+    """An atom's variables as values, decoded when asked for."""
+
+    def __init__(self, changes: Changes, places: Mapping[Var, int]) -> None:
+        self.changes = changes
+        self.places = places
+        self.extra: dict[Var, pa.Array] = {}
+
+    def __getitem__(self, v: Var) -> pa.Array:
+        return self.extra[v] if v in self.extra else self.changes.values(self.places[v])
+
+    def __iter__(self) -> Iterator[Var]:
+        return iter((*self.places, *self.extra))
+
+    def __len__(self) -> int:
+        return len(self.places) + len(self.extra)
+
+
+def _own_filters(plan: CorePlan, atom: Atom, index: int) -> list[Expression]:
+    """The conditions that this atom is the first to hold all variables of; those without variables go to the first."""
+    edges = plan.query.edges
+    return [p for p in plan.filters if next(i for i, e in enumerate(edges) if p.variables <= e) == index]
+
+
+def _signature(plan: CorePlan, index: int, ranges: Mapping[Var, tuple[int, int]]) -> Hashable:
+    """What decides which rows an atom takes and which words they have, with its variables named by their columns."""
+    atom = plan.query.atoms[index]
+    columns = {t: Var(f"#{i}") for i, t in reversed(list(enumerate(atom.all_terms))) if isinstance(t, Var)}
+    own = [p.substitute(columns) for p in _own_filters(plan, atom, index)]
+    never_null = {t for i, t in enumerate(atom.terms) if (atom.relation, i) in plan.facts.never_null}
+    refused = frozenset(columns[v] for v in (atom.variables & plan.query.not_null) - never_null)
+    within = frozenset((columns[v], ranges[v]) for v in atom.variables & ranges.keys())
+    return atom.substitute(columns), tuple(own), refused, within
+
+
+def _variable_columns(plan: CorePlan, relations: Mapping[str, tuple[DataType, ...]]) -> dict[Var, list[DataType]]:
+    """The types of the columns that each variable stands for, stored and computed ones."""
+    found: dict[Var, list[DataType]] = {}
+    for atom in plan.query.atoms:
+        computed = [(c.term, c.expression.type) for c in atom.computed]
+        for term, type_ in (*zip(atom.terms, relations[atom.relation], strict=True), *computed):
+            if isinstance(term, Var):
+                found.setdefault(term, []).append(type_)
+    return found
+
+
+def _common_range(types: Sequence[DataType]) -> tuple[int, int] | None:
+    """The integers that all of some integer types hold; None if they hold the same, or are none."""
+    if len(set(types)) == 1 or not all(t.is_integer for t in types):
+        return None
+    most = min(largest(t) for t in types)
+    return -most - 1, most

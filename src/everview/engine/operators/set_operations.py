@@ -1,0 +1,301 @@
+"""UNION, EXCEPT and INTERSECT at work: copies of each row on each side, and what follows from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from everview.engine.expressions.parked import Parked
+from everview.engine.operators.answers import Answers, Sought
+from everview.engine.operators.counts import Fold, Kept
+from everview.engine.operators.join import Join
+from everview.engine.values.dictionary import Dictionary
+from everview.engine.values.rows import ZERO, Changes, WordRows, repeated, zeros
+from everview.query.view import SetOperation, SetOperator
+
+
+class Operator(Answers, Protocol):
+    """What gives rows: a block, or a set operation over two."""
+
+    @property
+    def width(self) -> int:
+        """How many columns its rows have."""
+
+    @property
+    def cores(self) -> tuple[Join, ...]:
+        """The cores below."""
+
+    @property
+    def folds(self) -> tuple[Kept, ...]:
+        """The folds below."""
+
+    @property
+    def parked(self) -> tuple[Parked, ...]:
+        """What an expression below fails on."""
+
+    @property
+    def needs_deltas(self) -> bool:
+        """True if state outside the cores depends on their deltas, or a batch may be refused because of them."""
+
+    @property
+    def is_net_per_update(self) -> bool:
+        """True if each changed row knows the update that made it, and no other changes it in the same update."""
+
+    @property
+    def keeps_update_numbers(self) -> bool:
+        """True if what single updates have changed can be told of a whole batch, where its ``Changes`` ask for it."""
+
+    def identifies_inputs(self, implied: Mapping[str, frozenset[int]]) -> bool:
+        """True if a row says which row of each relation it is made of; ``implied`` columns follow from the others."""
+
+    def emit_deltas(self, wanted: bool) -> None:
+        """Give what changes from now on, or stop; for sources that do not need their deltas themselves."""
+
+    def process(self, changes: Changes) -> WordRows:
+        """Take in updates and give what changed."""
+
+    def rows(self) -> Iterator[WordRows]:
+        """The whole result."""
+
+
+def pieces_of(source: Operator, changes: Changes) -> Iterator[WordRows]:
+    """Have a source take in updates; gives what changed, in bounded pieces if it can, and none of them empty."""
+    found = source.pieces(changes) if hasattr(source, "pieces") else [source.process(changes)]
+    return (piece for piece in found if len(piece))
+
+
+class Concatenation(Answers):
+    """UNION ALL: the rows of all sides."""
+
+    def __init__(self, sides: tuple[Operator, ...]) -> None:
+        self.sides = sides
+        self.width = sides[0].width
+
+    def identifies_inputs(self, implied: Mapping[str, frozenset[int]]) -> bool:
+        """Two sides may give the same row."""
+        return False
+
+    @property
+    def cores(self) -> tuple[Join, ...]:
+        """The cores of all sides."""
+        return tuple(c for s in self.sides for c in s.cores)
+
+    @property
+    def folds(self) -> tuple[Kept, ...]:
+        """The folds of all sides."""
+        return tuple(f for s in self.sides for f in s.folds)
+
+    @property
+    def parked(self) -> tuple[Parked, ...]:
+        """What an expression of any side fails on."""
+        return tuple(p for s in self.sides for p in s.parked)
+
+    @property
+    def needs_deltas(self) -> bool:
+        """True if a side's state depends on its core's deltas."""
+        return any(s.needs_deltas for s in self.sides)
+
+    @property
+    def is_net_per_update(self) -> bool:
+        """True if all sides are."""
+        return all(s.is_net_per_update for s in self.sides)
+
+    @property
+    def keeps_update_numbers(self) -> bool:
+        """True if all sides do."""
+        return all(s.keeps_update_numbers for s in self.sides)
+
+    def emit_deltas(self, wanted: bool) -> None:
+        """Every side does."""
+        for side in self.sides:
+            side.emit_deltas(wanted)
+
+    def process(self, changes: Changes) -> WordRows:
+        """What changed on any side."""
+        return WordRows.concat(self.pieces(changes), self.width)
+
+    def pieces(self, changes: Changes) -> Iterator[WordRows]:
+        """One side after the other."""
+        for side in self.sides:
+            yield from pieces_of(side, changes)
+
+    def count(self) -> int | None:
+        """The rows of all sides together."""
+        counts = [side.count() for side in self.sides]
+        return None if None in counts else sum(c for c in counts if c is not None)
+
+    def counted(self) -> int | None:
+        """The same, each side as it can."""
+        found = 0
+        for side in self.sides:
+            known = side.count()
+            known = side.counted() if known is None else known
+            if known is None:
+                return None
+            found += known
+        return found
+
+    def test(self, row: Sought) -> bool | None:
+        """One side that has the row is enough."""
+        is_known = True
+        for side in self.sides:
+            found = side.test(row)
+            if found:
+                return True
+            is_known = is_known and found is not None
+        return False if is_known else None
+
+    def access(self, position: int) -> WordRows | None:
+        """The row of the side in which the position falls."""
+        for side in self.sides:
+            size = side.count()
+            if size is None:
+                return None
+            if position < size:
+                return side.access(position)
+            position -= size
+        return None
+
+    def rank(self, row: Sought) -> int | None:
+        """Behind all rows of the sides before the first one that has it."""
+        passed = 0
+        for side in self.sides:
+            found = side.test(row)
+            size = side.count()
+            if found:
+                rank = side.rank(row)
+                return None if rank is None else passed + rank
+            if found is None or size is None:
+                return None
+            passed += size
+        return None
+
+    def rows(self) -> Iterator[WordRows]:
+        """One side after the other."""
+        for side in self.sides:
+            yield from side.rows()
+
+
+class Counted(Answers):
+    """A set operation that counts each row's copies on every side and computes the result's copies from the counts."""
+
+    needs_deltas = True
+    is_net_per_update = False
+    keeps_update_numbers = False
+
+    def __init__(
+        self,
+        sides: tuple[Operator, ...],
+        operation: SetOperation,
+        copies: Callable[[tuple[pa.Array, ...]], pa.Array],
+        dictionary: Dictionary,
+    ) -> None:
+        self.sides = sides
+        self.width = len(operation.columns)
+        self.operation = operation
+        self.copies = copies
+        self.counts = Fold([c.type for c in operation.columns], len(sides), dictionary)
+        for i, side in enumerate(sides):  # a global aggregate has a row before there is any input
+            for rows in side.rows():
+                self._add(i, rows)
+        self.counts.settle()
+
+    @property
+    def cores(self) -> tuple[Join, ...]:
+        """The cores of all sides."""
+        return tuple(c for s in self.sides for c in s.cores)
+
+    @property
+    def folds(self) -> tuple[Kept, ...]:
+        """The counts, and the folds of all sides."""
+        return (self.counts, *(f for s in self.sides for f in s.folds))
+
+    @property
+    def parked(self) -> tuple[Parked, ...]:
+        """What an expression of any side fails on."""
+        return tuple(p for s in self.sides for p in s.parked)
+
+    def emit_deltas(self, wanted: bool) -> None:
+        """Every side does: the counts need it."""
+        for side in self.sides:
+            side.emit_deltas(wanted)
+
+    def process(self, changes: Changes) -> WordRows:
+        """What changed: the copies after less the copies before."""
+        for i, side in enumerate(self.sides):
+            self._add(i, side.process(changes))
+        columns, old, new = touched = self.counts.touched()
+        self.counts.settle(touched)
+        change = pc.subtract(self.copies(new), self.copies(old))
+        position = changes.rows.update[0].as_py() if len(changes) else 0
+        update = pa.repeat(pa.scalar(position, pa.int64()), len(change))
+        return WordRows(columns, change, update).filter(pc.not_equal(change, ZERO))
+
+    def _add(self, side: int, delta: WordRows) -> None:
+        nothing = zeros(len(delta))
+        measures = tuple(delta.weight if i == side else nothing for i in range(len(self.sides)))
+        self.counts.add(delta.columns, measures)
+
+    def identifies_inputs(self, implied: Mapping[str, frozenset[int]]) -> bool:
+        """Rows of several sides are one."""
+        return False
+
+    def count(self) -> int | None:
+        """Every row that is counted is in a UNION, once; of the other operations only some are."""
+        return self.counts.count() if self.operation.operator is SetOperator.UNION else None
+
+    def test(self, row: Sought) -> bool:
+        """Follows from the row's copies on each side."""
+        counts = self.counts.measures_of(row.words)
+        return counts is not None and self.copies(tuple(repeated(c, 1) for c in counts))[0].as_py() > 0
+
+    def rows(self) -> Iterator[WordRows]:
+        """The rows with copies in the result."""
+        for columns, counts in self.counts.rows():
+            copies = self.copies(counts)
+            yield WordRows(columns, copies, zeros(len(copies))).filter(pc.greater(copies, ZERO))
+
+
+def _there(counts: pa.Array) -> pa.Array:
+    return pc.cast(pc.greater(counts, ZERO), pa.int64())
+
+
+def _union(counts: tuple[pa.Array, ...]) -> pa.Array:
+    total = counts[0]
+    for c in counts[1:]:
+        total = pc.add_checked(total, c)
+    return _there(total)
+
+
+def _except(counts: tuple[pa.Array, ...]) -> pa.Array:
+    left, right = counts
+    return pc.cast(pc.and_(pc.greater(left, ZERO), pc.equal(right, ZERO)), pa.int64())
+
+
+def _except_all(counts: tuple[pa.Array, ...]) -> pa.Array:
+    left, right = counts
+    return pc.max_element_wise(pc.subtract(left, right), ZERO)
+
+
+def _intersect(counts: tuple[pa.Array, ...]) -> pa.Array:
+    left, right = counts
+    return pc.cast(pc.and_(pc.greater(left, ZERO), pc.greater(right, ZERO)), pa.int64())
+
+
+def _intersect_all(counts: tuple[pa.Array, ...]) -> pa.Array:
+    left, right = counts
+    return pc.min_element_wise(left, right)
+
+
+def combine(operation: SetOperation, sides: tuple[Operator, ...], dictionary: Dictionary) -> Operator:
+    """The runtime of a set operation over its sides."""
+    if operation.operator is SetOperator.UNION:
+        return Concatenation(sides) if operation.all else Counted(sides, operation, _union, dictionary)
+    if operation.operator is SetOperator.EXCEPT:
+        copies = _except_all if operation.all else _except
+    else:
+        copies = _intersect_all if operation.all else _intersect
+    return Counted(sides, operation, copies, dictionary)

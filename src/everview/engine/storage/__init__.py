@@ -1,0 +1,7 @@
+"""A database as a file: saved, checked and loaded.
+
+- ``snapshot``: what is saved, in which order, and how it is put back, or views are filled anew where it does not fit;
+- ``container``: the file: named sections with checksums, and a manifest; written beside its place, then put there;
+- ``unit_state``: what the section of a unit of the kernel holds, table by table;
+- ``check_saved``: whether what a file says can be true, before it is trusted.
+"""

@@ -1,0 +1,321 @@
+"""Saving a database to one file, and loading it again.
+
+The file holds what the user wrote (definitions, in order), the base tables' rows, and as a shortcut the state of every
+view. Loading runs the definitions again and then puts the views' state back, if they are kept by the very same programs
+now; a file of another version of Everview, or of DuckDB, which evaluates expressions, has its views rebuilt from the
+rows. Feeds are not saved. Checksums tell damage and not forgery: who does not trust a file has its views filled from
+the rows, and compared with what the file says they are (``verify``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from hashlib import blake2b
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from everview.engine.base_table import BaseTable
+from everview.engine.operators.build import grouped_blocks
+from everview.engine.operators.counts import Fold
+from everview.engine.progress import Progress
+from everview.engine.storage.check_saved import (
+    FROM_SNAPSHOT,
+    check_failing,
+    check_parked,
+    check_rows,
+    check_state,
+    check_uses,
+    count_of,
+    parked_of,
+)
+from everview.engine.storage.container import Path, Reader, SectionWriter, Writer, reading, replacing
+from everview.engine.transaction import Transaction, judge
+from everview.engine.values.dictionary import Dictionary
+from everview.engine.values.rows import ZERO, WordRows, zeros
+from everview.engine.values.words import arrow_type, from_words, is_wide
+from everview.engine.view_runtime import ViewRuntime
+from everview.errors import EverviewError, SnapshotError
+from everview.kernel import SNAPSHOTS
+from everview.kernel.encode import encode
+from everview.kernel.machine import Unit
+from everview.query.catalogue import Queries
+from everview.query.options import ViewOptions
+
+if TYPE_CHECKING:
+    from everview.engine.database import Database
+
+REBUILT: Final = "rebuilt"
+"""How a loaded view got its state, if not from the file (FROM_SNAPSHOT)."""
+
+_COPIES: Final = "copies"
+_State = Mapping[str, pa.Table]
+
+
+def _makers() -> dict[str, str]:
+    """What the state of views depends on beside the programs: our version, that of who evaluates expressions, and how
+    the kernel writes it."""
+    found = {"snapshots": str(SNAPSHOTS)}
+    for package in ("everview", "duckdb"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:  # run from a folder, without being installed
+            found[package] = "unknown"
+    return found
+
+
+# --- saving ----------------------------------------------------------------------------------------------------------
+
+
+def save(database: Database, path: Path) -> None:
+    """Write a database to a file, in the place of one that may be there."""
+    tables, views = database._tables, database._views
+    with replacing(path) as file:
+        writer = Writer(file)
+        for kind, values in database._dictionary.to_state().items():
+            _write_arrow(writer.section(f"dictionary/{kind}"), values.schema, values.to_batches())
+        for i, table in enumerate(tables.values()):
+            _write_arrow(writer.section(f"table/{i}"), _word_schema(table), _word_batches(table))
+        for i, view in enumerate(views.values()):
+            for j, unit in enumerate(_units(view)):
+                writer.section(f"view/{i}/{j}").write(unit.snapshot())
+            for j, counts in _parked(view):
+                writer.section(f"view/{i}/parked/{j}").write(counts.unit.snapshot())
+        writer.finish(
+            {
+                "made_by": _makers(),
+                "version": database.version,
+                "definitions": _definitions(database),
+                "tables": [{"name": n, "updates": t.updates} for n, t in tables.items()],
+                "views": [_described(n, v) for n, v in views.items()],
+            }
+        )
+
+
+def _definitions(database: Database) -> list[dict[str, Any]]:
+    """The texts that define all tables, together, as they may refer to each other, and then each view.
+
+    A view's options stand in its SQL; rules have no words for them.
+    """
+    tables = ";\n".join(database._texts[name] for name in database._tables)
+    found: list[dict[str, Any]] = [{"language": "sql", "text": tables}] if tables else []
+    for definition in (database._definitions[name] for name in database._views):
+        entry: dict[str, Any] = {"language": definition.language, "text": definition.text}
+        if definition.language == "rules" and definition.view.options:
+            entry["options"] = definition.view.options.to_data()
+        found.append(entry)
+    return found
+
+
+def _described(name: str, view: ViewRuntime) -> dict[str, Any]:
+    return {
+        "name": name,
+        "updates": view.updates,
+        "deltas": view.deltas,
+        "told": view.updates_with_deltas,
+        "programs": _fingerprints(view),
+        "awake": [core.emits_deltas for core in view.cores],
+        "parked": [j for j, _ in _parked(view)],
+    }
+
+
+def _parked(view: ViewRuntime) -> list[tuple[int, Fold]]:
+    """What an expression of the view fails on now, as an aggregate is over no input."""
+    return [(j, p.counts) for j, p in enumerate(view.parked) if p.counts is not None and p.is_left]
+
+
+def _units(view: ViewRuntime) -> list[Unit]:
+    return [*(c.unit for c in view.cores), *(f.unit for f in view.folds)]
+
+
+def _fingerprints(view: ViewRuntime) -> list[str]:
+    """Each program's, in the order of the units."""
+    return [blake2b(repr(encode(m.program)).encode(), digest_size=16).hexdigest() for m in _units(view)]
+
+
+def _word_schema(table: BaseTable) -> pa.Schema:
+    return pa.schema([*((f"w{i}", pa.int64()) for i in range(len(table.types))), (_COPIES, pa.int64())])
+
+
+def _word_batches(table: BaseTable) -> Iterator[pa.RecordBatch]:
+    schema = _word_schema(table)
+    for rows in table.rows():
+        yield pa.RecordBatch.from_arrays([*rows.columns, rows.weight], schema=schema)
+
+
+def _write_arrow(section: SectionWriter, schema: pa.Schema, batches: Any) -> None:
+    with pa.ipc.new_stream(section, schema) as stream:
+        for batch in batches:
+            stream.write_batch(batch)
+
+
+# --- loading ---------------------------------------------------------------------------------------------------------
+
+
+def load(make: Callable[[], Database], path: Path, *, verify: bool = False) -> Database:
+    """The database that a file holds, in one that ``make`` gives, new and empty.
+
+    With ``verify``, the views are filled from the rows whatever state is saved, and the file is refused if its views
+    would have shown anything else.
+    """
+    with reading(path) as file, Progress("loading", file.size, "bytes") as progress:
+        manifest = file.manifest
+        state = {kind: _read_arrow(file, f"dictionary/{kind}", progress) for kind in Dictionary().to_state()}
+        database = make()
+        _replay(database, manifest, file)
+        if _fits(database, manifest):
+            _restore(database, state, file, progress)
+            if verify:
+                shown, database = database, make()
+                _rebuild(database, state, file, progress)
+                _check_same(shown, database, file)
+        else:
+            database = make()
+            _rebuild(database, state, file, progress)
+        database.version = count_of(manifest, "version", file)
+        for table, entry in zip(database._tables.values(), manifest["tables"], strict=True):
+            table.updates = count_of(entry, "updates", file)
+        for view, entry in zip(database._views.values(), manifest["views"], strict=True):
+            view.updates, view.deltas = count_of(entry, "updates", file), count_of(entry, "deltas", file)
+            older = {"told": view.updates if view.deltas else 0}
+            view.updates_with_deltas = count_of(older | entry, "told", file)
+    return database
+
+
+def _replay(database: Database, manifest: dict[str, Any], file: Reader) -> None:
+    """Run the definitions again, which must give the tables and views that were saved.
+
+    In those that an older version has saved, a query by itself is a view.
+    """
+    run = partial(database._script, queries=Queries.VIEWS)
+    for number, definition in enumerate(manifest["definitions"]):
+        try:
+            options = ViewOptions.from_data(definition.get("options", {}))
+            rules = partial(database._rules, options=options)
+            readers: dict[str, Callable[[str], object]] = {"sql": run, "rules": rules}
+            readers[definition["language"]](definition["text"])
+        except EverviewError as error:
+            raise SnapshotError(
+                f"definition {number + 1} of the saved database is refused: {error.message}",
+                hint="load it with the version of Everview that saved it",
+            ) from error
+    for what, names in (("tables", database.tables), ("views", database.views)):
+        if [entry["name"] for entry in manifest[what]] != list(names):
+            raise file.damaged(f"its definitions do not give the {what} that it lists")
+
+
+def _fits(database: Database, manifest: dict[str, Any]) -> bool:
+    """True if every view is kept by the same programs as when it was saved.
+
+    All or none: the dictionary counts the uses of all views together, and one cannot be taken out.
+    """
+    views = zip(database._views.values(), manifest["views"], strict=True)
+    return bool(manifest["made_by"] == _makers() and all(_fingerprints(v) == entry["programs"] for v, entry in views))
+
+
+def _restore(database: Database, state: _State, file: Reader, progress: Progress) -> None:
+    """Put everything back as it was."""
+    database._dictionary.become(Dictionary.from_state(state))
+    for i, (name, table) in enumerate(database._tables.items()):
+        for rows in _word_rows(file, i, table, progress):
+            table.load(database._changes(name, rows))
+    for i, (view, entry) in enumerate(zip(database._views.values(), file.manifest["views"], strict=True)):
+        for j, unit in enumerate(_units(view)):
+            data = file.section(f"view/{i}/{j}")
+            unit.restore(data)
+            check_state(view, unit, data, file, f"view/{i}/{j}")
+            progress.add(len(data))
+        saved = parked_of(entry, len(view.parked), file)
+        for j, parked in enumerate(view.parked):
+            found = file.section(f"view/{i}/parked/{j}") if j in saved else None
+            parked.restore(found)
+            if found is not None:
+                check_parked(parked, found, file, f"view/{i}/parked/{j}")
+        for core, emits_deltas in zip(view.cores, entry["awake"], strict=True):
+            core.emits_deltas = bool(emits_deltas)
+        for _, source in view.stages:
+            for grouped in grouped_blocks(source):
+                for listed in grouped.listed:
+                    listed.rebuild()
+        check_failing(view, file)
+        view.restored = FROM_SNAPSHOT
+    check_uses(database, state, file)
+
+
+def _rebuild(database: Database, state: _State, file: Reader, progress: Progress) -> None:
+    """Fill the tables, and from them the views.
+
+    The saved values keep their ids, which the saved rows hold; until that is done each is counted as used once.
+    """
+    dictionary = database._dictionary
+    dictionary.become(Dictionary.from_state({kind: _used_once(values) for kind, values in state.items()}))
+    _replay(database, file.manifest, file)
+    for i, (name, table) in enumerate(database._tables.items()):
+        for rows in _word_rows(file, i, table, progress):
+            changes = database._changes(name, rows)
+            table.apply(changes)
+            Transaction(database).propagate(changes)
+    judge(database)
+    for values in state.values():
+        dictionary.release(values["id"].combine_chunks())
+    dictionary.collect()
+    for view in database._views.values():
+        view.restored = REBUILT
+
+
+def _check_same(shown: Database, filled: Database, file: Reader) -> None:
+    """Raise if a view with the saved state shows other rows than one that was filled from the rows of the tables."""
+    for name, view in shown._views.items():
+        other = filled._views[name]
+        if view.why_no_result() != other.why_no_result() or _content(view) != _content(other):
+            raise file.damaged(f"the saved state of view {name} does not follow from the rows of the tables")
+
+
+def _content(view: ViewRuntime) -> pa.Table:
+    """A view's rows in order, each with its copies: words, but values where a word is a number in the dictionary.
+
+    Strings that a view computes when it is read have another number in every database.
+    """
+    names = [f"w{i}" for i in range(len(view.types))]
+    types = [arrow_type(t) if is_wide(t) else pa.int64() for t in view.types]
+    schema = pa.schema([*zip(names, types, strict=True), (_COPIES, pa.int64())])
+
+    def shown(rows: WordRows) -> pa.Table:
+        columns = zip(rows.columns, view.types, strict=True)
+        values = [from_words(c, t, view.dictionary) if is_wide(t) else c for c, t in columns]
+        return pa.table([*values, rows.weight], schema=schema)
+
+    pieces = map(shown, view.rows())
+    whole = pa.concat_tables([schema.empty_table(), *pieces])
+    copies = f"{_COPIES}_sum"
+    added = whole.group_by(names).aggregate([(_COPIES, "sum")])
+    ordered = added.filter(pc.not_equal(added[copies], ZERO)).sort_by([(n, "ascending") for n in (*names, copies)])
+    return ordered.combine_chunks()
+
+
+def _used_once(values: pa.Table) -> pa.Table:
+    return values.set_column(2, "count", pa.repeat(pa.scalar(1, pa.int64()), len(values)))
+
+
+def _word_rows(file: Reader, number: int, table: BaseTable, progress: Progress) -> Iterator[WordRows]:
+    """A table's saved rows, checked."""
+    name = f"table/{number}"
+    found = _read_arrow(file, name, progress, _word_schema(table))
+    for batch in found.to_batches():
+        *words, copies = batch.columns
+        check_rows(words, copies, table, file, name)
+        yield WordRows(tuple(words), copies, zeros(len(copies)))
+
+
+def _read_arrow(file: Reader, name: str, progress: Progress, schema: pa.Schema | None = None) -> pa.Table:
+    data = file.section(name)
+    with pa.ipc.open_stream(pa.py_buffer(data)) as stream:
+        table = stream.read_all()
+    table.validate(full=True)
+    if (schema is not None and table.schema != schema) or any(c.null_count for c in table.columns):
+        raise file.damaged(f"section {name} does not hold what it should")
+    progress.add(len(data))
+    return table

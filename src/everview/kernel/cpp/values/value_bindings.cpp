@@ -1,0 +1,213 @@
+// Like machines, a value table is used without the GIL, by one thread at a time.
+#include "value_bindings.h"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include <mutex>
+#include <variant>
+
+#include "../arrow/arrow.h"
+#include "../arrow/feed_columns.h"
+#include "value_table.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace everview {
+namespace {
+
+// Strings or binary that Python holds, with 32- or 64-bit offsets.
+class InputValues {
+ public:
+  explicit InputValues(nb::handle object) : borrowed_(object, "the values") {
+    const auto& [capsules, schema, array] = borrowed_;
+    const std::string format = schema->format;
+    const bool is_long = format == "U" || format == "Z";
+    if ((!is_long && format != "u" && format != "z") || schema->dictionary != nullptr || array->n_buffers != 3) {
+      raise(PyExc_TypeError, "the values must be an Arrow array of strings or binary");
+    }
+    column_.size = static_cast<std::size_t>(array->length);
+    column_.first = static_cast<std::size_t>(array->offset);
+    if (column_.size == 0) return;
+    if (array->null_count != 0) column_.valid = static_cast<const std::uint8_t*>(array->buffers[0]);
+    if (is_long) {
+      column_.long_offsets = static_cast<const std::int64_t*>(array->buffers[1]);
+    } else {
+      column_.short_offsets = static_cast<const std::int32_t*>(array->buffers[1]);
+    }
+    static constexpr char kNothing[1] = {};  // Arrow may have no buffer where all values are empty.
+    column_.bytes = array->buffers[2] == nullptr ? kNothing : static_cast<const char*>(array->buffers[2]);
+  }
+
+  const ValueColumn& operator*() const noexcept { return column_; }
+  std::size_t size() const noexcept { return column_.size; }
+
+ private:
+  arrow::Borrowed borrowed_;
+  ValueColumn column_;
+};
+
+// Strings or binary that are handed over: Arrow can take them once, as it takes their memory.
+class OutputValues {
+ public:
+  using Either = std::variant<ValueArray<std::int32_t>, ValueArray<std::int64_t>>;
+
+  OutputValues(Either values, bool text) : values_(std::move(values)), text_(text) {}
+
+  nb::tuple take() {
+    return std::visit([&](auto& values) { return take_from(values); }, values_);
+  }
+
+ private:
+  template <class Offset>
+  nb::tuple take_from(ValueArray<Offset>& values) {
+    if (std::exchange(taken_, true)) raise(PyExc_ValueError, "the values have been taken");
+    struct Owner {
+      ValueArray<Offset> values;
+      const void* buffers[3];
+    };
+    auto owner = std::make_unique<Owner>(Owner{std::move(values), {}});
+    const ValueArray<Offset>& kept = owner->values;
+    owner->buffers[0] = kept.nulls == 0 ? nullptr : kept.valid.data();
+    owner->buffers[1] = kept.offsets.data();
+    owner->buffers[2] = kept.bytes.data();
+    const bool is_long = sizeof(Offset) == sizeof(std::int64_t);
+    const char* const format = text_ ? (is_long ? "U" : "u") : (is_long ? "Z" : "z");
+    const std::size_t size = kept.size, nulls = kept.nulls;
+    return nb::make_tuple(arrow::export_schema(format), arrow::export_array(std::move(owner), size, nulls));
+  }
+
+  Either values_;
+  bool text_;
+  bool taken_ = false;
+};
+
+// What `translate` makes of values: an id for each.
+template <class Translate>
+Column ids_for(SharedValues& shared, nb::handle values, Translate&& translate) {
+  const InputValues input(values);
+  return shared.use([&](ValueTable& table) {
+    Column ids = pooled_column(input.size());
+    translate(table, *input, ids.words.get());
+    return ids;
+  });
+}
+
+Column encode(SharedValues& shared, ValueKind kind, nb::handle values) {
+  return ids_for(shared, values, [kind](ValueTable& t, const ValueColumn& v, Word* ids) { t.encode(kind, v, ids); });
+}
+
+Column lookup(SharedValues& shared, ValueKind kind, nb::handle values) {
+  return ids_for(shared, values, [kind](ValueTable& t, const ValueColumn& v, Word* ids) { t.lookup(kind, v, ids); });
+}
+
+OutputValues decode(SharedValues& shared, ValueKind kind, nb::handle ids, bool text, bool is_long) {
+  const InputColumn input(ids, "the ids");
+  return shared.use([&](ValueTable& table) -> OutputValues {
+    if (is_long) return {table.decode<std::int64_t>(kind, input.words(), input.size()), text};
+    return {table.decode<std::int32_t>(kind, input.words(), input.size()), text};
+  });
+}
+
+// Ids, and how often each counts.
+struct Uses {
+  Uses(nb::handle ids_object, std::optional<nb::object> counts_object) : ids(ids_object, "the ids") {
+    if (!counts_object) return;
+    counts.emplace(*counts_object, "the counts");
+    if (counts->size() != ids.size()) raise(PyExc_ValueError, "there must be as many counts as ids");
+  }
+  const Word* counted() const noexcept { return counts ? counts->words() : nullptr; }
+
+  InputColumn ids;
+  std::optional<InputColumn> counts;
+};
+
+void retain(SharedValues& shared, nb::handle ids, std::optional<nb::object> counts) {
+  const Uses uses(ids, std::move(counts));
+  shared.use([&](ValueTable& table) { table.retain(uses.ids.words(), uses.counted(), uses.ids.size()); });
+}
+
+void release(SharedValues& shared, nb::handle ids, std::optional<nb::object> counts) {
+  const Uses uses(ids, std::move(counts));
+  shared.use([&](ValueTable& table) { table.release(uses.ids.words(), uses.counted(), uses.ids.size()); });
+}
+
+void count(SharedValues& shared, nb::handle ids, nb::object counts) {
+  const Uses uses(ids, std::move(counts));
+  shared.use([&](ValueTable& table) { table.count(uses.ids.words(), uses.counted(), uses.ids.size()); });
+}
+
+Column uses(SharedValues& shared) {
+  return shared.use([](ValueTable& table) {
+    Column made = pooled_column(table.ids_end());
+    for (std::size_t i = 0; i < made.size; ++i) made.words.get()[i] = table.uses(i);
+    return made;
+  });
+}
+
+void set_uses(SharedValues& shared, nb::handle uses) {
+  const InputColumn input(uses, "the uses");
+  shared.use([&](ValueTable& table) { table.set_uses(input.words(), input.size()); });
+}
+
+Column ids_of(SharedValues& shared, ValueKind kind) {
+  return shared.use([&](ValueTable& table) {
+    Column made = pooled_column(table.size());
+    made.size = 0;
+    for (std::size_t i = 0; i < table.ids_end(); ++i) {
+      if (table.has(static_cast<Word>(i), kind)) made.words.get()[made.size++] = static_cast<Word>(i);
+    }
+    return made;
+  });
+}
+
+bool has_all(SharedValues& shared, ValueKind kind, nb::handle ids) {
+  const InputColumn input(ids, "the ids");
+  return shared.use([&](ValueTable& table) {
+    return std::all_of(input.words(), input.words() + input.size(),
+                       [&](Word id) { return id == ValueTable::kNull || table.has(id, kind); });
+  });
+}
+
+void load(SharedValues& shared, ValueKind kind, nb::handle values, nb::handle ids, nb::handle uses) {
+  const InputValues input(values);
+  const InputColumn numbers(ids, "the ids"), counts(uses, "the uses");
+  if (numbers.size() != input.size() || counts.size() != input.size()) {
+    raise(PyExc_ValueError, "values, ids and uses differ in number");
+  }
+  shared.use([&](ValueTable& table) { table.load(kind, *input, numbers.words(), counts.words()); });
+}
+
+}  // namespace
+
+void bind_value_table(nb::module_& module) {
+  nb::class_<OutputValues>(module, "Values", "Strings or binary, which Arrow can take once.")
+      .def(
+          "__arrow_c_array__", [](OutputValues& self, nb::handle) { return self.take(); },
+          "requested_schema"_a.none() = nb::none());
+
+  nb::class_<SharedValues>(module, "ValueTable", "Gives distinct values of bytes ids, and counts their uses.")
+      .def(nb::init<>())
+      .def("__len__", [](SharedValues& self) { return self.use([](ValueTable& table) { return table.size(); }); })
+      .def("become", &SharedValues::become, "other"_a)
+      .def("nbytes", [](SharedValues& self) { return self.use([](ValueTable& table) { return table.nbytes(); }); })
+      .def("encode", &encode, "kind"_a, "values"_a)
+      .def("lookup", &lookup, "kind"_a, "values"_a)
+      .def("decode", &decode, "kind"_a, "ids"_a, "text"_a, "is_long"_a)
+      .def("retain", &retain, "ids"_a, "counts"_a.none() = nb::none())
+      .def("release", &release, "ids"_a, "counts"_a.none() = nb::none())
+      .def("count", &count, "ids"_a, "counts"_a)
+      .def("collect", [](SharedValues& self) { return self.use([](ValueTable& table) { return table.collect(); }); })
+      .def("begin", [](SharedValues& self) { self.use([](ValueTable& table) { table.begin(); }); })
+      .def("commit", [](SharedValues& self) { self.use([](ValueTable& table) { table.commit(); }); })
+      .def("roll_back", [](SharedValues& self) { self.use([](ValueTable& table) { table.roll_back(); }); })
+      .def("uses", &uses)
+      .def("set_uses", &set_uses, "uses"_a)
+      .def("ids_of", &ids_of, "kind"_a)
+      .def("has_all", &has_all, "kind"_a, "ids"_a)
+      .def("load", &load, "kind"_a, "values"_a, "ids"_a, "uses"_a);
+}
+
+}  // namespace everview

@@ -1,0 +1,181 @@
+"""MIN and MAX against DuckDB, for every type: extremes that go, ties, NULLs, NaN, failures, and their memory."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from functools import cache
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+import everview as ev
+from everview.engine.operators.aggregates.min_max import Extremes, ordered_words
+from everview.engine.values.dictionary import Dictionary
+from everview.engine.values.words import arrow_type, to_words
+from everview.errors import DataError
+from everview.query.types import DOUBLE
+from tests.engine.differential import bag
+from tests.scale import scaled
+
+INF, NAN = float("inf"), float("nan")
+VALUES: dict[str, tuple[pa.DataType, list[Any]]] = {
+    "TINYINT": (pa.int8(), [-128, -1, 0, 1, 127]),
+    "SMALLINT": (pa.int16(), [-(2**15), -7, 0, 2**15 - 1]),
+    "INT": (pa.int32(), [-(2**31), -7, 0, 12, 2**31 - 1]),
+    "BIGINT": (pa.int64(), [-(2**63) + 1, -7, 0, 12, 2**63 - 1]),
+    "BOOLEAN": (pa.bool_(), [True, False]),
+    "FLOAT": (pa.float32(), [-INF, -1.5, -0.0, 0.0, 2.0**-149, 0.25, INF, NAN]),
+    "DOUBLE": (pa.float64(), [-INF, -1e308, -5e-324, -0.0, 0.0, 5e-324, 1.5, 1e308, INF, NAN]),
+    "DECIMAL(6,2)": (pa.decimal128(6, 2), [Decimal(t) for t in ("-9999.99", "-0.01", "0.00", "12.50", "9999.99")]),
+    "DECIMAL(18,0)": (pa.decimal128(18, 0), [Decimal(10**18 - 1), Decimal(-(10**18) + 1), Decimal(5)]),
+    "DECIMAL(22,3)": (pa.decimal128(22, 3), [Decimal(t) for t in ("-5000000000000000000.125", "0.000", "7.125")]),
+    "DATE": (pa.date32(), [date(1, 1, 1), date(1969, 12, 31), date(2024, 2, 29)]),
+    "TIMESTAMP": (pa.timestamp("us", tz="UTC"), [datetime(1969, 1, 1, tzinfo=UTC), datetime(2024, 2, 29, tzinfo=UTC)]),
+    "TIMESTAMP_NTZ": (pa.timestamp("us"), [datetime(1969, 1, 1), datetime(2024, 1, 1) + timedelta(microseconds=1)]),
+    "STRING": (pa.string(), ["", "a", "ab", "ü", "Z"]),
+    "BINARY": (pa.binary(), [b"", b"\x00", b"a", b"\xff"]),
+}
+NARROW = [t for t in VALUES if t not in ("DECIMAL(22,3)", "STRING", "BINARY")]
+
+
+@cache
+def _connection() -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect()
+    connection.execute("SET threads = 1")
+    connection.execute("SET TimeZone = 'UTC'")
+    return connection
+
+
+def expected(rows: list[tuple[Any, ...]], type_: pa.DataType, query: str) -> Counter[Any]:
+    """What DuckDB says of the same rows."""
+    connection = _connection()
+    columns = [pa.array([r[0] for r in rows], pa.int32()), pa.array([r[1] for r in rows], pa.string())]
+    columns.append(pa.array([r[2] for r in rows], type_))
+    connection.register("t", pa.table(columns, names=["g", "s", "x"]))
+    return bag(tuple(row.values()) for row in connection.sql(query).to_arrow_table().to_pylist())
+
+
+QUERIES = {
+    "grouped": "SELECT g, MIN(x) AS low, MAX(x) AS high, COUNT(*) AS n FROM t GROUP BY g",
+    "by_name": "SELECT s, MAX(x) AS high, MIN(x) AS low, MAX(g) AS last FROM t GROUP BY s",
+    "all_rows": "SELECT MIN(x) AS low, MAX(x) AS high FROM t",
+    "filtered": "SELECT g, MIN(x) AS low FROM t GROUP BY g HAVING MIN(x) < MAX(x) AND MIN(g) >= 1",
+}
+
+
+@pytest.mark.parametrize("seed", range(scaled(2)))
+@pytest.mark.parametrize("name", VALUES)
+def test_like_duckdb(name: str, seed: int) -> None:
+    """Inserts, and deletes of whatever is the extreme, with copies and NULLs; feeds add up to the views."""
+    type_, values = VALUES[name]
+    r = random.Random(f"{name} {seed}")
+    db = ev.Database()
+    db.sql(f"CREATE TABLE t (g INT, s STRING, x {name})")
+    queries = {q: text for q, text in QUERIES.items() if q != "filtered" or name != "BOOLEAN"}
+    for view, query in queries.items():
+        db.sql(f"CREATE MATERIALIZED VIEW {view} AS {query}")
+    feeds = {v: (db.view(v).changes(), bag(db.view(v))) for v in queries}
+    rows: list[tuple[Any, ...]] = []
+    for turn in range(12):
+        new = [
+            (r.choice([1, 2, 3, None]), r.choice(["x", "y", None]), r.choice([*values, None]))
+            for _ in range(r.randint(0, 12))
+        ]
+        gone = []
+        for _ in range(r.randint(0, len(rows)) if turn < 10 else len(rows)):
+            gone.append(rows.pop(r.randrange(len(rows))))
+        with db.batch() as batch:
+            if turn % 2:
+                batch.insert("t", new)
+            batch.delete("t", gone)
+            if not turn % 2:
+                batch.insert("t", new)
+        rows += new
+        for view, query in queries.items():
+            wanted = expected(rows, type_, query)
+            assert bag(db.view(view)) == wanted, (view, turn)
+            feed, total = feeds[view]
+            for change in (c for b in feed.read() for c in b.to_pylist()):
+                count = change.pop("_count") * (
+                    1 if change.pop("_change_type") in ("insert", "update_postimage") else -1
+                )
+                del change["_commit_version"]
+                total.update({next(iter(bag([tuple(change.values())]))): count})
+            assert +total == wanted, (view, turn)
+
+
+def test_words_of_doubles_compare_as_they_do() -> None:
+    values = [-INF, -1e308, -1.5, -5e-324, 0.0, 5e-324, 1.5, 1e308, INF, NAN]
+    words = to_words(pa.array([*values, -0.0], arrow_type(DOUBLE)), DOUBLE, Dictionary())
+    ordered = ordered_words(words, DOUBLE).to_pylist()
+    assert ordered[:-1] == sorted(set(ordered))
+    assert ordered[-1] == ordered[4], "there is one zero"
+    assert ordered_words(pa.array(ordered, pa.int64()), DOUBLE).to_pylist() == words.to_pylist()
+
+
+def view_of(type_: str, query: str = QUERIES["grouped"]) -> ev.Database:
+    db = ev.Database()
+    db.sql(f"CREATE TABLE t (g INT, s STRING, x {type_})")
+    db.sql(f"CREATE MATERIALIZED VIEW v AS {query}")
+    return db
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_only_wide_values_stay_in_python(name: str) -> None:
+    listed = view_of(name)._views["v"].result.listed  # type: ignore[attr-defined]
+    assert all(isinstance(a, Extremes) == (name in NARROW) for a in listed)
+
+
+def test_a_failed_batch_changes_nothing() -> None:
+    db = view_of("DOUBLE")
+    db.insert("t", [(1, "a", 2.0), (1, "a", 3.0), (2, "a", NAN)])
+    kept = [sorted(f.unit.dump("values")) for f in db._views["v"].folds if "values" in f.unit.table_stats()]
+    with pytest.raises(DataError), db.batch() as batch:  # noqa: PT012
+        batch.insert("t", [(1, "a", -1.0), (3, "a", 5.0)])
+        batch.delete("t", [(1, "a", 2.0)])
+        batch.delete("t", [(9, "a", 9.0)])
+    again = [sorted(f.unit.dump("values")) for f in db._views["v"].folds if "values" in f.unit.table_stats()]
+    assert len(kept) == 2
+    assert again == kept
+    assert bag(db.view("v")) == bag([(1, 2.0, 3.0, 2), (2, NAN, NAN, 1)])
+
+
+@pytest.mark.parametrize("select", ["MIN(x)", "MAX(x)", "COUNT(DISTINCT x)", "SUM(CAST(x AS DOUBLE))", "MIN(s)"])
+def test_memory_is_counted_and_goes(select: str) -> None:
+    db = view_of("BIGINT", f"SELECT g, {select} AS m FROM t GROUP BY g")
+    view = db.view("v")
+    empty = view.stats()["bytes"]
+    cores = sum(c.unit.nbytes() for c in db._views["v"].cores)
+    rows = [(i % 500, f"name {i}", i) for i in range(10_000)]
+    db.insert("t", rows)
+    outside = view.stats()["bytes"] - sum(c.unit.nbytes() for c in db._views["v"].cores)
+    assert outside > 500 * 8 + empty - cores
+    random.Random(3).shuffle(rows)
+    for i in range(0, len(rows), 1_000):
+        db.delete("t", rows[i : i + 1_000])
+    assert view.stats()["bytes"] <= empty + 20_000
+    assert all(a.nbytes() == 0 for a in db._views["v"].result.listed)  # type: ignore[attr-defined]
+
+
+def test_what_python_keeps_is_estimated_well() -> None:
+    """Beside what Python itself says that it has allocated."""
+    import tracemalloc
+
+    from everview.engine.operators.aggregates.accumulators import Extreme
+
+    for size in (1, 10, 1_000):
+        made = [Extreme(highest=False) for _ in range(10)]
+        tracemalloc.start()
+        start = tracemalloc.get_traced_memory()[0]
+        made = [Extreme(highest=False) for _ in made]
+        for state in made:
+            for i in range(size):
+                state.add(f"a value of some length, {i}", 1)
+        taken = tracemalloc.get_traced_memory()[0] - start
+        tracemalloc.stop()
+        assert 0.6 * taken < sum(s.nbytes() for s in made) < 1.5 * taken
