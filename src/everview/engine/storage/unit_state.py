@@ -18,7 +18,7 @@ def saved_keys(data: bytes, program: Program) -> Iterator[tuple[Table, list[pa.A
     words = pa.Array.from_buffers(pa.int64(), len(data) // 8, [None, pa.py_buffer(data)])
     at = _HEADER
     for table in program.tables:
-        rows, width = words[at].as_py(), len(table.key) + len(table.values)
+        rows, width = words[at].as_py(), len(table.key) + table.place(len(table.values))
         at += 1
         whole = pa.FixedSizeListArray.from_arrays(words.slice(at, rows * width), width) if rows and width else None
         yield table, [] if whole is None else [pc.list_element(whole, i) for i in range(len(table.key))]
