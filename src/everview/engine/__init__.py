@@ -1,7 +1,7 @@
 """The embedded database: what users call, and what happens to a batch on its way through tables and views.
 
-- ``database`` has the public calls, ``definitions`` what CREATE and DROP do, ``run_query`` a SELECT, ``explain``
-verdicts;
+- ``database`` has the public calls, ``definitions`` what CREATE and DROP do, ``run_query`` a SELECT;
+- ``explain`` gives a view's verdict;
 - ``batch`` is what a user wants changed; ``input`` reads rows of any form, ``values`` are words and rows of words;
 - ``transaction`` is the one place in which a batch is run: tables (``base_table``) first, then every view;
 - ``view_runtime`` is a view at work: its stages in turn, each built of ``operators``, which ask ``expressions``;
