@@ -61,6 +61,7 @@ def test_machine_and_reference_agree(calls: list[tuple[str, int, int]]) -> None:
     pair = Pair(PROGRAM)
     for number, (name, *arguments) in enumerate(calls):
         pair.apply(name, [[a] for a in arguments])
+        pair.check_channels()
         if number % 7 == 6:
             other = Unit(PROGRAM)
             other.restore(pair.machine.snapshot())
@@ -76,6 +77,15 @@ def filled(rows: int, n: int, m: int) -> Machine:
     keys = list(range(rows))
     machine.apply("add", [words(keys), words(keys), words([n] * rows), words([m] * rows)])
     return machine
+
+
+def test_what_all_rows_share_is_read() -> None:
+    unit = filled(100, 4, 9)
+    assert list(zip(*map(memoryview, unit.open("all", [3]).fetch(200)), strict=True)) == [
+        (i, 4, 9, 27) for i in range(100)
+    ]
+    unit.apply("list", [words([5, 6]), words([1, 2])])
+    assert [list(memoryview(c)) for c in unit.take("out")] == [[5, 6], [4, 4], [9, 9], [9, 18]]
 
 
 def test_what_all_rows_share_takes_no_memory() -> None:
