@@ -239,8 +239,10 @@ class Database:
         Views for which the batch had no log any more are filled anew, from tables and views that are as they were
         before it. They hold what they held then, so that the wide values which they use are counted already.
         """
-        lost = self._machine.roll_back()
-        self._dictionary.roll_back()
+        try:
+            lost = self._machine.roll_back()
+        finally:
+            self._dictionary.roll_back()
         filled = [name for name, runtime in self._views.items() if runtime.is_lost(lost)] if lost else []
         if filled:
             self._dictionary.begin()

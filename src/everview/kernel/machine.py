@@ -78,9 +78,12 @@ class Machine:
         Gives the numbers of the units for which that cannot be, as they have lost their logs: they must be filled anew.
         """
         undo, self._undo = self._undo or [], None
-        while undo:
-            undo.pop()()
-        return frozenset(self.kernel.roll_back())
+        try:
+            while undo:
+                undo.pop()()
+        finally:
+            lost = frozenset(self.kernel.roll_back())
+        return lost
 
     def on_roll_back(self, undo: Callable[[], None]) -> None:
         """Have something undone that is not in a unit, if the batch is taken back; the last of these is called first.

@@ -256,6 +256,7 @@ class Table {
     const Word* const words = record.words.data();
     const Place place = locate(words);
     Row row = place.row;
+    if ((row == kNoRow) != (record.kind == BatchLog::Kind::kWent)) throw std::logic_error("the log is of other rows");
     switch (record.kind) {
       case BatchLog::Kind::kCame:
         remove(row, log);
