@@ -155,9 +155,9 @@ def test_what_python_keeps_of_a_group_is_filled_anew_if_its_undo_has_no_room(mon
     db.sql("CREATE TABLE t (a INT, s STRING); CREATE VIEW v AS SELECT a, MAX(s) AS m FROM t GROUP BY a")
     db.sql("CREATE VIEW fails AS SELECT 1 / a AS x FROM t")
     db.insert("t", [(1, "k")])
-    monkeypatch.setattr(Transaction, "_most_log_bytes", lambda self: 4_000)
+    monkeypatch.setattr(Transaction, "_most_log_bytes", lambda self: 100_000)
     with pytest.raises(DataError):
-        db.insert("t", [(1, "zz")] * 500 + [(0, "zz")])
+        db.insert("t", [(1, "zz")] * 5_000 + [(0, "zz")])
     assert list(db.view("v")) == [(1, "k")]
     db.insert("t", [(1, "m")])
     assert list(db.view("v")) == [(1, "m")]
