@@ -262,3 +262,22 @@ def test_ids_with_holes_are_filled_after_loading() -> None:
     assert dictionary.encode(pa.array(list("cdefg"))).to_pylist() == [0, 1, 3, 4, 6]
     assert dictionary.collect() == 6
     assert dictionary.lookup(pa.array(["a", "b"])).to_pylist() == [5, UNKNOWN]
+
+
+def test_a_batch_that_is_taken_back_has_freed_nothing() -> None:
+    dictionary = Dictionary()
+    ids = dictionary.encode(pa.array(["a", "b"]))
+    dictionary.retain(ids)
+    dictionary.begin()
+    dictionary.release(ids)
+    new = dictionary.encode(pa.array(["c"]))
+    dictionary.retain(new)
+    assert dictionary.collect() == 0
+    dictionary.roll_back()
+    assert dictionary.collect() == 1
+    assert dictionary.decode(ids, pa.string()).to_pylist() == ["a", "b"]
+    assert dictionary.uses().to_pylist()[:2] == [1, 1]
+    dictionary.begin()
+    dictionary.release(ids)
+    dictionary.commit()
+    assert dictionary.collect() == 2
