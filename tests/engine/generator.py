@@ -189,20 +189,19 @@ class Scope:
     def probes(self, text: str, conditions: list[str]) -> list[str]:
         """Queries that fail where the expression fails on any rows of what it reads, whether those join or not.
 
-        Columns that conditions equate are one: the expression may be computed from those of one relation alone.
+        Columns that conditions equate, with others or with what is computed of others, are one: the expression may be
+        computed from those of one relation alone.
         """
-        pairs = [found for c in conditions if (found := re.fullmatch(r"(\w+\.\w+) = (\w+\.\w+)", c))]
-        texts = {text}
-        for entry in self.froms:
-            alias, mine = entry.split()[-1], text
-            for _ in pairs:
-                for pair in pairs:
-                    for old, new in (pair.groups(), pair.groups()[::-1]):
-                        if re.search(rf"\b{old}\b", mine) and not old.startswith(f"{alias}."):
-                            mine = re.sub(rf"\b{old}\b", new, mine)
-                texts.add(mine)
+        equal = [found.groups() for c in conditions if (found := re.fullmatch(r"(\w+\.\w+) = ([^\s'].*)", c))]
+        ways = [(old, new if re.fullmatch(r"\w+\.\w+", new) else f"({new})") for old, new in equal]
+        ways += [(new, old) for old, new in equal if re.fullmatch(r"\w+\.\w+", new)]
+        ways = [(old, new) for old, new in ways if re.search(r"\b[a-z]\w*\.", new) and old not in new]
+        texts = [text]
+        for one in texts:  # it grows
+            further = (re.sub(rf"\b{old}\b", new, one) for old, new in ways)
+            texts += [t for t in dict.fromkeys(further) if t not in texts] if len(texts) < 24 else []
         found = []
-        for one in sorted(texts):
+        for one in texts:
             froms = [f for f in self.froms if re.search(rf"\b{f.split()[-1]}\.", one)]
             found.append(f"SELECT COUNT({one}) FROM {', '.join(froms)}")
         return found
