@@ -16,33 +16,20 @@ import everview as ev
 from everview.errors import EverviewError, ExpressionError, SnapshotError
 from tests.engine.samples import Changes, database, run
 from tests.engine.test_snapshot import put_table, resign, table_of
+from tests.kernel import blocks
 from tests.scale import scaled
 
 NAMES = ("hops", "over", "labels", "staged")
 WORDS = (0, 1, -1, 2, 100, 2**31, 2**40, 2**62, 2**63 - 1, -(2**63), -(2**63) + 1, -2, 4607182418800017408)
-SIXTY_FOUR = (1 << 64) - 1
 
 Edit = Callable[[dict[str, Any], dict[str, bytes]], None]
 
 
-def checksum(words: list[int]) -> int:
-    """What a machine's snapshot says of its words (cpp/store/words.h, Hasher)."""
-
-    def fold(a: int, b: int) -> int:
-        product = a * b
-        return (product & SIXTY_FOUR) ^ (product >> 64)
-
-    state = 0x8EBC6AF09C88C6E3
-    for word in words:
-        state = fold(state ^ (word & SIXTY_FOUR), 0xA0761D6478BD642F)
-    value = fold(state, 0xE7037ED1A0B428DB)
-    return value - (1 << 64) if value >> 63 else value
-
-
 def with_words(data: bytes, change: Callable[[list[int]], None]) -> bytes:
     words = list(struct.unpack(f"<{len(data) // 8}q", data))
+    found = blocks.bounds(words)
     change(words)
-    words[4] = checksum(words[5:])
+    blocks.sign(words, found)
     return struct.pack(f"<{len(words)}q", *words)
 
 
@@ -120,7 +107,7 @@ def test_words_in_a_views_state_are_looked_at(tmp_path: Path, section: str) -> N
 
     def edit(_: dict[str, Any], sections: dict[str, bytes]) -> None:
         def change(words: list[int]) -> None:
-            for i in range(6, len(words)):
+            for i in blocks.inside(blocks.bounds(words)):
                 words[i] = 10**6 if words[i] == 0 else words[i]
 
         sections[section] = with_words(sections[section], change)
@@ -158,9 +145,10 @@ def random_edit(draw: random.Random) -> Edit:
             set_cell(sections, name, column, row, draw.choice(["", "other", "x" * 1_000]))
 
     def change_words(words: list[int]) -> None:
-        for _ in range(draw.choice([1, 1, 2, 5]) if len(words) > 5 else 0):
-            at = draw.randrange(5, len(words))
-            words[at] = draw.choice([*WORDS, words[at] ^ 1, words[draw.randrange(5, len(words))]])
+        places = blocks.inside(blocks.bounds(words))
+        for _ in range(draw.choice([1, 1, 2, 5]) if places else 0):
+            at = draw.choice(places)
+            words[at] = draw.choice([*WORDS, words[at] ^ 1, words[draw.choice(places)]])
 
     return edit
 

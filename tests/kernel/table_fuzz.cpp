@@ -438,22 +438,29 @@ void fuzz_machine(unsigned seed) {
     }
     list(machine, static_cast<Word>(below(6)), true);
     list_without_memory(machine, static_cast<Word>(below(6)));
-    const Array<Word> words = snapshot::write(machine);
+    const std::size_t most = 1 + below(64);  // In blocks of any size.
+    const Array<Word> words = snapshot::write(machine, most);
     if (below(2) == 0) machine.replace(snapshot::read(words.data(), words.size(), machine.program()));
-    const Array<Word> again = snapshot::write(machine);
+    const Array<Word> again = snapshot::write(machine, most);
     expect(std::equal(words.begin(), words.end(), again.begin(), again.end()), "a snapshot restores something else");
     if (below(3) == 0) machine.channel(0).take();
     std::vector<Word> damaged(words.begin(), words.end());
+    std::vector<std::pair<std::size_t, std::size_t>> blocks;  // Where each begins, and how many words follow its header.
+    for (std::size_t at = 0; at < damaged.size(); at += snapshot::kHeader + blocks.back().second) {
+      blocks.emplace_back(at, static_cast<std::size_t>(damaged[at + 3]));
+    }
     for (int i = 0; i < 20; ++i) {
-      const std::size_t at = snapshot::kHeader + below(damaged.size() - snapshot::kHeader);
+      const auto [begin, size] = blocks[below(blocks.size())];
+      const std::size_t at = begin + snapshot::kHeader + below(size);
       const Word old = damaged[at];
       damaged[at] = below(2) == 0 ? static_cast<Word>(random()) : static_cast<Word>(below(20));
-      damaged[4] = snapshot::checksum(damaged.data() + snapshot::kHeader, damaged.size() - snapshot::kHeader);
+      damaged[begin + 4] = snapshot::checksum(damaged.data() + begin + snapshot::kHeader, size);
       try {
         snapshot::read(damaged.data(), damaged.size(), machine.program());
       } catch (const std::invalid_argument&) {
       }
       if (below(2) == 0) damaged[at] = old;
+      damaged[begin + 4] = snapshot::checksum(damaged.data() + begin + snapshot::kHeader, size);
     }
   }
 }

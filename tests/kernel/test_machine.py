@@ -47,6 +47,7 @@ from everview.kernel.program import (
 from everview.kernel.program import (
     Test as Comparison,
 )
+from tests.kernel import blocks
 from tests.kernel.programs import VALUES, Pair, ProgramMaker, words
 
 A, B, C, R, S = (Reg(name) for name in "abcrs")
@@ -677,6 +678,35 @@ class TestSnapshots:
         assert other.snapshot() == before
         assert other.pending("out") == 1
 
+    def test_blocks(self) -> None:
+        """A unit that takes several blocks; each is about a megabyte, and together they are the snapshot."""
+        machine = Unit(bag(SetLevel(R, "pairs", 1)))
+        rows = 200_000
+        machine.apply("change", [words([i % 7 for i in range(rows)]), words(range(rows)), words([1] * rows)])
+        found = list(machine.blocks())
+        assert len(found) > 5
+        assert max(map(len, found)) < 1_300_000
+        assert b"".join(found) == machine.snapshot()
+        other = Unit(machine.program)
+        other.restore_blocks(iter(found))
+        assert other.snapshot() == machine.snapshot()
+        for wrong in (found[:-1], found[1:], found[::-1], [found[0], *found], [*found, found[-1]], [*found, b""]):
+            before = other.snapshot()
+            with pytest.raises(ValueError, match="bad snapshot"):
+                other.restore_blocks(wrong)
+            assert other.snapshot() == before
+
+    def test_blocks_are_of_one_state(self) -> None:
+        machine = self.filled()
+        found = machine.blocks()
+        next(found)
+        machine.apply("change", columns((1, 1, 1)))
+        with pytest.raises(StaleCursor):
+            next(found)
+        machine.unlink()
+        with pytest.raises(RuntimeError, match="unlinked"):
+            next(found)
+
     def test_another_program(self) -> None:
         with pytest.raises(ValueError, match="another program"):
             Unit(bag()).restore(self.filled().snapshot())
@@ -688,14 +718,14 @@ class TestSnapshots:
         random = Random(9)
         other = Unit(machine.program)
         accepted = 0
+        found = blocks.bounds(data)
+        places = blocks.inside(found)
         for _ in range(3000):
             lie = data[:]
             for _ in range(random.randint(1, 2)):
-                at = random.randrange(5, len(lie))
-                lie[at] = random.choice(
-                    [0, 1, -1, 2, 40, 2**31, 2**62, lie[at] + 1, lie[random.randrange(5, len(lie))]]
-                )
-            lie[4] = checksum(lie[5:])
+                at = random.choice(places)
+                lie[at] = random.choice([0, 1, -1, 2, 40, 2**31, 2**62, lie[at] + 1, lie[random.choice(places)]])
+            blocks.sign(lie, found)
             try:
                 other.restore(lie.tobytes())
             except ValueError:
@@ -703,20 +733,6 @@ class TestSnapshots:
             accepted += 1
             other.apply("change", columns(*((a, b, -1) for a in range(4) for b in range(10))))
         assert accepted > 0
-
-
-def checksum(items: array[int]) -> int:
-    """The kernel's hash of a run of words."""
-
-    def fold(a: int, b: int) -> int:
-        wide = (a % 2**64) * b
-        return (wide ^ (wide >> 64)) % 2**64
-
-    state = 0x8EBC6AF09C88C6E3
-    for item in items:
-        state = fold(state ^ (item % 2**64), 0xA0761D6478BD642F)
-    value = fold(state, 0xE7037ED1A0B428DB)
-    return value - 2**64 if value >= 2**63 else value
 
 
 class TestPrograms:

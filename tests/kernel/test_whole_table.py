@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from everview.kernel import Machine, Unit
+from everview.kernel import SNAPSHOTS, Machine, Unit
 from everview.kernel.program import (
     Add,
     Count,
@@ -179,6 +179,6 @@ def test_a_snapshot_of_the_version_before_is_refused() -> None:
     machine, _, _ = filled(5, 0)
     data = bytearray(machine.snapshot())
     machine.restore(bytes(data))
-    data[8:16] = (2).to_bytes(8, "little")
+    data[8:16] = (SNAPSHOTS - 1).to_bytes(8, "little")
     with pytest.raises(ValueError, match="another version"):
         machine.restore(bytes(data))

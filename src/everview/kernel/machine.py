@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
@@ -266,8 +266,22 @@ class Unit:
         """The numbers of the rows of a group of an ordered index, in order."""
         return self._unit.in_order(self._tables[table], order, list(key))
 
+    def blocks(self) -> Iterator[bytes]:
+        """All tables, with the order of their rows and groups, in blocks of about a megabyte; not what channels hold.
+
+        It raises ``StaleCursor`` once the state has changed.
+        """
+        return _kernel.Saver(self._unit)
+
+    def restore_blocks(self, blocks: Iterable[bytes]) -> None:
+        """Do what ``restore`` does, block by block."""
+        loader = _kernel.Loader(self._unit)
+        for block in blocks:
+            loader.add(block)
+        loader.finish()
+
     def snapshot(self) -> bytes:
-        """All tables, with the order of their rows and groups; not what the channels hold."""
+        """All blocks as one."""
         return self._unit.snapshot()
 
     def restore(self, data: bytes) -> None:

@@ -66,7 +66,7 @@ class Parked:
     def add(self, columns: Columns, weight: pa.Array, place: Callable[[Group], Place]) -> None:
         """Count rows that come (above 0) or go (below 0); ``place`` says later where one of them came from."""
         if self.counts is None:
-            self.counts = Fold(self._types, 1, self._dictionary)
+            self.start_anew()
         self._dictionary.machine.on_roll_back(self._places.clear)
         self._places.append(place)
         self.counts.add(columns, (weight,))
@@ -112,12 +112,10 @@ class Parked:
         message = f"{view}: {failure.text(at)}; nothing has changed"
         return failure.kind(message, table=table, row=row, column=failure.column, hint=failure.hint)
 
-    def restore(self, data: bytes | None) -> None:
-        """Become what was saved of the counts' unit, or empty; the dictionary has counted the words' uses."""
-        self.counts = None
-        if data is not None:
-            self.counts = Fold(self._types, 1, self._dictionary)
-            self.counts.unit.restore(data)
+    def start_anew(self) -> Fold:
+        """Counts without rows, for what was saved of them to be put there."""
+        self.counts = Fold(self._types, 1, self._dictionary)
+        return self.counts
 
     def nbytes(self) -> int:
         """The memory that the counts take."""

@@ -14,17 +14,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from everview.engine.base_table import BaseTable
-from everview.engine.expressions.parked import Parked
 from everview.engine.input.read import read_rows, table_schema
 from everview.engine.operators.build import grouped_blocks
 from everview.engine.operators.counts import Fold
 from everview.engine.storage.container import Reader
-from everview.engine.storage.unit_state import saved_keys
+from everview.engine.storage.unit_state import Check
 from everview.engine.values.dictionary import Dictionary
+from everview.engine.values.rows import zeros
 from everview.engine.values.words import arrow_type, from_words, is_wide, to_words
 from everview.engine.view_runtime import ViewRuntime
 from everview.errors import DataError, SnapshotError
 from everview.kernel.machine import Unit
+from everview.kernel.program import Table
 from everview.query.types import DataType
 
 if TYPE_CHECKING:
@@ -97,18 +98,21 @@ def _are_values(words: pa.Array, type_: DataType, dictionary: Dictionary) -> boo
         return False
 
 
-def check_state(view: ViewRuntime, unit: Unit, data: bytes, file: Reader, section: str) -> None:
-    """Refuse a unit's saved state with words that stand for no value of their column.
+def check_of_state(view: ViewRuntime, unit: Unit, file: Reader, section: str) -> Check:
+    """What refuses a unit's saved rows with words that stand for no value of their column.
 
     Integers of all widths are one kind of word inside a join, and so are not looked at.
     """
-    for table, columns in saved_keys(data, unit.program):
+
+    def check(table: Table, columns: list[pa.Array]) -> None:
         types = _types(view, unit, len(columns))
         for name, column in zip(table.key, columns, strict=False):
             type_ = types.get(name)
             if type_ is None or type_.is_integer or _are_values(column, type_, view.dictionary):
                 continue
             raise file.damaged(f"section {section} has a value that the dictionary does not have, or no {type_} can be")
+
+    return check
 
 
 def _types(view: ViewRuntime, unit: Unit, width: int) -> Mapping[str, DataType]:
@@ -130,16 +134,21 @@ def parked_of(entry: Mapping[str, Any], count: int, file: Reader) -> frozenset[i
     return frozenset(found)
 
 
-def check_parked(parked: Parked, data: bytes, file: Reader, section: str) -> None:
-    """Refuse parked rows that no value is for, or that are not there."""
-    counts = parked.counts
-    assert counts is not None
-    for table, columns in saved_keys(data, counts.unit.program):
+def check_of_parked(counts: Fold, file: Reader, section: str) -> Check:
+    """What refuses parked rows that no value is for."""
+
+    def check(table: Table, columns: list[pa.Array]) -> None:
         types = counts.types if table.key == counts.names else ()
         if not all(_are_values(c, t, counts.dictionary) for c, t in zip(columns, types, strict=False)):
             raise file.damaged(
                 f"section {section} has a value that the dictionary does not have, or no column can have"
             )
+
+    return check
+
+
+def check_parked(counts: Fold, file: Reader, section: str) -> None:
+    """Refuse parked rows that are not there."""
     copies = [count for _, (count,) in counts.rows()]
     most = MOST if counts.width else 1
     if not copies or any(pc.any(pc.or_(pc.less(c, 1), pc.greater(c, most))).as_py() for c in copies):
@@ -158,18 +167,22 @@ def check_failing(view: ViewRuntime, file: Reader) -> None:
                 raise file.damaged(f"it does not say of {view.view.name} whether its row over no input fails")
 
 
-def check_uses(database: Database, state: Mapping[str, pa.Table], file: Reader) -> None:
-    """Refuse a dictionary that counts fewer uses of a value than there are: it would be freed while it is needed."""
-    unused = {kind: v.set_column(2, "count", pa.repeat(pa.scalar(0, pa.int64()), len(v))) for kind, v in state.items()}
-    needed = Dictionary.from_state(unused)
+def check_uses(database: Database, file: Reader) -> None:
+    """Refuse a dictionary that counts fewer uses of a value than there are: it would be freed while it is needed.
+
+    For that it counts them itself, and then goes back to what the file says.
+    """
+    dictionary = database._dictionary
+    saved = dictionary.uses()
+    dictionary.reset_uses(zeros(len(saved)))
     for words, weights in _uses(database):
         try:
-            needed.retain(words, weights)
+            dictionary.retain(words, weights)
         except (DataError, IndexError, ValueError) as error:
             raise file.damaged("a view uses a value that the dictionary does not have") from error
-    saved = database._dictionary.uses()
-    if pc.any(pc.less(saved, needed.uses()[: len(saved)])).as_py():
+    if pc.any(pc.less(saved, dictionary.uses())).as_py():
         raise file.damaged("the dictionary counts fewer uses of a value than there are")
+    dictionary.reset_uses(saved)
 
 
 def _uses(database: Database) -> Iterator[tuple[pa.Array, pa.Array | None]]:

@@ -13,6 +13,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from hashlib import blake2b
+from io import BufferedReader, RawIOBase
 from secrets import token_hex
 from struct import Struct
 from typing import Any, BinaryIO, Final
@@ -31,6 +32,8 @@ _HEADER: Final = Struct("<12sIQQ16s")
 _SUM: Final = Struct("<I")
 HEADER_SIZE: Final = _HEADER.size + _SUM.size
 _DIGEST: Final = 16
+_PIECE: Final = 1 << 20
+"""So many bytes of a section are read at once."""
 _DAMAGED: Final = "load another copy of it; if there is none, fill a new database from the sources"
 
 
@@ -150,8 +153,29 @@ def _sync_folder(folder: str) -> None:
 # --- reading ---------------------------------------------------------------------------------------------------------
 
 
+class SectionReader(RawIOBase):
+    """A section of a file, from its begin to its end; sections can be read side by side."""
+
+    def __init__(self, file: BinaryIO, offset: int, length: int) -> None:
+        self._descriptor = file.fileno()
+        self._at = offset
+        self._end = offset + length
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Some bytes, 0 at the end."""
+        wanted = min(len(buffer), self._end - self._at)
+        data = os.pread(self._descriptor, wanted, self._at)
+        buffer[: len(data)] = data
+        self._at += len(data)
+        return len(data)
+
+
 class Reader:
-    """A saved file: its manifest, checked, and its sections, each checked when it is read."""
+    """A saved file: its manifest, checked, and its sections, each checked when it is opened."""
 
     def __init__(self, file: BinaryIO, path: Path) -> None:
         self._file = file
@@ -201,15 +225,21 @@ class Reader:
         """The bytes of all sections."""
         return sum(length for _, length, _ in self._places.values())
 
-    def section(self, name: str) -> bytes:
-        """The bytes of a section."""
+    def section(self, name: str) -> BinaryIO:
+        """A section, to be read piece by piece; nothing of it is given before its checksum is found right."""
         if name not in self._places:
             raise self.damaged(f"it has no section {name}")
         offset, length, checksum = self._places[name]
-        data = self._read(offset, length)
-        if _digest(data).hex() != checksum:
+        found = blake2b(digest_size=_DIGEST)
+        for at in range(offset, offset + length, _PIECE):
+            found.update(self._read(at, min(_PIECE, offset + length - at)))
+        if found.hexdigest() != checksum:
             raise self.damaged(f"the checksum of section {name} is wrong")
-        return data
+        return BufferedReader(SectionReader(self._file, offset, length), _PIECE)
+
+    def length(self, name: str) -> int:
+        """How many bytes a section has."""
+        return self._places[name][1]
 
     def _read(self, offset: int, length: int) -> bytes:
         self._file.seek(offset)

@@ -9,7 +9,7 @@ the rows, and compared with what the file says they are (``verify``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from hashlib import blake2b
 from importlib.metadata import PackageNotFoundError, version
@@ -25,17 +25,19 @@ from everview.engine.progress import Progress
 from everview.engine.storage.check_saved import (
     FROM_SNAPSHOT,
     check_failing,
+    check_of_parked,
+    check_of_state,
     check_parked,
     check_rows,
-    check_state,
     check_uses,
     count_of,
     parked_of,
 )
 from everview.engine.storage.container import Path, Reader, SectionWriter, Writer, reading, replacing
+from everview.engine.storage.unit_state import read_unit, write_unit
 from everview.engine.transaction import Transaction, judge
-from everview.engine.values.dictionary import Dictionary
-from everview.engine.values.rows import ZERO, WordRows, zeros
+from everview.engine.values.dictionary import KINDS, Dictionary, saved_schema
+from everview.engine.values.rows import ZERO, WordRows, ones, zeros
 from everview.engine.values.words import arrow_type, from_words, is_wide
 from everview.engine.view_runtime import ViewRuntime
 from everview.errors import EverviewError, SnapshotError
@@ -52,7 +54,6 @@ REBUILT: Final = "rebuilt"
 """How a loaded view got its state, if not from the file (FROM_SNAPSHOT)."""
 
 _COPIES: Final = "copies"
-_State = Mapping[str, pa.Table]
 
 
 def _makers() -> dict[str, str]:
@@ -75,15 +76,15 @@ def save(database: Database, path: Path) -> None:
     tables, views = database._tables, database._views
     with replacing(path) as file:
         writer = Writer(file)
-        for kind, values in database._dictionary.to_state().items():
-            _write_arrow(writer.section(f"dictionary/{kind}"), values.schema, values.to_batches())
+        for kind in KINDS:
+            _write_arrow(writer.section(f"dictionary/{kind}"), saved_schema(kind), database._dictionary.saved(kind))
         for i, table in enumerate(tables.values()):
             _write_arrow(writer.section(f"table/{i}"), _word_schema(table), _word_batches(table))
         for i, view in enumerate(views.values()):
             for j, unit in enumerate(_units(view)):
-                writer.section(f"view/{i}/{j}").write(unit.snapshot())
+                write_unit(writer.section(f"view/{i}/{j}"), unit)
             for j, counts in _parked(view):
-                writer.section(f"view/{i}/parked/{j}").write(counts.unit.snapshot())
+                write_unit(writer.section(f"view/{i}/parked/{j}"), counts.unit)
         writer.finish(
             {
                 "made_by": _makers(),
@@ -146,7 +147,7 @@ def _word_batches(table: BaseTable) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_arrays([*rows.columns, rows.weight], schema=schema)
 
 
-def _write_arrow(section: SectionWriter, schema: pa.Schema, batches: Any) -> None:
+def _write_arrow(section: SectionWriter, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
     with pa.ipc.new_stream(section, schema) as stream:
         for batch in batches:
             stream.write_batch(batch)
@@ -163,18 +164,17 @@ def load(make: Callable[[], Database], path: Path, *, verify: bool = False) -> D
     """
     with reading(path) as file, Progress("loading", file.size, "bytes") as progress:
         manifest = file.manifest
-        state = {kind: _read_arrow(file, f"dictionary/{kind}", progress) for kind in Dictionary().to_state()}
         database = make()
         _replay(database, manifest, file)
         if _fits(database, manifest):
-            _restore(database, state, file, progress)
+            _restore(database, file, progress)
             if verify:
                 shown, database = database, make()
-                _rebuild(database, state, file, progress)
+                _rebuild(database, file, progress)
                 _check_same(shown, database, file)
         else:
             database = make()
-            _rebuild(database, state, file, progress)
+            _rebuild(database, file, progress)
         database.version = count_of(manifest, "version", file)
         for table, entry in zip(database._tables.values(), manifest["tables"], strict=True):
             table.updates = count_of(entry, "updates", file)
@@ -216,24 +216,24 @@ def _fits(database: Database, manifest: dict[str, Any]) -> bool:
     return bool(manifest["made_by"] == _makers() and all(_fingerprints(v) == entry["programs"] for v, entry in views))
 
 
-def _restore(database: Database, state: _State, file: Reader, progress: Progress) -> None:
+def _restore(database: Database, file: Reader, progress: Progress) -> None:
     """Put everything back as it was."""
-    database._dictionary.become(Dictionary.from_state(state))
+    database._dictionary.become(_values(file, progress))
     for i, (name, table) in enumerate(database._tables.items()):
         for rows in _word_rows(file, i, table, progress):
             table.load(database._changes(name, rows))
     for i, (view, entry) in enumerate(zip(database._views.values(), file.manifest["views"], strict=True)):
         for j, unit in enumerate(_units(view)):
-            data = file.section(f"view/{i}/{j}")
-            unit.restore(data)
-            check_state(view, unit, data, file, f"view/{i}/{j}")
-            progress.add(len(data))
+            name = f"view/{i}/{j}"
+            read_unit(unit, file.section(name), check_of_state(view, unit, file, name))
+            progress.add(file.length(name))
         saved = parked_of(entry, len(view.parked), file)
         for j, parked in enumerate(view.parked):
-            found = file.section(f"view/{i}/parked/{j}") if j in saved else None
-            parked.restore(found)
-            if found is not None:
-                check_parked(parked, found, file, f"view/{i}/parked/{j}")
+            parked.counts = None
+            if j in saved:
+                name, counts = f"view/{i}/parked/{j}", parked.start_anew()
+                read_unit(counts.unit, file.section(name), check_of_parked(counts, file, name))
+                check_parked(counts, file, name)
         for core, emits_deltas in zip(view.cores, entry["awake"], strict=True):
             core.emits_deltas = bool(emits_deltas)
         for _, source in view.stages:
@@ -242,16 +242,16 @@ def _restore(database: Database, state: _State, file: Reader, progress: Progress
                     listed.rebuild()
         check_failing(view, file)
         view.restored = FROM_SNAPSHOT
-    check_uses(database, state, file)
+    check_uses(database, file)
 
 
-def _rebuild(database: Database, state: _State, file: Reader, progress: Progress) -> None:
+def _rebuild(database: Database, file: Reader, progress: Progress) -> None:
     """Fill the tables, and from them the views.
 
     The saved values keep their ids, which the saved rows hold; until that is done each is counted as used once.
     """
     dictionary = database._dictionary
-    dictionary.become(Dictionary.from_state({kind: _used_once(values) for kind, values in state.items()}))
+    dictionary.become(_values(file, progress, used_once=True))
     _replay(database, file.manifest, file)
     for i, (name, table) in enumerate(database._tables.items()):
         for rows in _word_rows(file, i, table, progress):
@@ -259,8 +259,9 @@ def _rebuild(database: Database, state: _State, file: Reader, progress: Progress
             table.apply(changes)
             Transaction(database).propagate(changes)
     judge(database)
-    for values in state.values():
-        dictionary.release(values["id"].combine_chunks())
+    for kind in KINDS:
+        for values in _batches(file, f"dictionary/{kind}"):
+            dictionary.release(values["id"])
     dictionary.collect()
     for view in database._views.values():
         view.restored = REBUILT
@@ -296,26 +297,35 @@ def _content(view: ViewRuntime) -> pa.Table:
     return ordered.combine_chunks()
 
 
-def _used_once(values: pa.Table) -> pa.Table:
-    return values.set_column(2, "count", pa.repeat(pa.scalar(1, pa.int64()), len(values)))
+def _values(file: Reader, progress: Progress, *, used_once: bool = False) -> Dictionary:
+    """The saved dictionary; with ``used_once`` each value is counted as used once, whatever the file says."""
+    made = Dictionary()
+    for kind in KINDS:
+        name = f"dictionary/{kind}"
+        for values in _batches(file, name):
+            made.load(kind, values.set_column(2, "count", ones(len(values))) if used_once else values)
+        progress.add(file.length(name))
+    made.finish_loading()
+    return made
 
 
 def _word_rows(file: Reader, number: int, table: BaseTable, progress: Progress) -> Iterator[WordRows]:
     """A table's saved rows, checked."""
     name = f"table/{number}"
-    found = _read_arrow(file, name, progress, _word_schema(table))
-    for batch in found.to_batches():
+    schema = _word_schema(table)
+    for batch in _batches(file, name):
+        if batch.schema != schema or any(c.null_count for c in batch.columns):
+            raise file.damaged(f"section {name} does not hold what it should")
         *words, copies = batch.columns
         check_rows(words, copies, table, file, name)
         yield WordRows(tuple(words), copies, zeros(len(copies)))
+    progress.add(file.length(name))
 
 
-def _read_arrow(file: Reader, name: str, progress: Progress, schema: pa.Schema | None = None) -> pa.Table:
-    data = file.section(name)
-    with pa.ipc.open_stream(pa.py_buffer(data)) as stream:
-        table = stream.read_all()
-    table.validate(full=True)
-    if (schema is not None and table.schema != schema) or any(c.null_count for c in table.columns):
-        raise file.damaged(f"section {name} does not hold what it should")
-    progress.add(len(data))
-    return table
+def _batches(file: Reader, name: str) -> Iterator[pa.RecordBatch]:
+    """What a section holds, batch by batch, the first of them without rows: what it would hold is known by it."""
+    with pa.ipc.open_stream(file.section(name)) as stream:
+        yield pa.RecordBatch.from_pylist([], stream.schema)
+        for batch in stream:
+            batch.validate(full=True)
+            yield batch

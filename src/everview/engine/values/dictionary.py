@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Context
 from typing import Final
 
@@ -20,6 +20,10 @@ UNKNOWN: Final = -1
 # How each kind lies in Arrow when saved: 64-bit offsets, since all values together may exceed 2 GB, and a decimal that
 # holds every precision and scale up to 38 exactly. The names are those of the saved state, the places the kernel's.
 _KINDS: Final = {"string": pa.large_string(), "binary": pa.large_binary(), "decimal": pa.decimal256(76, 38)}
+KINDS: Final = tuple(_KINDS)
+"""Strings, binary and decimals, by the names that they are saved under."""
+_TOGETHER: Final = 8_192
+"""So many values are saved at once."""
 _STRING, _BINARY, _DECIMAL = range(3)
 _NUMBERS: Final[dict[int, int]] = {
     pa.lib.Type_STRING: _STRING,
@@ -40,6 +44,11 @@ def _kind(arrow: pa.DataType) -> int:
     if kind is None:
         raise TypeError(f"a dictionary holds strings, binary and decimals, not {arrow}")
     return kind
+
+
+def saved_schema(name: str) -> pa.Schema:
+    """How values of a kind are saved: each with its id, and how often it is used."""
+    return pa.schema([("id", pa.int64()), ("value", _KINDS[name]), ("count", pa.int64())])
 
 
 class Dictionary:
@@ -143,28 +152,45 @@ class Dictionary:
 
     # --- saving ------------------------------------------------------------------------------------------------------
 
+    def saved(self, name: str) -> Iterator[pa.RecordBatch]:
+        """All values of a kind with columns id, value and count, some thousand at a time, by id."""
+        kind, schema, first = _kind(_KINDS[name]), saved_schema(name), 0
+        while len(ids := pa.array(self._table.ids_of(kind, first, _TOGETHER))):
+            counts = pa.array(self._table.uses_of(ids))
+            yield pa.RecordBatch.from_arrays([ids, self._saved(kind, ids), counts], schema=schema)
+            first = ids[-1].as_py() + 1
+
+    def load(self, name: str, saved: pa.RecordBatch) -> None:
+        """Add values of a kind with their old ids, as ``saved`` gave them; ValueError if that cannot be.
+
+        When all are there, ``finish_loading`` is to be called.
+        """
+        if saved.schema != saved_schema(name) or any(c.null_count for c in saved.columns):
+            raise ValueError(f"the dictionary of {name} values is not well formed")
+        kind = _kind(_KINDS[name])
+        ids, values, counts = saved.columns
+        try:
+            self._table.load(kind, values if kind != _DECIMAL else _to_bytes(values), ids, counts)
+        except ValueError as error:
+            raise ValueError(f"the dictionary of {name} values is not well formed: {error}") from error
+
+    def finish_loading(self) -> None:
+        """All that was saved is loaded: new values may come."""
+        self._table.finish_loading()
+
     def to_state(self) -> dict[str, pa.Table]:
-        """All of it as Arrow tables with columns id, value and count, by kind of value."""
-        state, uses = {}, self.uses()
-        for kind, name in enumerate(_KINDS):
-            ids = pa.array(self._table.ids_of(kind))
-            state[name] = pa.table({"id": ids, "value": self._saved(kind, ids), "count": uses.take(ids)})
-        return state
+        """All of it as Arrow tables, by kind of value."""
+        return {name: pa.Table.from_batches(self.saved(name), saved_schema(name)) for name in KINDS}
 
     @classmethod
     def from_state(cls, state: Mapping[str, pa.Table]) -> Dictionary:
-        """The dictionary that ``to_state`` described, every value with its old id; ValueError if it cannot be one."""
+        """The dictionary that ``to_state`` described; ValueError if it cannot be one."""
         made = cls()
         for name, table in state.items():
-            kind = _kind(_KINDS[name])
-            schema = pa.schema([("id", pa.int64()), ("value", _KINDS[name]), ("count", pa.int64())])
-            if table.schema != schema or any(c.null_count for c in table.columns):
-                raise ValueError(f"the dictionary of {name} values is not well formed")
-            ids, values, counts = (column.combine_chunks() for column in table.columns)
-            try:
-                made._table.load(kind, values if kind != _DECIMAL else _to_bytes(values), ids, counts)
-            except ValueError as error:
-                raise ValueError(f"the dictionary of {name} values is not well formed: {error}") from error
+            nothing = pa.RecordBatch.from_pylist([], table.schema)
+            for batch in (nothing, *table.to_batches()):
+                made.load(name, batch)
+        made.finish_loading()
         return made
 
     def become(self, other: Dictionary) -> None:

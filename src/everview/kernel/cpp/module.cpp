@@ -337,17 +337,68 @@ std::vector<std::pair<std::size_t, std::size_t>> table_stats(SharedUnit& unit) {
   });
 }
 
+// Words that Python holds as bytes, aligned, which the bytes need not be.
+Array<Word> words_of(const nb::bytes& bytes) {
+  if (bytes.size() % sizeof(Word) != 0) raise(PyExc_ValueError, "bad snapshot: its length is wrong");
+  Array<Word> words;
+  words.make_room(bytes.size() / sizeof(Word) + 1);
+  words.resize(bytes.size() / sizeof(Word));
+  std::memcpy(words.data(), bytes.c_str(), bytes.size());
+  return words;
+}
+
+// The blocks of a unit's snapshot, one after the other, for as long as its state stays the same.
+class PythonSaver {
+ public:
+  explicit PythonSaver(UnitHandle unit) : unit_(std::move(unit)) {
+    unit_->use([&](Unit& used) { writer_.emplace(used); });
+  }
+
+  nb::bytes next() {
+    Array<Word> words;
+    const bool is_there = unit_->use([&](Unit& used) {
+      if (writer_->version() != used.version()) throw StaleCursor("the state has changed since it was begun to be saved");
+      return writer_->next(words);
+    });
+    if (!is_there) throw nb::stop_iteration();
+    return nb::bytes(words.data(), words.size() * sizeof(Word));
+  }
+
+ private:
+  UnitHandle unit_;
+  std::optional<snapshot::Writer> writer_;
+};
+
+// Takes the blocks in again; the unit changes only when all are there.
+class PythonLoader {
+ public:
+  explicit PythonLoader(UnitHandle unit) : unit_(std::move(unit)) {
+    unit_->use([&](Unit& used) { loader_.emplace(used.program()); });
+  }
+
+  void add(const nb::bytes& bytes) {
+    const Array<Word> words = words_of(bytes);
+    unit_->use([&](Unit&) {
+      if (loader_->add(words.data(), words.size()) != words.size()) snapshot::refuse("a block's length is wrong");
+    });
+  }
+
+  void finish() {
+    unit_->use([&](Unit& used) { used.replace(loader_->take()); });
+  }
+
+ private:
+  UnitHandle unit_;
+  std::optional<snapshot::Loader> loader_;
+};
+
 nb::bytes take_snapshot(SharedUnit& unit) {
   const Array<Word> words = unit.use([&](Unit& u) { return snapshot::write(u); });
   return nb::bytes(words.data(), words.size() * sizeof(Word));
 }
 
 void restore(SharedUnit& unit, const nb::bytes& bytes) {
-  if (bytes.size() % sizeof(Word) != 0) raise(PyExc_ValueError, "bad snapshot: its length is wrong");
-  Array<Word> words;  // Aligned, which the bytes need not be.
-  words.make_room(bytes.size() / sizeof(Word) + 1);
-  words.resize(bytes.size() / sizeof(Word));
-  std::memcpy(words.data(), bytes.c_str(), bytes.size());
+  const Array<Word> words = words_of(bytes);
   unit.use([&](Unit& u) { u.replace(snapshot::read(words.data(), words.size(), u.program())); });
 }
 
@@ -429,6 +480,16 @@ NB_MODULE(_kernel, module) {
       .def("fetch", &PythonCursor::fetch, "limit"_a)
       .def("skip", &PythonCursor::skip, "count"_a)
       .def_prop_ro("steps", &PythonCursor::steps);
+
+  nb::class_<PythonSaver>(module, "Saver", "The blocks of a unit's snapshot, for as long as the state stays the same.")
+      .def(nb::init<UnitHandle>(), "unit"_a)
+      .def("__iter__", [](nb::handle self) { return nb::borrow(self); })
+      .def("__next__", &PythonSaver::next);
+
+  nb::class_<PythonLoader>(module, "Loader", "Makes a unit's state from the blocks of a snapshot.")
+      .def(nb::init<UnitHandle>(), "unit"_a)
+      .def("add", &PythonLoader::add, "block"_a)
+      .def("finish", &PythonLoader::finish);
 
   nb::class_<SharedMachine>(module, "Machine", "What the units of a database have in common.")
       .def(nb::new_([](std::shared_ptr<SharedValues> values) { return std::make_shared<SharedMachine>(std::move(values)); }),

@@ -1,18 +1,22 @@
-// A unit's state as one run of words, and back.
+// A unit's state as a run of words, written and read block by block, and so with little memory beside the state.
 #pragma once
 
 #include "machine.h"
 
 namespace everview {
 
-// Header: magic, version, the program's fingerprint, how many words follow, their checksum. Then, for each table: its
-// number of rows, their words and levels, and how many words its indexes take; for each that is stored: the number of
-// groups, their sizes, and the rows of each in order. Numbers smaller than a word are packed, and padded with zeros.
+// Each block has a header: magic, version, the program's fingerprint, how many words follow, their checksum; then the number
+// of a table and what of it follows. First come all rows of the table (what: kRows): how many it has, how many are in this
+// block, their words, their levels; then, index by index of those that are stored (what: its number), groups: how many, their
+// sizes, and the rows of each in order. Then the next table. A table without rows has one block. Numbers smaller than a word
+// are packed, and padded with zeros.
 namespace snapshot {
 
 inline constexpr Word kMagic = 0x5453565745495645;  // "EVIEWVST"
-inline constexpr Word kVersion = 3;
+inline constexpr Word kVersion = 4;
 inline constexpr std::size_t kHeader = 5;
+inline constexpr Word kRows = -1;
+inline constexpr std::size_t kBlock = std::size_t{1} << 17;  // Words of rows, or numbers of rows, in a block: about 1 MB.
 
 inline Word checksum(const Word* words, std::size_t size) noexcept {
   Hasher hasher;
@@ -20,39 +24,100 @@ inline Word checksum(const Word* words, std::size_t size) noexcept {
   return static_cast<Word>(hasher.value());
 }
 
+// The blocks of a unit, which must not change meanwhile, one after the other. `most` bounds them: a row or a group is in one.
 class Writer {
  public:
-  void word(std::size_t value) {
-    out_.make_room(1);
-    out_.push_back(static_cast<Word>(value));
+  explicit Writer(const Unit& unit, std::size_t most = kBlock) : unit_(unit), version_(unit.version()), most_(most) {}
+
+  std::uint64_t version() const noexcept { return version_; }
+
+  // Appends the next block; false if there is none.
+  bool next(Array<Word>& out) {
+    if (table_ == unit_.program().tables.size()) return false;
+    const std::size_t begin = out.size();
+    out.make_room(kHeader + 2);
+    out.resize(begin + kHeader);
+    const Table& table = unit_.program().tables[table_];
+    out.push_back(static_cast<Word>(table_));
+    out.push_back(what_);
+    what_ == kRows ? rows(table, out) : groups(table, out);
+    Word* const header = out.begin() + begin;
+    const std::size_t size = out.size() - begin - kHeader;
+    header[0] = kMagic;
+    header[1] = kVersion;
+    header[2] = static_cast<Word>(unit_.program().fingerprint);
+    header[3] = static_cast<Word>(size);
+    header[4] = checksum(header + kHeader, size);
+    return true;
+  }
+
+ private:
+  static void word(Array<Word>& out, std::size_t value) {
+    out.make_room(1);
+    out.push_back(static_cast<Word>(value));
   }
 
   template <class T>
-  void packed(const T* items, std::size_t size) {
-    const std::size_t words = (size * sizeof(T) + sizeof(Word) - 1) / sizeof(Word);
-    out_.make_room(words);
-    if (words != 0) out_.end()[words - 1] = 0;
-    if (size != 0) std::memcpy(out_.end(), items, size * sizeof(T));
-    out_.resize(out_.size() + words);
+  static void packed(Array<Word>& out, const Array<T>& items) {
+    const std::size_t words = (items.size() * sizeof(T) + sizeof(Word) - 1) / sizeof(Word);
+    out.make_room(words);
+    if (words != 0) out.end()[words - 1] = 0;
+    if (items.size() != 0) std::memcpy(out.end(), items.data(), items.size() * sizeof(T));
+    out.resize(out.size() + words);
   }
 
   // All words, then all levels.
-  void rows(const Table& table) {
-    out_.make_room(table.size() * table.width());
+  void rows(const Table& table, Array<Word>& out) {
+    const std::size_t most = std::max<std::size_t>(1, most_ / std::max<std::size_t>(1, table.width()));
+    const std::size_t count = std::min(table.size() - at_, most);
+    word(out, table.size());
+    word(out, count);
+    out.make_room(count * table.width());
     Array<std::uint8_t> levels;
-    levels.make_room(table.size());
-    for (std::size_t i = 0; i < table.size(); ++i) {
-      const Row row = static_cast<Row>(i);
-      for (std::size_t c = 0; c < table.width(); ++c) out_.push_back(table.words(row)[c]);
+    levels.make_room(count);
+    for (const std::size_t end = at_ + count; at_ < end; ++at_) {
+      const Row row = static_cast<Row>(at_);
+      for (std::size_t c = 0; c < table.width(); ++c) out.push_back(table.words(row)[c]);
       levels.push_back(table.level(row));
     }
-    packed(levels.data(), levels.size());
+    packed(out, levels);
+    if (at_ == table.size()) go_on(table);
   }
 
-  Array<Word>& words() noexcept { return out_; }
+  void groups(const Table& table, Array<Word>& out) {
+    Array<Row> sizes;
+    Array<Row> members;
+    group_ = table.stored_indexes()[static_cast<std::size_t>(what_)].each_group(group_, [&](std::span<const Row> group) {
+      sizes.make_room(1);
+      sizes.push_back(static_cast<Row>(group.size()));
+      members.make_room(group.size());
+      std::copy(group.begin(), group.end(), members.end());
+      members.resize(members.size() + group.size());
+      return members.size() < most_;
+    });
+    word(out, sizes.size());
+    packed(out, sizes);
+    packed(out, members);
+    at_ += members.size();
+    if (at_ == table.size()) go_on(table);
+  }
 
- private:
-  Array<Word> out_;
+  void go_on(const Table& table) noexcept {
+    at_ = 0;
+    group_ = 0;
+    ++what_;
+    if (table.size() != 0 && static_cast<std::size_t>(what_) < table.stored_indexes().size()) return;
+    what_ = kRows;
+    ++table_;
+  }
+
+  const Unit& unit_;
+  std::uint64_t version_;
+  std::size_t most_;
+  std::size_t table_ = 0;
+  Word what_ = kRows;
+  std::size_t at_ = 0;  // Rows of it that are written.
+  Row group_ = 0;       // The index's next group.
 };
 
 [[noreturn]] inline void refuse(const char* why) { throw std::invalid_argument(std::string("bad snapshot: ") + why); }
@@ -72,7 +137,6 @@ class Reader {
   }
 
   bool at_end() const noexcept { return at_ == end_; }
-  std::size_t left() const noexcept { return static_cast<std::size_t>(end_ - at_); }
 
  private:
   const Word* words(std::size_t size) {
@@ -84,79 +148,114 @@ class Reader {
   const Word* end_;
 };
 
-inline Array<Word> write(const Unit& unit) {
-  Writer writer;
-  for (std::size_t i = 0; i < kHeader; ++i) writer.word(0);
-  for (const Table& table : unit.program().tables) {
-    const std::size_t rows = table.size();
-    writer.word(rows);
-    writer.rows(table);
-    const std::size_t before = writer.words().size();
-    writer.word(0);
-    for (const GroupIndex& index : table.stored_indexes()) {
-      Array<Row> sizes;
-      Array<Row> members;
-      members.make_room(rows);
-      index.each_group([&](std::span<const Row> group) {
-        sizes.make_room(1);
-        sizes.push_back(static_cast<Row>(group.size()));
-        std::copy(group.begin(), group.end(), members.end());
-        members.resize(members.size() + group.size());
-      });
-      writer.word(sizes.size());
-      writer.packed(sizes.data(), sizes.size());
-      writer.packed(members.data(), members.size());
-    }
-    writer.words()[before] = static_cast<Word>(writer.words().size() - before - 1);
+// Makes the tables of a snapshot from its blocks; throws std::invalid_argument as soon as one cannot be the next of them.
+class Loader {
+ public:
+  explicit Loader(const Program& program) : program_(program) { begin_table(); }
+  Loader(const Loader&) = delete;
+  Loader& operator=(const Loader&) = delete;
+
+  // Takes in the block that begins here; gives how many words it has.
+  std::size_t add(const Word* words, std::size_t size) {
+    if (size < kHeader || words[0] != kMagic) refuse("it is none");
+    if (words[1] != kVersion) refuse("it is of another version");
+    if (words[2] != static_cast<Word>(program_.fingerprint)) refuse("it is of another program");
+    if (words[3] < 0 || static_cast<std::size_t>(words[3]) > size - kHeader) refuse("its length is wrong");
+    const auto length = static_cast<std::size_t>(words[3]);
+    if (words[4] != checksum(words + kHeader, length)) refuse("its checksum is wrong");
+    if (is_whole()) refuse("there is more after the end");
+    Reader reader(words + kHeader, length);
+    if (reader.word() != tables_.size() - 1) refuse("its tables are not in order");
+    if (reader.word() != static_cast<std::size_t>(what_)) refuse("a table's rows and indexes are not in order");
+    what_ == kRows ? rows(reader) : groups(reader);
+    if (!reader.at_end()) refuse("a block takes other room than it says");
+    return kHeader + length;
   }
-  Array<Word> words = std::move(writer.words());
-  const std::size_t size = words.size() - kHeader;
-  words[0] = kMagic;
-  words[1] = kVersion;
-  words[2] = static_cast<Word>(unit.program().fingerprint);
-  words[3] = static_cast<Word>(size);
-  words[4] = checksum(words.data() + kHeader, size);
+
+  bool is_whole() const noexcept { return is_whole_; }
+
+  // All tables, when they are whole.
+  std::vector<Table> take() {
+    if (!is_whole()) refuse("it ends early");
+    return std::move(tables_);
+  }
+
+ private:
+  void begin_table() {
+    what_ = kRows;
+    rows_ = kUnknown;
+    at_ = 0;
+    is_whole_ = tables_.size() == program_.tables.size();
+    if (!is_whole_) tables_.push_back(program_.tables[tables_.size()].fresh());
+  }
+
+  void rows(Reader& reader) {
+    Table& table = tables_.back();
+    const std::size_t all = reader.word();
+    const std::size_t count = reader.word();
+    if (all > kMaxRows) refuse("too many rows");
+    if (rows_ != kUnknown && rows_ != all) refuse("a table's blocks differ in its number of rows");
+    rows_ = all;
+    if (count > all - at_ || (count == 0 && all != 0)) refuse("a block has more rows than its table, or none");
+    const Word* const words = reader.packed<Word>(count, table.width());
+    const auto* const levels = reader.packed<std::uint8_t>(count);
+    if (!table.load_rows(count, words, levels)) refuse("a key is there twice, or a row on no level");
+    at_ += count;
+    if (at_ != rows_) return;
+    table.finish_rows();
+    go_on();
+  }
+
+  void groups(Reader& reader) {
+    const std::size_t count = reader.word();
+    const Row* const sizes = reader.packed<Row>(count);
+    std::size_t total = 0;
+    for (std::size_t g = 0; g < count; ++g) total += sizes[g];
+    if (total > rows_ - at_ || total == 0) refuse("an index does not hold each row once");
+    const Row* members = reader.packed<Row>(total);
+    for (std::size_t g = 0; g < count; ++g) {
+      if (!tables_.back().load_group(static_cast<std::size_t>(what_), {members, sizes[g]})) {
+        refuse("an index's groups are wrong");
+      }
+      members += sizes[g];
+    }
+    at_ += total;
+    if (at_ == rows_) go_on();
+  }
+
+  void go_on() {
+    at_ = 0;
+    ++what_;
+    if (rows_ == 0 || static_cast<std::size_t>(what_) >= tables_.back().stored_indexes().size()) begin_table();
+  }
+
+  static constexpr std::size_t kUnknown = std::numeric_limits<std::size_t>::max();
+
+  const Program& program_;
+  std::vector<Table> tables_;
+  bool is_whole_ = false;
+  Word what_ = kRows;
+  std::size_t rows_ = kUnknown;  // Of the table that is being made.
+  std::size_t at_ = 0;           // Of these: how many have come, as rows or in an index.
+};
+
+// All blocks, and the tables of all blocks.
+inline Array<Word> write(const Unit& unit, std::size_t most = kBlock) {
+  Array<Word> words;
+  Writer writer(unit, most);
+  while (writer.next(words)) {
+  }
   return words;
 }
 
-inline void read_table(Reader& reader, Table& table) {
-  const std::size_t rows = reader.word();
-  if (rows > kMaxRows) refuse("too many rows");
-  const Word* const words = reader.packed<Word>(rows, table.width());
-  const auto* const levels = reader.packed<std::uint8_t>(rows);
-  if (!table.load(rows, words, levels)) refuse("a key is there twice, or a row on no level");
-  const std::size_t extent = reader.word();
-  const std::size_t left = reader.left();
-  for (std::size_t i = 0; i < table.stored_indexes().size(); ++i) {
-    const std::size_t groups = reader.word();
-    const Row* const sizes = reader.packed<Row>(groups);
-    std::size_t total = 0;
-    for (std::size_t g = 0; g < groups; ++g) total += sizes[g];
-    if (total != rows) refuse("an index does not hold each row once");
-    const Row* members = reader.packed<Row>(rows);
-    for (std::size_t g = 0; g < groups; ++g) {
-      if (!table.load_group(i, {members, sizes[g]})) refuse("an index's groups are wrong");
-      members += sizes[g];
-    }
-  }
-  if (left - reader.left() != extent) refuse("a table's indexes take other room than it says");
-}
-
-// The tables of a snapshot; throws std::invalid_argument unless it is whole and of this program.
 inline std::vector<Table> read(const Word* words, std::size_t size, const Program& program) {
-  if (size < kHeader || words[0] != kMagic) refuse("it is none");
-  if (words[1] != kVersion) refuse("it is of another version");
-  if (words[2] != static_cast<Word>(program.fingerprint)) refuse("it is of another program");
-  if (words[3] != static_cast<Word>(size - kHeader)) refuse("its length is wrong");
-  if (words[4] != checksum(words + kHeader, size - kHeader)) refuse("its checksum is wrong");
-  Reader reader(words + kHeader, size - kHeader);
-  std::vector<Table> tables;
-  for (const Table& table : program.tables) {
-    tables.push_back(table.fresh());
-    read_table(reader, tables.back());
+  Loader loader(program);
+  while (size != 0) {
+    const std::size_t taken = loader.add(words, size);
+    words += taken;
+    size -= taken;
   }
-  if (!reader.at_end()) refuse("there is more after the end");
-  return tables;
+  return loader.take();
 }
 
 }  // namespace snapshot

@@ -260,13 +260,16 @@ class GroupIndex {
     free_groups_ = 0;
   }
 
-  // For snapshots: the groups one after the other.
+  // For snapshots: the groups one after the other from a number on, until `visit` says that it is enough. Gives the number
+  // to go on from.
   template <class Visit>
-  void each_group(Visit&& visit) const {
-    for (Row number = 0; number < groups_.size(); ++number) {
-      const ConstGroup group = groups_[number];
-      if (!group.is_free() && !group.empty()) visit(std::span<const Row>(members(group), group.size()));
+  Row each_group(Row number, Visit&& visit) const {
+    while (number < groups_.size()) {
+      const ConstGroup group = groups_[number++];
+      if (group.is_free() || group.empty()) continue;
+      if (!visit(std::span<const Row>(members(group), group.size()))) break;
     }
+    return number;
   }
 
   // Into an empty index: first room for `rows` rows, then whole groups. `false` if the group cannot be one.

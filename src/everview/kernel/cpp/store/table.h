@@ -349,15 +349,16 @@ class Table {
     return table;
   }
 
-  // Fills an empty table; false if a key is there twice, or a level is none of this table's. The groups follow, by
-  // `load_group` on each stored index.
-  bool load(std::size_t rows, const Word* all_words, const std::uint8_t* levels) {
-    rows_.make_all_fit(all_words, rows);
-    rows_.make_room(rows);
-    if (has_levels_) levels_.make_room(rows);
-    resize(rows);
-    for (std::size_t i = 0; i < rows; ++i) {
-      const Row row = static_cast<Row>(i);
+  // Fills a new table, some rows at a time; false if a key is there twice, or a level is none of this table's. When all are
+  // there, `finish_rows` makes the indexes; the groups of those that are stored follow, by `load_group` on each.
+  bool load_rows(std::size_t count, const Word* all_words, const std::uint8_t* levels) {
+    const std::size_t before = size();
+    rows_.make_all_fit(all_words, count);
+    rows_.make_room(count);
+    if (has_levels_) levels_.make_room(count);
+    resize(before + count);
+    for (std::size_t i = 0; i < count; ++i) {
+      const Row row = static_cast<Row>(before + i);
       const Word* const words = all_words + i * width();
       if (levels[i] >= level_count_) return false;
       rows_.write(row, words);
@@ -368,9 +369,11 @@ class Table {
       slots_.reserve_one();
       slots_.insert(tag, row);
     }
-    for (GroupIndex& index : indexes_) index.start_loading(rows);
-    for (OrderedIndex& order : orders_) order.load(rows, view());
     return true;
+  }
+  void finish_rows() {
+    for (GroupIndex& index : indexes_) index.start_loading(size());
+    for (OrderedIndex& order : orders_) order.load(size(), view());
   }
   bool load_group(std::size_t index, std::span<const Row> rows) {
     return indexes_[index].load_group(rows, view(), [this](Row row) { return level(row); });

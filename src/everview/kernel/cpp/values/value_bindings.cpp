@@ -152,12 +152,26 @@ void set_uses(SharedValues& shared, nb::handle uses) {
   shared.use([&](ValueTable& table) { table.set_uses(input.words(), input.size()); });
 }
 
-Column ids_of(SharedValues& shared, ValueKind kind) {
+// The ids of a kind from one on, so many at most.
+Column ids_of(SharedValues& shared, ValueKind kind, std::size_t first, std::size_t most) {
   return shared.use([&](ValueTable& table) {
-    Column made = pooled_column(table.size());
+    Column made = pooled_column(std::min(table.size(), most));
     made.size = 0;
-    for (std::size_t i = 0; i < table.ids_end(); ++i) {
+    for (std::size_t i = first; i < table.ids_end() && made.size < most; ++i) {
       if (table.has(static_cast<Word>(i), kind)) made.words.get()[made.size++] = static_cast<Word>(i);
+    }
+    return made;
+  });
+}
+
+Column uses_of(SharedValues& shared, nb::handle ids) {
+  const InputColumn input(ids, "the ids");
+  return shared.use([&](ValueTable& table) {
+    Column made = pooled_column(input.size());
+    for (std::size_t i = 0; i < made.size; ++i) {
+      const auto id = static_cast<std::size_t>(input.words()[i]);
+      if (id >= table.ids_end()) throw std::out_of_range("there is no such id");
+      made.words.get()[i] = table.uses(id);
     }
     return made;
   });
@@ -205,9 +219,11 @@ void bind_value_table(nb::module_& module) {
       .def("roll_back", [](SharedValues& self) { self.use([](ValueTable& table) { table.roll_back(); }); })
       .def("uses", &uses)
       .def("set_uses", &set_uses, "uses"_a)
-      .def("ids_of", &ids_of, "kind"_a)
+      .def("ids_of", &ids_of, "kind"_a, "first"_a, "most"_a)
+      .def("uses_of", &uses_of, "ids"_a)
       .def("has_all", &has_all, "kind"_a, "ids"_a)
-      .def("load", &load, "kind"_a, "values"_a, "ids"_a, "uses"_a);
+      .def("load", &load, "kind"_a, "values"_a, "ids"_a, "uses"_a)
+      .def("finish_loading", [](SharedValues& self) { self.use([](ValueTable& table) { table.finish_loading(); }); });
 }
 
 }  // namespace everview

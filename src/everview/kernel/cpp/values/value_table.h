@@ -238,8 +238,9 @@ class ValueTable {
     std::swap(idle_, other.idle_);
   }
 
-  // Adds values with the ids and uses that they had when they were saved. Throws std::invalid_argument if that cannot
-  // be: an id or a value is there already, or a number is out of range. What came before it then stays.
+  // Adds values with the ids and uses that they had when they were saved, some at a time; `finish_loading` is to follow.
+  // Throws std::invalid_argument if that cannot be: an id or a value is there already, or a number is out of range. What
+  // came before it then stays.
   void load(ValueKind kind, const ValueColumn& values, const Word* ids, const Word* uses) {
     Word most = -1;
     for (std::size_t i = 0; i < values.size; ++i) {
@@ -253,14 +254,10 @@ class ValueTable {
       entries_.resize(needed);
       std::fill(entries_.begin() + size, entries_.end(), Entry(kEnd));
     }
-    try {
-      for (std::size_t i = 0; i < values.size; ++i) load_one(kind, values, i, static_cast<Id>(ids[i]), uses[i]);
-    } catch (...) {
-      link_free();
-      throw;
-    }
-    link_free();
+    for (std::size_t i = 0; i < values.size; ++i) load_one(kind, values, i, static_cast<Id>(ids[i]), uses[i]);
   }
+  // From now on the ids between those that were loaded are given out.
+  void finish_loading() noexcept { link_free(); }
 
  private:
   using Id = std::uint32_t;
