@@ -13,6 +13,7 @@ import pytest
 
 from everview.kernel import Column, StaleCursor, Unit, UpdateFault, _kernel
 from everview.kernel.encode import encode
+from everview.kernel.floats import float_of, word_of
 from everview.kernel.program import (
     Add,
     Call,
@@ -52,6 +53,8 @@ from tests.kernel.programs import VALUES, Pair, ProgramMaker, words
 
 A, B, C, R, S = (Reg(name) for name in "abcrs")
 HIGHEST = 2**63 - 1
+WHOLE_WORDS = [0, 1, -1, 3, -3, 7, 64, HIGHEST, -HIGHEST - 1, 2**32]
+FLOAT_WORDS = [0, -3, HIGHEST, -HIGHEST - 1, *(word_of(number) for number in (0.1, -2.5, 1e300, float("inf")))]
 PAIRS = Table("pairs", ("x", "y"), ("n", "m"), ((0,), (1,), ()), levels=3)
 
 
@@ -92,7 +95,7 @@ class TestInstructions:
         [
             (operation, a, b)
             for operation in Math
-            for a, b in product([0, 1, -1, 3, -3, 7, 64, HIGHEST, -HIGHEST - 1, 2**32], repeat=2)
+            for a, b in product(WHOLE_WORDS if operation < Math.FLOAT_ADD else FLOAT_WORDS, repeat=2)
         ],
     )
     def test_compute(self, operation: Math, a: int, b: int) -> None:
@@ -119,6 +122,56 @@ class TestInstructions:
         pair = one(Compute(S, operation, A, B), Emit("out", (S,)))
         pair.apply("go", [[a], [b], [0]])
         assert lists(pair.machine.take("out")) == pair.reference.take("out") == [[found]]
+
+    @pytest.mark.parametrize(
+        ("operation", "a", "b", "found"),
+        [
+            (Math.FLOAT_ADD, word_of(0.1), word_of(0.2), 0.1 + 0.2),
+            (Math.FLOAT_SUBTRACT, word_of(1.0), word_of(1.5), -0.5),
+            (Math.FLOAT_MULTIPLY, word_of(1e200), word_of(1e-200), 1e200 * 1e-200),
+            (Math.FLOAT_DIVIDE, word_of(1.0), word_of(3.0), 1 / 3),
+            (Math.FLOAT_SCALE, -3, word_of(0.1), -3 * 0.1),
+            (Math.FLOAT_SCALE, 2**53 + 1, word_of(1.0), 2.0**53),
+            (Math.FLOAT_MULTIPLY, word_of(-1.0), word_of(0.0), 0.0),
+        ],
+    )
+    def test_floats(self, operation: Math, a: int, b: int, found: float) -> None:
+        pair = one(Compute(S, operation, A, B), Emit("out", (S,)))
+        pair.apply("go", [[a], [b], [0]])
+        assert lists(pair.machine.take("out")) == pair.reference.take("out") == [[word_of(found)]]
+        assert float_of(word_of(found)) == found
+
+    @pytest.mark.parametrize(
+        ("operation", "a", "b", "fault"),
+        [
+            (Math.FLOAT_MULTIPLY, 1e200, 1e200, "overflow"),
+            (Math.FLOAT_SUBTRACT, float("inf"), float("inf"), "overflow"),
+            (Math.FLOAT_DIVIDE, 1.0, 0.0, "program"),
+            (Math.FLOAT_ADD, float("nan"), 1.0, "overflow"),
+        ],
+    )
+    def test_floats_that_are_not_finite_are_faults(self, operation: Math, a: float, b: float, fault: str) -> None:
+        assert one(Compute(S, operation, A, B)).apply("go", [[word_of(a)], [word_of(b)], [0]]) == fault
+
+    def test_a_float_is_kept_as_a_value(self) -> None:
+        """Moments: a sum of floats that rows come to and go from, exactly undone where they are whole."""
+        pair = one(
+            Find(R, "pairs", (Lit(1), Lit(1)), (), (Insert(R, "pairs", (Lit(1), Lit(1))),)),
+            Find(
+                R,
+                "pairs",
+                (Lit(1), Lit(1)),
+                (
+                    Compute(S, Math.FLOAT_SCALE, A, B),
+                    Compute(S, Math.FLOAT_ADD, ValueOf(R, "pairs", 0), S),
+                    Store(R, "pairs", 0, S),
+                    Emit("out", (S,)),
+                ),
+            ),
+        )
+        pair.apply("go", [[2, 1, -2], [word_of(1.5), word_of(-0.5), word_of(1.5)], [0] * 3])
+        told = [[word_of(number) for number in (3.0, 2.5, -0.5)]]
+        assert lists(pair.machine.take("out")) == pair.reference.take("out") == told
 
     @pytest.mark.parametrize(("operation", "a", "b"), [(Math.DIVIDE, 1, 0), (Math.REMAINDER, 1, 0), (Math.ROOT, -1, 2)])
     def test_words_without_a_quotient_or_root_are_faults_of_the_program(self, operation: Math, a: int, b: int) -> None:

@@ -53,7 +53,7 @@ from everview.kernel.program import (
 )
 
 T = TypeVar("T")
-ENCODING = 6
+ENCODING = 7
 """Counts up with every change of the encoding: a kernel that was compiled before it must be built anew."""
 
 

@@ -46,6 +46,11 @@ _SYMBOLS = {
     Math.DIVIDE: "//",
     Math.REMAINDER: "%",
     Math.ROOT: "root",
+    Math.FLOAT_ADD: "+.",
+    Math.FLOAT_SUBTRACT: "-.",
+    Math.FLOAT_MULTIPLY: "*.",
+    Math.FLOAT_DIVIDE: "/.",
+    Math.FLOAT_SCALE: "copies of.",
 }
 _TESTS = {Test.EQUAL: "=", Test.NOT_EQUAL: "≠", Test.LESS: "<", Test.AT_MOST: "≤"}
 

@@ -161,6 +161,10 @@ class Math(IntEnum):
     program. ``ROOT`` is the largest whole number whose ``right``-th power is at most ``left``: a fault of the program
     if ``left`` is negative or ``right`` less than 1. The first three take numbers of any words and give as many as the
     target has; the others are for single words.
+
+    The ``FLOAT`` ones read words as 64-bit floating-point numbers (``kernel.floats``) and round as IEEE 754 does;
+    ``FLOAT_SCALE`` is the whole number ``left`` times the float ``right``: so many copies of it. What is not finite is
+    an overflow, a division by 0 a fault of the program. Zero is never negative: its word would be that of NULL.
     """
 
     ADD = 0
@@ -169,6 +173,11 @@ class Math(IntEnum):
     DIVIDE = 3
     REMAINDER = 4
     ROOT = 5
+    FLOAT_ADD = 6
+    FLOAT_SUBTRACT = 7
+    FLOAT_MULTIPLY = 8
+    FLOAT_DIVIDE = 9
+    FLOAT_SCALE = 10
 
 
 @dataclass(frozen=True, slots=True)

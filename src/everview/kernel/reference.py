@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping, Sequence
+from math import isfinite
 
 from everview.kernel import reference_cursors
 from everview.kernel.program import (
@@ -44,6 +45,7 @@ from everview.kernel.program import (
     Test,
     ValueOf,
 )
+from everview.kernel.floats import float_of, word_of
 from everview.kernel.wide_numbers import number_of, words_of
 
 
@@ -443,9 +445,33 @@ def _compute(operation: Math, left: int, right: int, words: int = 1) -> int:
             return _in_range(left * right, words)
         case Math.ROOT:
             return _root(left, right)
+        case Math.DIVIDE | Math.REMAINDER:
+            return _divide(operation, left, right)
+    return _compute_float(operation, left, right)
+
+
+def _divide(operation: Math, left: int, right: int) -> int:
     if right == 0:
         raise Fault("program", f"{left} is divided by 0")
     return _in_range(left // right if operation is Math.DIVIDE else left % right)
+
+
+def _compute_float(operation: Math, left: int, right: int) -> int:
+    a, b = float(left) if operation is Math.FLOAT_SCALE else float_of(left), float_of(right)
+    match operation:
+        case Math.FLOAT_ADD:
+            found = a + b
+        case Math.FLOAT_SUBTRACT:
+            found = a - b
+        case Math.FLOAT_DIVIDE:
+            if b == 0:
+                raise Fault("program", f"{a} is divided by 0")
+            found = a / b
+        case _:
+            found = a * b
+    if not isfinite(found):
+        raise Fault("overflow", f"{found} is not finite")
+    return word_of(found)
 
 
 def _root(left: int, right: int) -> int:

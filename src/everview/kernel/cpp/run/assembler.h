@@ -135,7 +135,9 @@ class Assembler {
 
   void instruction(const Instruction& i) {
     static constexpr Code kMath[] = {Code::kSum,    Code::kDifference, Code::kProduct,
-                                      Code::kDivide, Code::kRemainder,  Code::kRoot};
+                                      Code::kDivide, Code::kRemainder,  Code::kRoot,
+                                      Code::kFloat,  Code::kFloat,      Code::kFloat,
+                                      Code::kFloat,  Code::kFloat};
     static constexpr Code kTests[] = {Code::kIfEqual, Code::kIfNotEqual, Code::kIfLess, Code::kIfAtMost};
     switch (i.op) {
       case Op::kCompute:

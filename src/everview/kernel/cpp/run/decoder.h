@@ -7,7 +7,7 @@
 
 namespace everview {
 
-inline constexpr int kEncoding = 6;  // Which encoding is read; everview/kernel/encode.py says which is written.
+inline constexpr int kEncoding = 7;  // Which encoding is read; everview/kernel/encode.py says which is written.
 
 // Reads a flat run of words. Everything that the machine relies on is checked here and throws std::invalid_argument:
 // numbers of tables, columns, indexes, registers and procedures, widths, no recursion, depth, and that no scan's body
@@ -431,7 +431,7 @@ class Decoder {
     switch (i.op) {
       case Op::kCompute:
         i.reg = reg();
-        i.detail = static_cast<std::uint8_t>(number(6, "operation"));
+        i.detail = static_cast<std::uint8_t>(number(11, "operation"));
         i.operands = {read_operand(), read_operand()};
         break;
       case Op::kFind:

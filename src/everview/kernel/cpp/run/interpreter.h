@@ -2,6 +2,7 @@
 #pragma once
 
 #include <bit>
+#include <cmath>
 
 #include "decoder.h"
 #include "../cursor/nest.h"
@@ -89,6 +90,14 @@ class Interpreter {
         case Code::kRoot:
           ++steps.count;
           registers[i.reg] = root(read(i.slots[0]), read(i.slots[1]));
+          ++pc;
+          break;
+
+        // Float: registers[P.reg] <- K[0] + K[1], K[0] - K[1], K[0] * K[1], K[0] / K[1] of doubles, or K[0] copies of the double
+        // K[1], as P.detail says. Faults if that is not finite, or by 0; zero is never negative.
+        case Code::kFloat:
+          ++steps.count;
+          registers[i.reg] = calculate(i.detail, read(i.slots[0]), read(i.slots[1]));
           ++pc;
           break;
 
@@ -596,6 +605,25 @@ class Interpreter {
     if (b == -1) return 0;
     const Word rest = a % b;
     return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+  }
+
+  // An operation on doubles, by its number in the encoding.
+  static Word calculate(std::uint8_t operation, Word left, Word right) {
+    enum : std::uint8_t { kAdd = 6, kSubtract, kMultiply, kDivide, kScale };
+    const double a = operation == kScale ? static_cast<double>(left) : std::bit_cast<double>(left);
+    const double b = std::bit_cast<double>(right);
+    double found = 0;
+    switch (operation) {
+      case kAdd: found = a + b; break;
+      case kSubtract: found = a - b; break;
+      case kDivide:
+        if (b == 0) fail_program("a float was to be divided by 0");
+        found = a / b;
+        break;
+      default: found = a * b;
+    }
+    if (!std::isfinite(found)) fail_overflow();
+    return std::bit_cast<Word>(found + 0.0);
   }
 
   // Bit by bit, from the highest that a root can have.
