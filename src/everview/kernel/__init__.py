@@ -7,7 +7,7 @@ It knows no queries and no SQL. It runs programs (docs/programs.md), which pass 
 - `machine` has `Unit`, which runs one in C++ (`cpp/`, compiled to `everview.kernel._kernel`), and `Machine`, which has
   all units of a database;
 - `ValueTable` keeps what is no word itself, such as strings, and gives it ids that are;
-- `wide_numbers` makes words of numbers that take several, and numbers of words;
+- `wide_numbers` makes words of numbers that take several, and numbers of words; `floats` words of floats;
 - `reference.Reference` runs them in plain Python, and says what they mean; `reference_cursors` what cursors do.
 """
 
