@@ -2,7 +2,8 @@
 
 It knows no queries and no SQL. It runs programs (docs/programs.md), which pass through in this order:
 
-- `program` defines them, and `cursors` what lists rows; `effects` says what each instruction reads and writes;
+- `program` defines them, `operations` what they compute and test, and `cursors` what lists rows;
+- `effects` says what each instruction reads and writes;
 - `printer` shows them; `verifier` checks them, with `cursor_check`; `encode` makes bytes of them for C++;
 - `machine` has `Unit`, which runs one in C++ (`cpp/`, compiled to `everview.kernel._kernel`), and `Machine`, which has
   all units of a database;

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite
 
 from everview.kernel import reference_cursors
+from everview.kernel.floats import float_of, word_of
 from everview.kernel.program import (
     Add,
     Call,
@@ -45,7 +46,6 @@ from everview.kernel.program import (
     Test,
     ValueOf,
 )
-from everview.kernel.floats import float_of, word_of
 from everview.kernel.wide_numbers import number_of, words_of
 
 
