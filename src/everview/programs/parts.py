@@ -1,10 +1,10 @@
 """Heavy and light parts: the threshold base N, exact thresholds for N^ε, and when parts must be rebalanced.
 
 A strategy that treats frequent keys in another way than rare ones keeps, for each of its keys, whether it is *heavy* or
-*light*. What decides is the key's degree against θ = N^ε, where N is not the number of rows |D| itself but a *base* that
-follows it by steps: ⌊N/4⌋ ≤ |D| < N always. So thresholds change only when |D| has doubled or halved, and then a *major*
-rebalancing puts every key where it belongs (heavy from θ on). In between, a key moves (a *minor* rebalancing) only when
-its degree has come to 3θ/2, or has gone below θ/2.
+*light*. What decides is the key's degree against θ = N^ε, where N is not the number of rows |D| itself but a *base*
+that follows it by steps: ⌊N/4⌋ ≤ |D| < N always. So thresholds change only when |D| has doubled or halved, and then a
+*major* rebalancing puts every key where it belongs (heavy from θ on). In between, a key moves (a *minor* rebalancing)
+only when its degree has come to 3θ/2, or has gone below θ/2.
 
 θ is a real number and is never rounded: with ε = p/q, a degree d is at least θ exactly if d^q ≥ N^p. Smallest whole
 numbers for which such comparisons hold are kept in the base's only row and computed anew when N changes, which is rare.
@@ -40,7 +40,7 @@ MOST_DENOMINATOR = 10
 COLUMNS = ("N", "size", "heavy_from", "heavy_until", "light_until", "heavy", "majors", "minors", "moved")
 """What a base keeps: N, |D|, three thresholds, the number of heavy keys, rebalances of both kinds, moved rows."""
 Block = tuple[Instruction, ...]
-_TARGET, _ROOT, _POWER, _MORE = Reg("target"), Reg("root"), Reg("power"), Reg("more")
+_BASE, _TARGET, _ROOT, _MORE = Reg("base"), Reg("target"), Reg("root"), Reg("more")
 
 
 def threshold(base: int, epsilon: Fraction, numerator: int = 1, denominator: int = 1) -> int:
@@ -64,12 +64,12 @@ class ThresholdBase:
 
     epsilon: Fraction
     name: str = "parts"
-    row: Reg = Reg("base")
+    row: Reg = _BASE
 
     def __post_init__(self) -> None:
         if not 0 <= self.epsilon <= 1 or self.epsilon.denominator > MOST_DENOMINATOR:
             raise ValueError(
-                f"ε = {self.epsilon} is not a fraction from 0 to 1 with a denominator up to {MOST_DENOMINATOR}"
+                f"ε = {self.epsilon} is no fraction from 0 to 1 with a denominator of {MOST_DENOMINATOR} or less"
             )
 
     # --- state -----------------------------------------------------------------------------------------------------
