@@ -91,7 +91,7 @@ class ThresholdBase:
     def opened(self, then: Block) -> Block:
         """Find the row, or make it as it is without any data (N = 1, so θ = 1 whatever ε is), and run a block."""
         first = {"N": 1, "heavy_from": 1, "heavy_until": 1, "light_until": 2}
-        made = (Insert(self.row, self.name, ()), *(self._set(c, Lit(n)) for c, n in first.items()))
+        made: Block = (Insert(self.row, self.name, ()), *(self._set(c, Lit(n)) for c, n in first.items()))
         return (Find(self.row, self.name, (), (), made), *then)
 
     def counted(self, column: str, change: Operand) -> Block:
@@ -182,7 +182,7 @@ class ThresholdBase:
             return (thresholds,)
         target, bit = Reg("target", self._words), Reg("bit")
         candidate, power = Reg("candidate"), Reg("power", self._words)
-        tried = (
+        tried: Block = (
             Compute(candidate, Math.ADD, ValueOf(self.row, self.name, len(COLUMNS)), bit),
             Compute(power, Math.ADD, candidate, Lit(0)),
             *(Compute(power, Math.MULTIPLY, power, candidate) for _ in range(q - 1)),

@@ -67,6 +67,7 @@ class Parked:
         """Count rows that come (above 0) or go (below 0); ``place`` says later where one of them came from."""
         if self.counts is None:
             self.start_anew()
+        assert self.counts is not None
         self._dictionary.machine.on_roll_back(self._places.clear)
         self._places.append(place)
         self.counts.add(columns, (weight,))
