@@ -116,6 +116,30 @@ def test_words_in_a_views_state_are_looked_at(tmp_path: Path, section: str) -> N
         loaded(typed(), tmp_path, edit)
 
 
+def test_ids_of_strings_that_are_kept_in_order_are_looked_at(tmp_path: Path) -> None:
+    """MAX of what is computed: the only place that has the id, and the dictionary counts its use."""
+    db = ev.Database()
+    db.sql("CREATE TABLE t (g INT, s STRING)")
+    db.create_view("v", "SELECT g, MAX(upper(s)) AS m FROM t GROUP BY g")
+    db.insert("t", [(7, "a"), (7, "b")])
+    ids = {v: i for i, v, _ in zip(*db._dictionary.to_state()["string"].to_pydict().values(), strict=True)}
+
+    def edit(_: dict[str, Any], sections: dict[str, bytes]) -> None:
+        def change(words: list[int]) -> None:
+            for i in blocks.inside(blocks.bounds(words)):
+                if words[i : i + 2] == [ids["B"], 1]:
+                    words[i] = 10**6
+
+        name = max(n for n in sections if n.startswith("view/0/"))
+        sections[name] = with_words(sections[name], change)
+
+    with pytest.raises(SnapshotError, match="the dictionary does not have"):
+        loaded(db, tmp_path, edit)
+    at = list(ids).index("B")
+    with pytest.raises(SnapshotError, match="fewer uses"):
+        loaded(db, tmp_path, lambda _, sections: set_cell(sections, "dictionary/string", "count", at, 0))
+
+
 def random_edit(draw: random.Random) -> Edit:
     """One cell, row or word of one section, or one entry of the manifest."""
 

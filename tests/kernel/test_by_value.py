@@ -37,7 +37,7 @@ from tests.scale import thoroughness
 G, V, N, R, S = (Reg(name) for name in "gvnrs")
 BAG = "bag"
 NULL = -(2**63)
-STRING, BINARY = 0, 1
+STRING, BINARY, NUMBER = 0, 1, 2
 OUT = (KeyOf(R, BAG, 0), KeyOf(R, BAG, 1), ValueOf(R, BAG, 0))
 PROGRAM = Program(
     (Table(BAG, ("g", "v"), ("n",), (), (Order((0, 1), None, (1,)), Order((1,), 0, (1,)))),),
@@ -145,6 +145,21 @@ def test_equal_bytes_of_two_kinds_are_two_values() -> None:
     both.apply("change", [0, 0], [binary, text], [1, 1])
     assert [i for _, i, _ in both.rows("group", 0)] == [text, binary]
     assert both.apply("rank", [0, 0], [text, binary])[0] == [0, 1]
+
+
+@thoroughness(30)
+@given(st.lists(st.one_of(st.integers(-(2**255), 2**255 - 1), st.integers(-300, 300)), max_size=20, unique=True))
+def test_numbers_compare_as_numbers(numbers: list[int]) -> None:
+    """After strings and binary, whatever these are."""
+    values = ValueTable()
+    machine = Unit(PROGRAM, Machine(values))
+    raw = pa.array([n.to_bytes(32, "little", signed=True) for n in numbers], pa.large_binary())
+    ids = list(memoryview(values.encode(NUMBER, raw)))
+    (text,) = memoryview(values.encode(STRING, pa.array(["\U0001f600" * 8])))
+    every = [*ids, text]
+    machine.apply("change", [array("q", [0] * len(every)), array("q", every), array("q", [1] * len(every))])
+    found = list(memoryview(machine.open("group", [0]).fetch(10**6)[1]))
+    assert found == [text, *(i for _, i in sorted(zip(numbers, ids, strict=True)))]
 
 
 def test_values_come_and_go_while_rows_are_kept() -> None:

@@ -280,9 +280,8 @@ class ViewRuntime:
             for name, source in self.stages[:-1]:
                 for rows in source.rows():
                     self._release(self._of_stage(name, rows.negated()))
-        for fold in (*self.folds, *(p.counts for p in self.parked)):
-            if isinstance(fold, Fold):
-                fold.let_go()
+        for kept in (*self.folds, *(p.counts for p in self.parked if p.counts is not None)):
+            kept.let_go()
 
     def _release(self, changes: Changes) -> None:
         for core in self.cores:

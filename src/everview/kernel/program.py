@@ -26,8 +26,9 @@ MOST_WORDS = 6
 class Order:
     """An ordered index: rows in the order of some key columns, ties by the other key columns, as signed words.
 
-    Words of the columns ``by_value`` are ids of a value table, and compare by the bytes of their values; words without
-    a value, NULL first, come before those with one. Whoever fills the table keeps its values in the value table.
+    Words of the columns ``by_value`` are ids of a value table, and compare by the bytes of their values, long decimals
+    as numbers; words without a value, NULL first, come before those with one. Whoever fills the table keeps its values
+    in the value table.
 
     The rows that agree on the first so many of the columns are a *group*: it is named by a key of so many words. Ranks
     in a group begin with 0 and count rows, or, with a ``measure`` (a value column), what rows have there: a row takes

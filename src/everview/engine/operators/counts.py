@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 import pyarrow as pa
@@ -27,6 +27,16 @@ class Kept(Protocol):
     def unit(self) -> Unit:
         """The unit that holds it."""
 
+    @property
+    def word_types(self) -> Mapping[str, DataType]:
+        """The types of the values that words of its rows stand for, by what its program calls the columns."""
+
+    def wide_words(self) -> Iterator[pa.Array]:
+        """The ids of wide values that it uses: one use for each time that one comes."""
+
+    def let_go(self) -> None:
+        """Forget everything, once settled, and give the uses back."""
+
 
 class Fold:
     """Keeps measures by row. Wide words of its rows stay in the dictionary for as long as the row is there.
@@ -45,9 +55,14 @@ class Fold:
         self._wide = [i for i, t in enumerate(types) if is_wide(t)]
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """What its program calls the columns of a row."""
-        return next(t.key for t in self.unit.program.tables if t.name == ROWS)
+    def word_types(self) -> Mapping[str, DataType]:
+        """The types of a row's columns, by what its program calls them."""
+        return dict(zip(self.unit.program.table(ROWS).key, self.types, strict=True))
+
+    def wide_words(self) -> Iterator[pa.Array]:
+        """Those of its rows."""
+        for columns, _ in self.rows() if self._wide else ():
+            yield from (columns[i] for i in self._wide)
 
     def add(self, columns: Columns, changes: Columns) -> None:
         """Change the measures of some rows."""
@@ -126,9 +141,8 @@ class Fold:
 
     def let_go(self) -> None:
         """Forget everything, once settled."""
-        for columns, _ in self.rows() if self._wide else ():
-            for i in self._wide:
-                self.dictionary.release(columns[i])
+        for words in self.wide_words():
+            self.dictionary.release(words)
         self.unit.clear()
 
 

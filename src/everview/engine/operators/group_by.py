@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from everview.engine.expressions.parked import Failure, Group, Parked, Place, came_from
 from everview.engine.operators.aggregates.accumulators import SLOT_BYTES, Accumulator, accumulator_for
-from everview.engine.operators.aggregates.min_max import Extremes, has_order
+from everview.engine.operators.aggregates.min_max import Extremes
 from everview.engine.operators.aggregates.sums import Result, in_type, slots_of
 from everview.engine.operators.answers import Answers, Sought
 from everview.engine.operators.counts import Columns, Fold, Kept
@@ -25,6 +25,7 @@ from everview.engine.values.words import from_words
 from everview.errors import DataError
 from everview.plan.core_plan import CorePlan
 from everview.plan.cores import is_summed
+from everview.query.aggregates import Ordered
 from everview.query.conjunctive import Semantics
 from everview.query.types import DataType
 from everview.query.view import Aggregate, Block, Grouping, Output
@@ -54,7 +55,7 @@ class GroupBy(Answers):
         self.groups = Fold([k.type for k in self.grouping.keys], self.measures, dictionary)
         listed = [a for a in self.grouping.aggregates if not is_summed(a)]
         self.listed: list[Listed] = [
-            (Extremes if has_order(a) else _Accumulated)(
+            (Extremes if isinstance(a.function.made, Ordered) else _Accumulated)(
                 a, self.grouping, Join(p, (), relations, dictionary), dictionary
             )
             for a, p in zip(listed, plans[1:], strict=True)

@@ -105,7 +105,7 @@ def check_of_state(view: ViewRuntime, unit: Unit, file: Reader, section: str) ->
     """
 
     def check(table: Table, columns: list[pa.Array]) -> None:
-        types = _types(view, unit, len(columns))
+        types = _types(view, unit)
         for name, column in zip(table.key, columns, strict=False):
             type_ = types.get(name)
             if type_ is None or type_.is_integer or _are_values(column, type_, view.dictionary):
@@ -115,15 +115,12 @@ def check_of_state(view: ViewRuntime, unit: Unit, file: Reader, section: str) ->
     return check
 
 
-def _types(view: ViewRuntime, unit: Unit, width: int) -> Mapping[str, DataType]:
-    """The types of key columns by their names: of a core's variables, or of a fold's rows."""
+def _types(view: ViewRuntime, unit: Unit) -> Mapping[str, DataType]:
+    """The types of key columns by their names: of a core's variables, or of what else the view keeps."""
     for core in view.cores:
         if core.unit is unit:
             return {v.name: type_ for v, type_ in core.types.items()}
-    for fold in view.folds:
-        if isinstance(fold, Fold) and fold.unit is unit and fold.width == width:
-            return dict(zip(fold.names, fold.types, strict=True))
-    return {}
+    return next((kept.word_types for kept in view.folds if kept.unit is unit), {})
 
 
 def parked_of(entry: Mapping[str, Any], count: int, file: Reader) -> frozenset[int]:
@@ -138,8 +135,8 @@ def check_of_parked(counts: Fold, file: Reader, section: str) -> Check:
     """What refuses parked rows that no value is for."""
 
     def check(table: Table, columns: list[pa.Array]) -> None:
-        types = counts.types if table.key == counts.names else ()
-        if not all(_are_values(c, t, counts.dictionary) for c, t in zip(columns, types, strict=False)):
+        types = counts.word_types
+        if not all(_are_values(c, types[n], counts.dictionary) for n, c in zip(table.key, columns, strict=False)):
             raise file.damaged(
                 f"section {section} has a value that the dictionary does not have, or no column can have"
             )
@@ -190,10 +187,8 @@ def _uses(database: Database) -> Iterator[tuple[pa.Array, pa.Array | None]]:
     for table in database._tables.values():
         yield from _wide(table.rows(), table.types)
     for view in database._views.values():
-        for fold in (*view.folds, *(p.counts for p in view.parked)):
-            if isinstance(fold, Fold):
-                for columns, _ in fold.rows() if any(map(is_wide, fold.types)) else ():
-                    yield from ((c, None) for c, t in zip(columns, fold.types, strict=True) if is_wide(t))
+        for kept in (*view.folds, *(p.counts for p in view.parked if p.counts is not None)):
+            yield from ((words, None) for words in kept.wide_words())
 
 
 def _wide(chunks: Iterator[Any], types: Sequence[DataType]) -> Iterator[tuple[pa.Array, pa.Array]]:

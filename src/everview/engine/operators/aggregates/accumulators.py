@@ -1,4 +1,4 @@
-"""Aggregates that a core cannot sum up itself: MIN, MAX, DISTINCT ones, and exact sums of doubles.
+"""Aggregates that a core cannot sum up itself and that need no order: DISTINCT ones, and exact sums of doubles.
 
 Each group has one accumulator an aggregate, fed with values and copies. Sums are kept exactly, as whole numbers of one
 unit, so that what is inserted and deleted again leaves no trace.
@@ -12,8 +12,6 @@ from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Protocol, assert_never
-
-from sortedcontainers import SortedDict
 
 from everview.engine.operators.aggregates.packed import Sums
 from everview.query.aggregates import Counted, Ordered, Packed, Spread, Summed
@@ -39,54 +37,6 @@ class Accumulator(Protocol):
 
     def nbytes(self) -> int:
         """The memory that it takes, by estimate."""
-
-
-class Extreme:
-    """MIN or MAX: the group's values in order, O(log n) a change. NaN is the largest double, as in Spark."""
-
-    def __init__(self, highest: bool) -> None:
-        self._highest = highest
-        self._values: Any = SortedDict()
-        self._bytes = 0
-
-    def add(self, value: Any, copies: int) -> None:
-        """Count a value in or out."""
-        if value is None:
-            return
-        key = _orderly(value)
-        old = self._values.get(key, 0)
-        count = old + copies
-        if count:
-            self._values[key] = count
-        else:
-            del self._values[key]
-        self._bytes += (bool(count) - bool(old)) * (
-            sys.getsizeof(key) + sys.getsizeof(value) + SLOT_BYTES + _LINK_BYTES
-        )
-
-    def is_empty(self) -> bool:
-        """True if there is no value."""
-        return not self._values
-
-    def nbytes(self) -> int:
-        """Values, and what it takes to keep them in order."""
-        return sys.getsizeof(self) + _EMPTY_BYTES + self._bytes
-
-    def result(self) -> Any:
-        """The lowest or highest value."""
-        if not self._values:
-            return None
-        return self._values.peekitem(-1 if self._highest else 0)[0][1]
-
-
-_LINK_BYTES = sys.getsizeof([None]) - sys.getsizeof([])
-_EMPTY = SortedDict()
-_EMPTY_BYTES = sum(map(sys.getsizeof, (_EMPTY, vars(_EMPTY), *vars(_EMPTY).values())))
-
-
-def _orderly(value: Any) -> tuple[bool, Any]:
-    """NaN compares with nothing, so it is put behind everything."""
-    return (True, math.nan) if isinstance(value, float) and math.isnan(value) else (False, value)
 
 
 class Tally:
@@ -249,7 +199,7 @@ def accumulator_for(aggregate: Aggregate) -> Callable[[], Accumulator]:
     """How to make an empty accumulator for an aggregate."""
     match made := aggregate.function.made:
         case Ordered():
-            return lambda: Extreme(made.highest)
+            raise AssertionError("MIN and MAX have no accumulators")
         case Counted():
             return Tally
         case Summed() | Spread() | Packed():

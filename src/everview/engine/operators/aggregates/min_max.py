@@ -1,8 +1,8 @@
-"""MIN and MAX at work, for all types but the wide ones: each group's values in order, inside the kernel."""
+"""MIN and MAX at work: each group's values in order, inside the kernel; of strings by their bytes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,7 +16,7 @@ from everview.engine.values.dictionary import NULL, Dictionary
 from everview.engine.values.rows import ZERO, Changes, WordRows, words_array, zeros
 from everview.engine.values.words import arrow_type, from_words, is_wide
 from everview.kernel.machine import Unit, UpdateFault
-from everview.programs.min_max import FOUND, compile_extremes
+from everview.programs.min_max import FOUND, USES, VALUES, compile_extremes
 from everview.query.aggregates import Ordered
 from everview.query.types import DataType, Kind
 from everview.query.view import Aggregate, Grouping, Output
@@ -24,14 +24,6 @@ from everview.query.view import Aggregate, Grouping, Output
 _NULL = pa.scalar(NULL, pa.int64())
 _FRACTIONS = (Kind.FLOAT, Kind.DOUBLE)
 _ALL_BUT_SIGN = pa.scalar(2**63 - 1, pa.int64())
-
-
-def has_order(aggregate: Aggregate) -> bool:
-    """True for MIN and MAX of values whose words say how they compare; ids of the dictionary do not."""
-    if aggregate.function.has_inverse or aggregate.argument is None:
-        return False
-    type_ = aggregate.argument.type
-    return not is_wide(type_) and type_.kind not in (Kind.INTERVAL, Kind.NULL, Kind.ANY)
 
 
 def ordered_words(words: pa.Array, type_: DataType) -> pa.Array:
@@ -45,7 +37,10 @@ def ordered_words(words: pa.Array, type_: DataType) -> pa.Array:
 
 
 class Extremes:
-    """The values of one aggregate's argument, by group. Groups' words are kept alive by who counts the groups."""
+    """The values of one aggregate's argument, by group. Groups' words are kept alive by who counts the groups.
+
+    Wide values stay in the dictionary for as long as they are in a group.
+    """
 
     def __init__(self, aggregate: Aggregate, grouping: Grouping, core: Join, dictionary: Dictionary) -> None:
         assert aggregate.argument is not None
@@ -57,9 +52,10 @@ class Extremes:
             [Output(str(e), e) for e in (*grouping.keys, aggregate.argument)], core, dictionary
         )
         self.width = len(grouping.keys)
-        self.unit = Unit(
-            compile_extremes(self.width, aggregate.function.made == Ordered(highest=True)), dictionary.machine
-        )
+        self.is_wide = is_wide(self.type)
+        self.key_types = tuple(k.type for k in grouping.keys)
+        highest = aggregate.function.made == Ordered(highest=True)
+        self.unit = Unit(compile_extremes(self.width, highest, self.is_wide), dictionary.machine)
 
     @property
     def folds(self) -> tuple[Extremes, ...]:
@@ -83,7 +79,10 @@ class Extremes:
             return
         columns = [*delta.columns[:-1], ordered_words(delta.columns[-1], self.type), delta.weight]
         try:
-            self.unit.apply("change", columns)
+            if self.is_wide:
+                self.dictionary.count(*map(words_array, self.unit.emitted("change", columns, USES)))
+            else:
+                self.unit.apply("change", columns)
         except UpdateFault as fault:
             raise explained(fault) from fault
 
@@ -100,6 +99,23 @@ class Extremes:
         cursor = self.unit.open("all")
         while len((columns := tuple(words_array(c) for c in cursor.fetch(CHUNK)))[0]):
             yield columns[:-1], columns[-1:]
+
+    @property
+    def word_types(self) -> Mapping[str, DataType]:
+        """What stands for what in its unit's rows: the keys of groups, and values that are ids."""
+        types = (*self.key_types, self.type) if self.is_wide else self.key_types
+        return dict(zip(self.unit.program.table(VALUES).key, types, strict=False))
+
+    def wide_words(self) -> Iterator[pa.Array]:
+        """The ids that it has one use of each in the dictionary."""
+        for columns, _ in self.rows() if self.is_wide else ():
+            yield columns[-1]
+
+    def let_go(self) -> None:
+        """Forget everything."""
+        for words in self.wide_words():
+            self.dictionary.release(words)
+        self.unit.clear()
 
     def rebuild(self) -> None:
         """Nothing to do after a load: all state is the unit's."""

@@ -12,6 +12,7 @@
 namespace everview {
 
 using ValueKind = std::uint8_t;  // Equal bytes of different kinds are different values.
+inline constexpr ValueKind kNumbers = 2;  // Whole numbers, the lowest byte first, negative ones as two's complement.
 
 // Values as they lie in Arrow: bytes one after the other, with 32- or 64-bit offsets and a bitmap of those that are not
 // null.
@@ -216,14 +217,18 @@ class ValueTable {
   }
 
   // Whether the value of `a` comes before that of `b`, which is another word: by their bytes, a beginning before what
-  // goes on, and equal bytes of different kinds by their ids. Words without a value, kNull first, come before all others.
+  // goes on, and equal bytes of different kinds by their ids; numbers, after all others, by their size. Words without a
+  // value, kNull first, come before those with one.
   bool precedes(Word a, Word b) const noexcept {
     if (!is_stored(a) || !is_stored(b)) return is_stored(a) == is_stored(b) ? a < b : is_stored(b);
     const Value& one = (*this)[static_cast<Id>(a)];
     const Value& other = (*this)[static_cast<Id>(b)];
+    const bool is_number = one.kind() == kNumbers;
+    if (is_number != (other.kind() == kNumbers)) return !is_number;
+    if (is_number && one.size() == other.size()) return is_less(one, other);
     const std::size_t common = std::min(one.size(), other.size());
     const int order = common == 0 ? 0 : std::memcmp(one.bytes(), other.bytes(), common);
-    if (order != 0) return order < 0;
+    if (order != 0 && !is_number) return order < 0;
     return one.size() != other.size() ? one.size() < other.size() : a < b;
   }
 
@@ -423,6 +428,17 @@ class ValueTable {
       free_ = static_cast<Id>(i);
       ++free_count_;
     }
+  }
+
+  // Of numbers with as many bytes.
+  static bool is_less(const Value& one, const Value& other) noexcept {
+    std::uint8_t sign = 0x80;  // Turned, negative numbers are below the others.
+    for (std::size_t i = one.size(); i-- != 0; sign = 0) {
+      const auto a = static_cast<std::uint8_t>(static_cast<std::uint8_t>(one.bytes()[i]) ^ sign);
+      const auto b = static_cast<std::uint8_t>(static_cast<std::uint8_t>(other.bytes()[i]) ^ sign);
+      if (a != b) return a < b;
+    }
+    return false;
   }
 
   void list_if_unused(Id id) noexcept {
