@@ -30,8 +30,17 @@ sys.meta_path[:] = [f for f in sys.meta_path if f.__class__.__module__ != "_edit
 
 @pytest.fixture(scope="module")
 def with_the_strategy(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The environment in which the strategy is one of Everview's."""
-    site = tmp_path_factory.mktemp("site")
+    """The environment in which the strategy is one of Everview's, before all others."""
+    return added(tmp_path_factory.mktemp("site"), is_first=True)
+
+
+@pytest.fixture(scope="module")
+def with_it_last(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment in which the strategy is the last of Everview's."""
+    return added(tmp_path_factory.mktemp("site"), is_first=False)
+
+
+def added(site: Path, *, is_first: bool) -> dict[str, str]:
     package = site / "everview"
     shutil.copytree(Path(everview.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
     kernel = Path(_kernel.__file__)
@@ -39,8 +48,10 @@ def with_the_strategy(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str
     shutil.copytree(HERE / FOLDER, package / "strategies" / FOLDER, ignore=shutil.ignore_patterns("__pycache__"))
     registry = package / "strategies" / "__init__.py"
     text = registry.read_text(encoding="utf-8")
-    before, after = text.split("FOLDERS = (\n")
-    registry.write_text(f"{before}FOLDERS = (\n{LINE}{after}", encoding="utf-8")
+    place = "FOLDERS = (\n" if is_first else ")  # fmt: skip"
+    before, after = text.split(place)
+    line = f"{place}{LINE}" if is_first else f"{LINE}{place}"
+    registry.write_text(f"{before}{line}{after}", encoding="utf-8")
     (site / "sitecustomize.py").write_text(FOUND_FIRST, encoding="utf-8")
     return {**os.environ, "PYTHONPATH": str(site), "PYTHONDONTWRITEBYTECODE": "1"}
 
@@ -81,6 +92,64 @@ def test_it_explains_counts_saves_and_loads(with_the_strategy: dict[str, str], t
     assert any(line.startswith("strategy") and "the whole result is stored" in line for line in explained)
     assert any(line.startswith("not taken") and "crown" in line for line in explained)
     assert (first, last) == ("stored-result (1, 2) (2, 2) 4 1", "(1, 1)")
+
+
+READ = """
+import everview as ev
+from everview.engine.operators.join import Join
+opened = []
+fetched = Join._fetched
+Join._fetched = lambda self, cursor: (opened.append(cursor), fetched(self, cursor))[1]
+db = ev.Database()
+db.sql("CREATE TABLE e (a BIGINT, b STRING); CREATE TABLE f (b STRING, c BIGINT)")
+db.insert("e", [(1, "x"), (1, "y"), (2, "x"), (2, "x")])
+db.insert("f", [("x", 7), ("y", 7), ("x", 8)])
+join = "e JOIN f ON e.b = f.b"
+bag = db.create_view("bag", f"SELECT e.a, f.c FROM {join}", epsilon=0.25)
+unique = db.create_view("uniq", f"SELECT DISTINCT e.a, f.c FROM {join}", epsilon=0.25)
+sums = db.create_view("sums", f"SELECT e.a, sum(f.c) AS s, count(*) AS n FROM {join} GROUP BY e.a", epsilon=0.25)
+plain = db.create_view("plain", f"SELECT e.a, f.c FROM {join}")
+copies = [(1, 7), (1, 7), (1, 8), (2, 7), (2, 7), (2, 8), (2, 8)]
+for view, rows in (bag, copies), (unique, sorted(set(copies))), (sums, [(1, 22, 3), (2, 30, 4)]):
+    assert view.explain().strategy == "stored-result"
+    del opened[:]
+    assert sorted(view) == sorted(zip(*view.to_arrow().to_pydict().values())) == rows
+    assert set(opened) == {"pieces"}, opened
+    del opened[:]
+    pages = view.page(offset=0, limit=2) + view.page(offset=2, limit=9)
+    assert sorted(pages) == rows and rows[0] in view and view[view.rank(rows[0])] == rows[0] and bool(view)
+    assert set(opened) <= {"result"}, opened
+    assert view.stats()["bytes"] > 0 and len(view) == len(rows)
+over = db.create_view("over", "SELECT a, count(*) AS n FROM bag GROUP BY a")
+assert sorted(over) == [(1, 3), (2, 4)]
+(part,) = bag.stats()["parts"]
+assert part == {
+    "core": "result", "strategy": "stored-result", "derivations": 7,
+    "epsilon": 0.25, "N": 7, "theta": 7 ** 0.25, "heavy_keys": 4 + 3, "minor": 4, "major": 1, "moved": 7,
+}, part
+assert plain.explain().strategy == "crown" and sorted(plain) == copies
+(crown,) = plain.stats()["parts"]
+assert not {"epsilon", "theta", "heavy_keys"} & crown.keys()
+folded = "SELECT e.a, max(f.c) AS m FROM e JOIN f ON e.b = f.b GROUP BY e.a"
+assert db.create_view("folded", folded, epsilon=0.25).explain().strategy == "crown"
+staged = "SELECT a, count(*) AS n FROM (SELECT DISTINCT e.a, f.c FROM e JOIN f ON e.b = f.b) GROUP BY a"
+verdict = db.create_view("staged", staged, optimize="reads").explain().to_dict()
+print({c["strategy"]: c["reason"] for c in verdict["strategies"]})
+schema = "CREATE TABLE e (a BIGINT, b STRING); CREATE TABLE f (b STRING, c BIGINT)"
+on_spark = ev.explain(f"SELECT e.a, f.c FROM {join}", schema, epsilon=0.5, shards=2)
+assert on_spark.strategy == "crown", on_spark
+print(on_spark)
+feed = bag.changes()
+db.delete("e", [(1, "y")])
+db.insert("f", [("y", 9)])
+assert sorted(bag) == [(1, 7), (1, 8), (2, 7), (2, 7), (2, 8), (2, 8)] and len(feed.read()) == 1
+assert sorted(over) == [(1, 2), (2, 4)]
+"""
+
+
+def test_it_is_taken_where_it_is_advised_and_read_in_pieces(with_it_last: dict[str, str]) -> None:
+    told = run(with_it_last, "-c", READ)
+    assert "a dial does not pay where every change is told, as on Spark" in told
 
 
 @pytest.mark.slow

@@ -57,6 +57,8 @@ class Database:
         self._delivering = False
         self._implied: dict[str, frozenset[int]] = {}
         """For some tables the columns that follow from the others of their row."""
+        self._told = False
+        """True if every view has a feed from the beginning to the end: the database is a shard's."""
         self.memory_limit = checked_limit(memory_limit)
         self.version = 0
 
@@ -74,8 +76,8 @@ class Database:
         """Define a view by a SELECT, as CREATE MATERIALIZED VIEW … OPTIONS (…) AS … does; gives the view.
 
         The options say what is asked of its maintenance, and never change its rows: ``epsilon`` (0 to 1) trades updates
-        against reads, ``optimize`` is "updates" or "reads", and ``degree`` promises that no value has more neighbours.
-        ``explain`` says which of them have an effect.
+        against reads, ``optimize`` is "updates", "reads" or "balanced", and ``degree`` promises that no value has more
+        neighbours. ``explain`` says which of them have an effect.
         """
         from everview.sql.script import read_query_into
 
@@ -122,7 +124,7 @@ class Database:
     def _filled(self, view: ViewDefinition, limit: int | None = None) -> ViewRuntime:
         """A new view, with everything that its tables and views hold already; all together within ``limit`` bytes."""
         schema = Schema(tuple(t.schema for t in self._tables.values()))
-        plan = plan_view(view, schema, views=frozenset(self._views))
+        plan = plan_view(view, schema, views=frozenset(self._views), told=self._told)
         check_expressions(view, self._relations())
         runtime = ViewRuntime(plan, self._relations(), self._dictionary, self._views)
         left = None if limit is None else max(0, limit - self.state_nbytes())

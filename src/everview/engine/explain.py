@@ -80,7 +80,8 @@ def explain_all(
     check_views(views, tables)
     views = tuple(replace(v, options=v.options.joined(asked)) for v in views)
     names = frozenset(v.name for v in views)
-    found = [_explained(view, tables, rates, names - {view.name}) for view in views]
+    told = shards is not None
+    found = [Explanation(plan_view(view, tables, rates, names - {view.name}, told=told)) for view in views]
     if shards is None:
         return found
     if shards < 1:
@@ -101,10 +102,6 @@ def _check_declared(views: Sequence[View], tables: Schema) -> None:
                 f"rows of {atom.relation} cannot be spread over shards: its columns are not declared",
                 hint=f"give a schema with CREATE TABLE {atom.relation} (…)",
             )
-
-
-def _explained(view: View, schema: Schema, rates: Mapping[str, float] | None, views: frozenset[str]) -> Explanation:
-    return Explanation(plan_view(view, schema, rates, views))
 
 
 def is_rules(text: str) -> bool:

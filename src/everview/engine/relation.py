@@ -43,8 +43,8 @@ class Relation(ABC):
         return pa.schema([pa.field(name, arrow_type(type_)) for name, type_ in self._columns])
 
     @abstractmethod
-    def _rows(self) -> Iterator[WordRows]:
-        """All rows, chunk by chunk."""
+    def _rows(self, *, partly: bool = False) -> Iterator[WordRows]:
+        """All rows, chunk by chunk; with ``partly`` perhaps only the first of them are going to be read."""
 
     @abstractmethod
     def _ask(self, question: Callable[[Answers], T]) -> T:
@@ -76,7 +76,7 @@ class Relation(ABC):
         """True if there is any row."""
         with self._lock:
             known = self._ask(lambda rows: rows.count())
-            return any(len(rows) for rows in self._rows()) if known is None else known > 0
+            return any(len(rows) for rows in self._rows(partly=True)) if known is None else known > 0
 
     def __contains__(self, row: object) -> bool:
         """True if the row is there."""
@@ -95,7 +95,7 @@ class Relation(ABC):
         if sought is None:
             return False
         known = self._ask(lambda rows: rows.test(sought))
-        return any(sought.is_among(rows) for rows in self._rows()) if known is None else known
+        return any(sought.is_among(rows) for rows in self._rows(partly=True)) if known is None else known
 
     def _sought(self, row: Sequence[Any]) -> Sought | None:
         """A row to look for; None if a value of it cannot be in its column."""
@@ -161,7 +161,7 @@ class Relation(ABC):
         taken: list[pa.RecordBatch] = []
         size = 0
         with self._lock:
-            for rows in self._rows():
+            for rows in self._rows(partly=True):
                 taken.append(self._repeated(rows.slice(0, most + 1 - size), most=most + 1 - size))
                 size += taken[-1].num_rows
                 if size > most:

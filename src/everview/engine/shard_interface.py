@@ -32,7 +32,11 @@ class RefusedRowError(Exception):
 def define(
     db: Database, tables: Sequence[Table], views: Sequence[View], *, implied: frozenset[str] = frozenset()
 ) -> None:
-    """Create tables and views that have been read already; ``implied`` columns follow from the others of their row."""
+    """Create tables and views that have been read already; ``implied`` columns follow from the others of their row.
+
+    Their views are going to be told of all the time.
+    """
+    db._told = True
     db._implied |= {t.name: frozenset(i for i, c in enumerate(t.columns) if c.name in implied) for t in tables}
     db._define(tables, views)
 

@@ -55,7 +55,7 @@ class Table(Relation):
             found = base.with_key(words)
             return tuples(self._decoded(found)[0])[0] if len(found) else None
 
-    def _rows(self) -> Iterator[WordRows]:
+    def _rows(self, *, partly: bool = False) -> Iterator[WordRows]:
         return self._base.rows()
 
     def _ask(self, question: Callable[[Answers], T]) -> T:

@@ -42,14 +42,14 @@ class View(Relation):
 
     # --- reading ---------------------------------------------------------------------------------------------------
 
-    def _rows(self) -> Iterator[WordRows]:
+    def _rows(self, *, partly: bool = False) -> Iterator[WordRows]:
         """The whole result; raises if there is none now, which only an aggregate over no input can be the reason of."""
         self._runtime.check_result()
-        return self._listed()
+        return self._listed(partly)
 
-    def _listed(self) -> Iterator[WordRows]:
+    def _listed(self, partly: bool) -> Iterator[WordRows]:
         with blaming_the_file(self._runtime):
-            yield from self._runtime.rows()
+            yield from self._runtime.rows(partly=partly)
 
     def _decoded(self, rows: WordRows) -> tuple[pa.RecordBatch, list[int]]:
         with blaming_the_file(self._runtime):
@@ -92,7 +92,7 @@ class View(Relation):
             if known is not None:
                 return known
             passed = 0
-            for rows in self._rows():
+            for rows in self._rows(partly=True):
                 place = sought.place(rows)
                 if place is not None:
                     return passed + rows.slice(0, place).copies
@@ -125,7 +125,7 @@ class View(Relation):
         """The same out of the list of all rows."""
         found: list[tuple[Any, ...]] = []
         passed = 0
-        for rows in self._rows() if limit else ():
+        for rows in self._rows(partly=True) if limit else ():
             size = rows.copies
             if passed + size > offset:
                 batch, counts = self._decoded(rows)
@@ -167,7 +167,9 @@ class View(Relation):
         What an update changes is counted only while the view tells it: with a feed open, or where another view or its
         own state needs it. ``counted_updates`` is of how many that is so; if of none, ``deltas`` and ``amplification``
         are None.
-        ``parts`` has the strategy of each core, and what it counts of itself.
+        ``parts`` has the strategy of each core, and what it counts of itself; where it keeps heavy and light keys apart
+        these are ``epsilon``, ``N`` and ``theta`` = N^ε, the number of ``heavy_keys``, and since the view was filled
+        the ``minor`` and ``major`` rebalances and the tuples that they ``moved``.
         ``restored`` says how ``Database.load`` filled it: from a "snapshot" of its state, or "rebuilt" from the rows.
         ``failing`` says why the view has no result now; None if it has one.
         """

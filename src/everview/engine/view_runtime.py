@@ -243,9 +243,12 @@ class ViewRuntime:
         whose = "its row" if name == self.view.name else f"the row of {name}, which it reads,"
         return f"{whose} over no input cannot be computed: {failure.text()}"
 
-    def rows(self) -> Iterator[WordRows]:
-        """The whole result, chunk by chunk; a row may come in several pieces."""
-        yield from self.result.rows()
+    def rows(self, *, partly: bool = False) -> Iterator[WordRows]:
+        """The whole result, chunk by chunk; a row may come in several pieces.
+
+        With ``partly`` perhaps only the first rows are going to be read.
+        """
+        yield from self.result.rows(partly=partly)
 
     @property
     def units(self) -> list[Unit]:
@@ -256,7 +259,8 @@ class ViewRuntime:
     def further_units(self) -> list[Unit]:
         """Those that are there for a while, or only for a batch."""
         parked = [p.counts for p in self.parked if p.counts is not None]
-        return [f.unit for f in (*parked, self.net, *self._sums.values())]
+        totals = [core.total for core in self.cores if core.total is not None]
+        return [f.unit for f in (*parked, *totals, self.net, *self._sums.values())]
 
     def is_lost(self, lost: frozenset[int]) -> bool:
         """True if one of its units is among these, by their numbers: then it must be filled anew."""

@@ -1,4 +1,4 @@
-"""How one conjunctive core is maintained: by the first strategy that fits it, and what that costs with all around it.
+"""How one conjunctive core is maintained: by a strategy that fits it, and what that costs with all around it.
 
 What follows the core is the same for every strategy: changes are folded where an operator needs them or derivations
 merge, conditions across relations are checked on results, groups are filtered. Its cost is added here.
@@ -170,15 +170,19 @@ def plan_core(
     statistics: Mapping[str, float] | None = None,
     options: ViewOptions = NO_OPTIONS,
     never_null: frozenset[tuple[str, int]] = frozenset(),
+    *,
+    told: bool = False,
 ) -> CorePlan:
     """Plan one core; ``statistics`` are the updates expected at each table, ``options`` those of its view.
 
-    ``never_null`` has the columns that never hold NULL, by relation and place.
+    ``never_null`` has the columns that never hold NULL, by relation and place. With ``told`` all that changes is
+    always told. A strategy that is advised is taken before one that is not, and else the order of strategies decides.
     """
     classification = classify(core.query)
-    facts = Facts(classification, statistics or {}, options, never_null)
+    facts = Facts(classification, statistics or {}, options, never_null, told)
     judged = [(s, s.judge(core, facts)) for s in STRATEGIES]
-    strategy = next(s for s, verdict in judged if verdict.fits)
+    fitting = [(s, verdict) for s, verdict in judged if verdict.fits]
+    strategy = next((s for s, verdict in fitting if verdict.advised), fitting[0][0])
     maintenance = strategy.plan(core, facts)
     candidates = [
         Candidate(s.name, True, True, maintenance.reason, v.options, maintenance.tasks)

@@ -200,14 +200,20 @@ def plan_view(
     schema: Schema,
     statistics: Mapping[str, float] | None = None,
     views: frozenset[str] = frozenset(),
+    *,
+    told: bool = False,
 ) -> ViewPlan:
-    """Plan every part of a view; ``views`` are the names of other views that it may read."""
+    """Plan every part of a view; ``views`` are the names of other views that it may read.
+
+    With ``told`` all that changes in it is always told, as on Spark.
+    """
     computed = {s.name for s in view.stages} | views
     never_null = frozenset(
         (t.name, i) for t in schema if t.name not in computed for i, c in enumerate(t.columns) if not c.nullable
     )
-    parts = [_plan_part(s.name, s.purpose, s.body, statistics, view.options, never_null) for s in view.stages]
-    parts.append(_plan_part(view.name, "", view.body, statistics, view.options, never_null))
+    # Whoever reads a stage needs all its changes.
+    parts = [_plan_part(s.name, s.purpose, s.body, statistics, view.options, never_null, True) for s in view.stages]
+    parts.append(_plan_part(view.name, "", view.body, statistics, view.options, never_null, told))
     return ViewPlan(view, tuple(parts), constraints_of(schema), views)
 
 
@@ -218,6 +224,7 @@ def _plan_part(
     statistics: Mapping[str, float] | None,
     options: ViewOptions,
     never_null: frozenset[tuple[str, int]],
+    told: bool,
 ) -> PartPlan:
     members = list(blocks(body))
     if isinstance(body, SetOperation) and _is_set_union(body):
@@ -235,9 +242,12 @@ def _plan_part(
             listed = ", ".join(map(str, gone))
             remarks.append(f"member {listed} of the union adds nothing to the others and is not maintained")
     plans = []
+    counted = bool(_operators(body, len(kept))) and not _only_concatenates(body)
     for i in kept:
         label = f"{name}, member {i + 1}" if len(members) > 1 else name
-        cores = tuple(plan_core(c, statistics, options, never_null) for c in cores_of(members[i], name))
+        cores = tuple(
+            plan_core(c, statistics, options, never_null, told=told or counted) for c in cores_of(members[i], name)
+        )
         plans.append(BlockPlan(label, members[i], cores))
     return PartPlan(name, purpose, body, tuple(plans), _operators(body, len(kept)), union, tuple(remarks))
 
@@ -248,6 +258,14 @@ def _is_set_union(body: Body) -> bool:
         return True
     same = body.operator is SetOperator.UNION and not body.all
     return same and _is_set_union(body.left) and _is_set_union(body.right)
+
+
+def _only_concatenates(body: Body) -> bool:
+    """True if set operations pass rows on and count nothing: UNION ALL all the way down."""
+    if isinstance(body, Block):
+        return True
+    passes = body.operator is SetOperator.UNION and body.all
+    return passes and _only_concatenates(body.left) and _only_concatenates(body.right)
 
 
 def _union_verdict(name: str, body: Body, members: Sequence[Block], budget: Budget) -> UnionVerdict | None:

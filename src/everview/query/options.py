@@ -15,8 +15,8 @@ from typing import Any, Final, Literal, TypedDict
 
 from everview.errors import OptionError
 
-OPTIMIZE: Final = ("updates", "reads")
-"""What a view can be optimized for: cheap updates, or cheap reads and counts."""
+OPTIMIZE: Final = ("updates", "reads", "balanced")
+"""What a view can be optimized for: cheap updates, cheap reads and counts, or neither at the other's cost."""
 MOST_PARTS: Final = 1_000_000
 """The largest denominator of ε: thresholds are powers of N with it as a root."""
 MOST_DEGREE: Final = 2**63 - 1
@@ -32,7 +32,7 @@ class OptionValues(TypedDict, total=False):
 
     epsilon: float | Fraction | Decimal | None
     """Between fast updates (0) and fast reads (1), for the strategies that have such a dial."""
-    optimize: Literal["updates", "reads"] | None
+    optimize: Literal["updates", "reads", "balanced"] | None
     """What to be cheap at, where strategies differ in it."""
     degree: int | None
     """A promise: no value has more neighbours than this."""
@@ -159,7 +159,8 @@ def _epsilon(value: object) -> Fraction:
 
 def _optimize(value: object) -> str:
     if not isinstance(value, str) or value.lower() not in OPTIMIZE:
-        known = " or ".join(f"'{word}'" for word in OPTIMIZE)
+        *others, last = (f"'{word}'" for word in OPTIMIZE)
+        known = f"{', '.join(others)} or {last}"
         close = get_close_matches(str(value).lower(), OPTIMIZE, n=1, cutoff=0.6)
         hint = f"did you mean '{close[0]}'?" if close else f"write {known}"
         raise OptionError(f"optimize is {_said(value)}, and can be {known}", option="optimize", hint=hint)

@@ -47,6 +47,8 @@ class Facts:
     """What was asked for of the view's maintenance."""
     never_null: frozenset[tuple[str, int]] = frozenset()
     """The columns that never hold NULL, by their relation and their place in it."""
+    told: bool = False
+    """True if all that changes is always told, as on Spark, where a view is a feed: nothing is saved by not listing."""
 
     @property
     def query(self) -> ConjunctiveQuery:

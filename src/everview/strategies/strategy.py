@@ -1,7 +1,8 @@
 """The seam between planner, engine and the maintenance methods: what each side may know of the other.
 
-The planner asks every strategy for its *judgement* of a core, takes the first that fits, and has it *plan* and then
-*compile*. What comes back is plain data, so nothing outside a strategy's own folder knows any strategy by its name:
+The planner asks every strategy for its *judgement* of a core, takes the first that fits and is advised, else the first
+that fits, and has it *plan* and then *compile*. What comes back is plain data, so nothing outside a strategy's own
+folder knows any strategy by its name:
 
     judge(core, facts)  →  Judgement      does it fit, and why (not); what it promises for each task
     plan(core, facts)   →  StrategyPlan   its own shape, with bounds, a diagram and words for ``explain``
@@ -16,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from fractions import Fraction
 from typing import Any, Protocol
 
 from everview.kernel.program import Program
@@ -69,6 +71,11 @@ class Judgement:
     tasks: Mapping[Task, Cost] = field(default_factory=dict)
     options: tuple[str, ...] = ()
     """The options of the view (``facts.options``) that guide it here; others have no effect on it."""
+    advised: bool = False
+    """True if it should be taken before a more general strategy that fits as well.
+
+    It is never worse at what the view is for, or the view's options ask for it.
+    """
 
 
 class StrategyPlan(Protocol):
@@ -186,6 +193,31 @@ class Gauge:
 
 
 @dataclass(frozen=True)
+class RowCount:
+    """A number for ``stats()``: how many rows a table has."""
+
+    table: str
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Where the numbers of a strategy that keeps heavy and light keys apart are found, for ``stats()["parts"]``."""
+
+    epsilon: Fraction
+    """The ε that it runs with."""
+    base: Gauge | RowCount
+    """N, the threshold base."""
+    heavy_keys: tuple[Gauge | RowCount, ...]
+    """The numbers of heavy keys, which are added up."""
+    minor: Gauge | RowCount
+    """How many minor rebalances there have been: keys that have become heavy or light."""
+    major: Gauge | RowCount
+    """How many major rebalances there have been: changes of N."""
+    moved: Gauge | RowCount
+    """How many tuples rebalances have moved."""
+
+
+@dataclass(frozen=True)
 class Maintained:
     """What the engine runs: a program, how its updates come in, and how its rows are read.
 
@@ -206,7 +238,15 @@ class Maintained:
     """A row is in the result exactly if all of these are found; None: it must be listed to know."""
     count: str | None = None
     """The function that gives how many rows there are, copies included, in words; None: they must be listed."""
-    gauges: Mapping[str, Gauge] = field(default_factory=dict)
+    gauges: Mapping[str, Gauge | RowCount] = field(default_factory=dict)
+    pieces: str | None = None
+    """A cursor that lists the same rows in pieces, as who reads everything likes it: a row may come several times.
+
+    Its measures are to be added up then; of a set, where a row has no copies, the row is there once. None: the cursor
+    ``result`` is as good. That one gives each row once, so that it serves whoever reads only some of them.
+    """
+    parts: Parts | None = None
+    """Where the numbers of heavy and light parts are found; None if it has no such parts."""
 
     def entry(self, relation: str) -> Entry | None:
         """How a relation's updates come in, None if the query does not read it."""

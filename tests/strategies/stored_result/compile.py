@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 
 from everview.kernel.program import (
     Call,
@@ -33,20 +34,40 @@ from everview.kernel.program import (
 from everview.kernel.verifier import verify
 from everview.query.conjunctive import ConjunctiveQuery, Semantics
 from everview.query.terms import Var
-from everview.strategies.strategy import DELTA, RESULT, AtomInput, Entry, Gauge, Lookup, Maintained, Sum
+from everview.strategies.strategy import (
+    DELTA,
+    RESULT,
+    AtomInput,
+    Entry,
+    Gauge,
+    Lookup,
+    Maintained,
+    Parts,
+    RowCount,
+    Sum,
+)
 
 ALARM = "alarm"
+PIECES = "pieces"
 TOTAL = "total"
 ROW, NEW = Reg("row"), Reg("new")
 Words = tuple[Var, ...]
+Loop = tuple[Reg, int, int, tuple[Operand, ...]]
+"""A row, its atom, and the group of an index that has it."""
 
 
-def compile_stored_result(query: ConjunctiveQuery, outputs: Words, sums: Sequence[Sum]) -> Maintained:
-    """The program for a query whose result rows have these variables and sums."""
+def compile_stored_result(
+    query: ConjunctiveQuery, outputs: Words, sums: Sequence[Sum], epsilon: Fraction
+) -> Maintained:
+    """The program for a query whose result rows have these variables and sums.
+
+    It has no heavy keys; that tables stand in for them, and ε has no meaning, shows that the numbers are found.
+    """
     writer = _Writer(query, outputs, sums)
     procedures = [p for with_deltas in (False, True) for p in writer.procedures(with_deltas)]
     empty = [Procedure(name, (Reg("once"),), ()) for name in ("start_deltas", "stop_deltas")]
     measures = 1 + len(sums)
+    pieces = writer.pieces()
     tables = [
         Table(f"atom{i}", tuple(map(str, writer.words[i])), _values(len(writer.own[i])), tuple(writer.indexes[i]))
         for i in range(len(query.atoms))
@@ -57,7 +78,7 @@ def compile_stored_result(query: ConjunctiveQuery, outputs: Words, sums: Sequenc
     listed = [Product(())] if writer.is_set else values
     cursor = Cursor(RESULT, (), (Step(ROW, RESULT, 0, (), 0),), (*keys, *listed))
     channels = ((DELTA, len(outputs) + measures + 1), (ALARM, 1))
-    program = Program(tuple(tables), channels, (*procedures, *empty), (cursor,))
+    program = Program(tuple(tables), channels, (*procedures, *empty), (cursor, pieces))
     verify(program)
     entries = tuple(
         Entry(relation, tuple(AtomInput(i, writer.words[i], writer.own[i]) for i in atoms), relation, f"{relation}!")
@@ -65,7 +86,15 @@ def compile_stored_result(query: ConjunctiveQuery, outputs: Words, sums: Sequenc
     )
     test = (Lookup(RESULT, outputs, 0),)
     gauges = {"derivations": Gauge(TOTAL, (), 0)}
-    return Maintained(program, entries, outputs, alarm=ALARM, test=test, gauges=gauges)
+    parts = Parts(
+        epsilon,
+        base=Gauge(TOTAL, (), 0),
+        heavy_keys=(RowCount(RESULT), RowCount("atom0")),
+        minor=RowCount(RESULT),
+        major=RowCount(TOTAL),
+        moved=Gauge(TOTAL, (), 0),
+    )
+    return Maintained(program, entries, outputs, alarm=ALARM, test=test, gauges=gauges, pieces=PIECES, parts=parts)
 
 
 def _values(sums: int) -> tuple[str, ...]:
@@ -123,8 +152,38 @@ class _Writer:
         places: dict[Var, Operand] = {v: Reg(str(v)) for v in self.words[atom]}
         changes = [Reg("change0"), *(Reg(f"change{j}") for j in own)]
         body = _add(f"atom{atom}", tuple(places.values()), changes)
-        loops: list[tuple[Reg, int, int, tuple[Operand, ...]]] = []
-        rest = [i for i in range(len(self.words)) if i != atom]
+        loops = self._loops(places, [i for i in range(len(self.words)) if i != atom])
+        inner: list[Instruction] = []
+        for j in range(1 + len(self.sums)):
+            product = Reg(f"product{j}")
+            first = Reg(f"change{j}") if j in own else Reg("change0")
+            inner.append(Compute(product, Math.MULTIPLY, first, Lit(1)))
+            for row, other, _, _ in loops:
+                inner.append(Compute(product, Math.MULTIPLY, product, self._measure(row, other, j)))
+        products = tuple(Reg(f"product{j}") for j in range(1 + len(self.sums)))
+        inner.append(Call(f"result{tag}", (*(places[v] for v in self.outputs), *products)))
+        for row, other, index, key in reversed(loops):
+            inner = [Scan(row, f"atom{other}", index, key, 0, tuple(inner))]
+        return Procedure(f"atom{atom}{tag}", parameters, (*body, *inner))
+
+    def _measure(self, row: Reg, atom: int, j: int) -> ValueOf:
+        return ValueOf(row, f"atom{atom}", 1 + self.own[atom].index(j) if j in self.own[atom] else 0)
+
+    def pieces(self) -> Cursor:
+        """The cursor that makes the result by joining the atoms: it lists each derivation of a row by itself."""
+        places: dict[Var, Operand] = {}
+        loops = self._loops(places, list(range(len(self.words))))
+        steps = tuple(Step(row, f"atom{other}", index, key, 0) for row, other, index, key in loops)
+        measures = [
+            Product(tuple(self._measure(row, other, j) for row, other, _, _ in loops))
+            for j in range(1 + len(self.sums))
+        ]
+        listed = [Product(())] if self.is_set else measures
+        return Cursor(PIECES, (), steps, (*(places[v] for v in self.outputs), *listed))
+
+    def _loops(self, places: dict[Var, Operand], rest: list[int]) -> list[Loop]:
+        """One loop for each of these atoms, inside the others; it is known then where each variable's word is."""
+        loops: list[Loop] = []
         while rest:
             other = max(rest, key=lambda i: len(places.keys() & set(self.words[i])))
             rest.remove(other)
@@ -136,19 +195,7 @@ class _Writer:
             loops.append((row, other, self.indexes[other].index(bound), key))
             for place, v in enumerate(self.words[other]):
                 places.setdefault(v, KeyOf(row, f"atom{other}", place))
-        inner: list[Instruction] = []
-        for j in range(1 + len(self.sums)):
-            product = Reg(f"product{j}")
-            first = Reg(f"change{j}") if j in own else Reg("change0")
-            inner.append(Compute(product, Math.MULTIPLY, first, Lit(1)))
-            for row, other, _, _ in loops:
-                value = 1 + self.own[other].index(j) if j in self.own[other] else 0
-                inner.append(Compute(product, Math.MULTIPLY, product, ValueOf(row, f"atom{other}", value)))
-        products = tuple(Reg(f"product{j}") for j in range(1 + len(self.sums)))
-        inner.append(Call(f"result{tag}", (*(places[v] for v in self.outputs), *products)))
-        for row, other, index, key in reversed(loops):
-            inner = [Scan(row, f"atom{other}", index, key, 0, tuple(inner))]
-        return Procedure(f"atom{atom}{tag}", parameters, (*body, *inner))
+        return loops
 
     def _change_result(self, tag: str, with_deltas: bool) -> Procedure:
         key = tuple(Reg(str(v)) for v in self.outputs)

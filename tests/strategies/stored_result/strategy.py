@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -16,6 +17,7 @@ from everview.query.terms import Var
 from everview.strategies.bounds import CONSTANT, Bounds, power
 from everview.strategies.core import Core, Facts
 from everview.strategies.diagram import Box, Diagram, DiagramNode
+from everview.strategies.dial import OPTIONS, dial_advice, epsilon_of
 from everview.strategies.strategy import Cost, Judgement, Maintained, StrategyPlan, Sum, Task
 
 
@@ -25,6 +27,7 @@ class StoredResultPlan:
 
     query: ConjunctiveQuery
     outputs: frozenset[Var]
+    epsilon: Fraction
     reason: str = "the whole result is stored"
     constant_update_for: tuple[str, ...] = ()
     changes_one_row: bool = False
@@ -70,15 +73,17 @@ class StoredResult:
     name: str = "stored-result"
 
     def judge(self, core: Core, facts: Facts) -> Judgement:
-        """It always fits."""
-        return Judgement(True, "any join can be stored")
+        """It always fits, and is advised where its dial, if it had one, would pay."""
+        advice = dial_advice(core, facts)
+        return Judgement(True, f"any join can be stored; {advice.reason}", options=OPTIONS, advised=advice.advised)
 
     def plan(self, core: Core, facts: Facts) -> StoredResultPlan:
         """The output, and what conditions across relations need."""
         needed = frozenset(v for p in facts.residual for v in p.variables)
-        return StoredResultPlan(facts.query, facts.query.free | needed)
+        chosen = epsilon_of(facts.options, Fraction(1, 2), Fraction(0), Fraction(1))
+        return StoredResultPlan(facts.query, facts.query.free | needed, chosen.epsilon)
 
     def compile(self, plan: StrategyPlan, sums: Sequence[Sum], signatures: Sequence[Hashable] = ()) -> Maintained:
         """A table an atom, and one for the result."""
         assert isinstance(plan, StoredResultPlan)
-        return compile_stored_result(plan.query, tuple(sorted(plan.outputs)), sums)
+        return compile_stored_result(plan.query, tuple(sorted(plan.outputs)), sums, plan.epsilon)

@@ -129,6 +129,17 @@ class Fold:
         """How many rows are there, once settled."""
         return self.unit.table_stats()[ROWS][0] if self.width else int(self.holds(()))
 
+    def sums(self, parts: Iterable[tuple[Columns, Columns]]) -> tuple[Columns, Columns]:
+        """The rows of all parts with their measures added up, whatever the memory limit; nothing is kept."""
+        try:
+            with unlimited(self.unit.machine):
+                for columns, measures in parts:
+                    self.add(columns, measures)
+            rows, _, found = self.touched()
+        finally:
+            self.unit.clear()
+        return rows, found
+
     def summed(self, parts: Iterable[tuple[Columns, pa.Array]]) -> tuple[Columns, pa.Array]:
         """The rows of all parts with their weights added up; nothing is kept, as the fold is only there for this."""
         try:

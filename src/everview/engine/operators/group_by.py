@@ -95,9 +95,9 @@ class GroupBy(Answers):
                 self.groups.add(words, measures)
             self.groups.settle()
 
-    def _core_groups(self) -> Iterator[tuple[Columns, Columns]]:
+    def _core_groups(self, *, partly: bool = False) -> Iterator[tuple[Columns, Columns]]:
         """The groups as the core lists them."""
-        for columns, measures in self.core.scan():
+        for columns, measures in self.core.scan(partly=partly):
             chosen = self.projection.chosen(WordRows(columns, measures[0], zeros(len(measures[0]))))
             kept = measures if chosen.mask is None else tuple(m.filter(chosen.mask) for m in measures)
             yield chosen.outputs.columns, self._changes(kept, chosen.further)
@@ -124,7 +124,7 @@ class GroupBy(Answers):
         """True for a global aggregate that has no input now: its row is there all the same."""
         if self.grouping.keys:
             return False
-        kept = self.groups.rows() if self._has_groups else self._core_groups()
+        kept = self.groups.rows() if self._has_groups else self._core_groups(partly=True)
         return not any(measures[0][0].as_py() for _, measures in kept)
 
     def process(self, changes: Changes) -> WordRows:
@@ -243,14 +243,14 @@ class GroupBy(Answers):
         measures = self._nothing if kept is None else tuple(repeated(m, 1) for m in kept)
         return row.is_among(self._finished(tuple(repeated(word, 1) for word in key), measures))
 
-    def rows(self) -> Iterator[WordRows]:
+    def rows(self, *, partly: bool = False) -> Iterator[WordRows]:
         """All groups."""
         if self.fold is not None:
             for columns, measures in self.fold.rows():
                 yield WordRows(columns, pc.cast(pc.greater(measures[0], ZERO), pa.int64()), zeros(len(measures[0])))
             return
         empty = True
-        for words, measures in self.groups.rows() if self.needs_deltas else self._core_groups():
+        for words, measures in self.groups.rows() if self.needs_deltas else self._core_groups(partly=partly):
             empty = False
             yield self._finished(words, measures)
         if empty and not self.grouping.keys:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,6 +14,7 @@ from everview.engine.expressions.evaluate import Condition, Evaluator, either
 from everview.engine.expressions.parked import Failure, Parked, came_from, reason, values_text
 from everview.engine.operators.aggregates.limbs import largest
 from everview.engine.operators.aggregates.sums import Slot
+from everview.engine.operators.counts import Columns, Fold
 from everview.engine.operators.steps import CHUNK, explained
 from everview.engine.values.dictionary import NULL, Dictionary
 from everview.engine.values.rows import SLICE, Changes, ones, words_array, zeros
@@ -23,8 +25,8 @@ from everview.kernel.wide_numbers import number_of
 from everview.plan.core_plan import CorePlan
 from everview.query.conjunctive import Atom
 from everview.query.terms import Const, Expression, Var
-from everview.query.types import DataType
-from everview.strategies.strategy import DELTA, RESULT, AtomInput, Entry, Lookup, Sum
+from everview.query.types import BIGINT, DataType
+from everview.strategies.strategy import DELTA, RESULT, AtomInput, Entry, Gauge, Lookup, RowCount, Sum
 
 _NULL = pa.scalar(NULL, pa.int64())
 _FEWER = "leave rows out with WHERE, or ask count() how many there are"
@@ -77,6 +79,8 @@ class Join:
         signatures = [_signature(plan, i, self.ranges) for i in range(len(plan.query.atoms))]
         self.maintained = plan.compile([Sum(m.atom, m.limit) for m in measures], signatures)
         self.unit = Unit(self.maintained.program, dictionary.machine)
+        self.total = self._sum_of_pieces(len(measures))
+        """Where the pieces of rows are added up while everything is read; None if rows are not listed in pieces."""
         self.emits_deltas = False
         self._entries = {
             e.relation: _EntryRuntime(self, e, relations[e.relation], measures) for e in self.maintained.entries
@@ -185,10 +189,28 @@ class Join:
                 return False
         return True
 
-    def gauges(self) -> dict[str, int]:
-        """What the strategy counts of itself, for ``stats``."""
-        found = {name: (g.value, self.unit.find(g.table, g.key)) for name, g in self.maintained.gauges.items()}
-        return {name: 0 if row is None else row[0][value] for name, (value, row) in found.items()}
+    def gauges(self) -> dict[str, Any]:
+        """What the strategy counts of itself, and of its parts, for ``stats``."""
+        found: dict[str, Any] = {name: self._read(g) for name, g in self.maintained.gauges.items()}
+        parts = self.maintained.parts
+        if parts is None:
+            return found
+        base = self._read(parts.base)
+        return found | {
+            "epsilon": float(parts.epsilon),
+            "N": base,
+            "theta": base ** float(parts.epsilon),
+            "heavy_keys": sum(map(self._read, parts.heavy_keys)),
+            "minor": self._read(parts.minor),
+            "major": self._read(parts.major),
+            "moved": self._read(parts.moved),
+        }
+
+    def _read(self, gauge: Gauge | RowCount) -> int:
+        if isinstance(gauge, RowCount):
+            return self.unit.table_stats()[gauge.table][0]
+        row = self.unit.find(gauge.table, gauge.key)
+        return 0 if row is None else row[0][gauge.value]
 
     def alarm(self) -> int | None:
         """The last of the updates just applied, not telling what changes, that brought a sum near its limit."""
@@ -205,9 +227,27 @@ class Join:
         except UpdateFault as fault:
             raise DataError("the result has more rows than 384 bits can count", hint=_FEWER) from fault
 
-    def scan(self) -> Iterator[tuple[tuple[pa.Array, ...], tuple[pa.Array, ...]]]:
-        """The whole result, chunk by chunk: output words and measures."""
-        cursor = self.unit.open(RESULT)
+    def scan(self, *, partly: bool = False) -> Iterator[tuple[Columns, Columns]]:
+        """The whole result, chunk by chunk: output words and measures; each row is there once.
+
+        With ``partly`` perhaps only the first rows are going to be read, so nothing is done for the others before.
+        """
+        if self.maintained.pieces is None or self.total is None or partly:
+            yield from self._fetched(RESULT)
+        else:
+            columns, measures = self.total.sums(self._fetched(self.maintained.pieces))
+            if self.plan.is_distinct:
+                measures = (ones(len(measures[0])), *measures[1:])
+            for first in range(0, len(measures[0]), CHUNK):
+                yield tuple(c.slice(first, CHUNK) for c in columns), tuple(m.slice(first, CHUNK) for m in measures)
+
+    def _sum_of_pieces(self, sums: int) -> Fold | None:
+        if self.maintained.pieces is None:
+            return None
+        return Fold([BIGINT] * self.width, 1 + sums, self.dictionary, is_kept=False)
+
+    def _fetched(self, cursor_name: str) -> Iterator[tuple[Columns, Columns]]:
+        cursor = self.unit.open(cursor_name)
         while True:
             try:
                 fetched = cursor.fetch(CHUNK)

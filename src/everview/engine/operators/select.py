@@ -110,13 +110,13 @@ class Select(Answers):
         """A lookup in the fold, or in the core if the row's columns say which of its rows it is."""
         return self.projection.test(row.words) if self.fold is None else self.fold.holds(row.words)
 
-    def rows(self) -> Iterator[WordRows]:
+    def rows(self, *, partly: bool = False) -> Iterator[WordRows]:
         """The whole result."""
         if self.fold is not None:
             for columns, measures in self.fold.rows():
                 yield WordRows(columns, pc.cast(pc.greater(measures[0], ZERO), pa.int64()), zeros(len(measures[0])))
             return
-        for columns, measures in self.core.scan():
+        for columns, measures in self.core.scan(partly=partly):
             yield self.projection.passed(WordRows(columns, measures[0], zeros(len(measures[0]))))
 
 

@@ -57,8 +57,8 @@ class Operator(Answers, Protocol):
     def process(self, changes: Changes) -> WordRows:
         """Take in updates and give what changed."""
 
-    def rows(self) -> Iterator[WordRows]:
-        """The whole result."""
+    def rows(self, *, partly: bool = False) -> Iterator[WordRows]:
+        """The whole result; with ``partly`` perhaps only its first rows are going to be read."""
 
 
 def pieces_of(source: Operator, changes: Changes) -> Iterator[WordRows]:
@@ -173,10 +173,10 @@ class Concatenation(Answers):
             passed += size
         return None
 
-    def rows(self) -> Iterator[WordRows]:
+    def rows(self, *, partly: bool = False) -> Iterator[WordRows]:
         """One side after the other."""
         for side in self.sides:
-            yield from side.rows()
+            yield from side.rows(partly=partly)
 
 
 class Counted(Answers):
@@ -252,7 +252,7 @@ class Counted(Answers):
         counts = self.counts.measures_of(row.words)
         return counts is not None and self.copies(tuple(repeated(c, 1) for c in counts))[0].as_py() > 0
 
-    def rows(self) -> Iterator[WordRows]:
+    def rows(self, *, partly: bool = False) -> Iterator[WordRows]:
         """The rows with copies in the result."""
         for columns, counts in self.counts.rows():
             copies = self.copies(counts)

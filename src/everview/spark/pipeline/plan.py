@@ -68,7 +68,8 @@ def plan(pipeline: Pipeline, *, migrate: bool = False) -> Planned:
     for view in views:
         entry = pipeline.views[view.name].entry
         try:
-            verdicts.append(Explanation(plan_view(view, pipeline.schema, pipeline.rates, names - {view.name})))
+            others = names - {view.name}
+            verdicts.append(Explanation(plan_view(view, pipeline.schema, pipeline.rates, others, told=True)))
         except EverviewError as error:
             raise entry.error(error.message, error.hint) from error
     _all_read(pipeline, views)
