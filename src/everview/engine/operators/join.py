@@ -15,6 +15,7 @@ from everview.engine.expressions.parked import Failure, Parked, came_from, reaso
 from everview.engine.operators.aggregates.limbs import largest
 from everview.engine.operators.aggregates.sums import Slot
 from everview.engine.operators.counts import Columns, Fold
+from everview.engine.operators.gauges import read_gauges
 from everview.engine.operators.steps import CHUNK, explained
 from everview.engine.values.dictionary import NULL, Dictionary
 from everview.engine.values.rows import SLICE, Changes, ones, words_array, zeros
@@ -26,7 +27,7 @@ from everview.plan.core_plan import CorePlan
 from everview.query.conjunctive import Atom
 from everview.query.terms import Const, Expression, Var
 from everview.query.types import BIGINT, DataType
-from everview.strategies.strategy import DELTA, RESULT, AtomInput, Entry, Gauge, Lookup, RowCount, Sum
+from everview.strategies.strategy import DELTA, RESULT, AtomInput, Entry, Lookup, Sum
 
 _NULL = pa.scalar(NULL, pa.int64())
 _FEWER = "leave rows out with WHERE, or ask count() how many there are"
@@ -191,26 +192,7 @@ class Join:
 
     def gauges(self) -> dict[str, Any]:
         """What the strategy counts of itself, and of its parts, for ``stats``."""
-        found: dict[str, Any] = {name: self._read(g) for name, g in self.maintained.gauges.items()}
-        parts = self.maintained.parts
-        if parts is None:
-            return found
-        base = self._read(parts.base)
-        return found | {
-            "epsilon": float(parts.epsilon),
-            "N": base,
-            "theta": base ** float(parts.epsilon),
-            "heavy_keys": sum(map(self._read, parts.heavy_keys)),
-            "minor": self._read(parts.minor),
-            "major": self._read(parts.major),
-            "moved": self._read(parts.moved),
-        }
-
-    def _read(self, gauge: Gauge | RowCount) -> int:
-        if isinstance(gauge, RowCount):
-            return self.unit.table_stats()[gauge.table][0]
-        row = self.unit.find(gauge.table, gauge.key)
-        return 0 if row is None else row[0][gauge.value]
+        return read_gauges(self.unit, self.maintained)
 
     def alarm(self) -> int | None:
         """The last of the updates just applied, not telling what changes, that brought a sum near its limit."""
