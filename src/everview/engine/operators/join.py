@@ -80,7 +80,9 @@ class Join:
         signatures = [_signature(plan, i, self.ranges) for i in range(len(plan.query.atoms))]
         self.maintained = plan.compile([Sum(m.atom, m.limit) for m in measures], signatures)
         self.unit = Unit(self.maintained.program, dictionary.machine)
-        self.total = self._sum_of_pieces(len(measures))
+        words = [BIGINT] * len(self.maintained.outputs)
+        in_pieces = self.maintained.pieces is not None
+        self.total = Fold(words, 1 + len(measures), dictionary, is_kept=False) if in_pieces else None
         """Where the pieces of rows are added up while everything is read; None if rows are not listed in pieces."""
         self.emits_deltas = False
         self._entries = {
@@ -222,11 +224,6 @@ class Join:
                 measures = (ones(len(measures[0])), *measures[1:])
             for first in range(0, len(measures[0]), CHUNK):
                 yield tuple(c.slice(first, CHUNK) for c in columns), tuple(m.slice(first, CHUNK) for m in measures)
-
-    def _sum_of_pieces(self, sums: int) -> Fold | None:
-        if self.maintained.pieces is None:
-            return None
-        return Fold([BIGINT] * self.width, 1 + sums, self.dictionary, is_kept=False)
 
     def _fetched(self, cursor_name: str) -> Iterator[tuple[Columns, Columns]]:
         cursor = self.unit.open(cursor_name)
