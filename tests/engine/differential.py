@@ -481,11 +481,13 @@ class Run:
             listed = bag(zip(*(c.to_pylist() for c in table.columns), strict=True))
             expect(listed == found, f"{name}: to_arrow differs")
             offset, limit = r.randint(0, len(rows)), r.randint(0, 5)
+            paged = view.page(offset=0, limit=len(rows))
+            expect(bag(paged) == found, f"{name}: page(0, {len(rows)})")
             page = view.page(offset=offset, limit=limit)
-            expect(bag(page) == bag(rows[offset : offset + limit]), f"{name}: page({offset}, {limit})")
+            expect(bag(page) == bag(paged[offset : offset + limit]), f"{name}: page({offset}, {limit})")
             if rows:
                 at = r.randrange(-len(rows), len(rows))
-                expect(bag([view[at]]) == bag([rows[at]]), f"{name}: [{at}]")
+                expect(bag([view[at]]) == bag([paged[at]]), f"{name}: [{at}]")
         for row in r.sample(rows, min(2, len(rows))):
             expect(row in view, f"{name}: {row} is not in it")
         if rows:

@@ -75,7 +75,7 @@ class View(Relation):
         return rows[0]
 
     def page(self, *, offset: int = 0, limit: int) -> list[tuple[Any, ...]]:
-        """Some rows, from a position of the engine's order on."""
+        """Some rows, from a position of the engine's order on, which need not be the one in which all are listed."""
         if offset < 0 or limit < 0:
             raise ValueError("offset and limit are not negative")
         with self._lock:
