@@ -1,0 +1,95 @@
+"""From a plan to its program."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from everview.kernel.program import Add, Call, If, Instruction, Lit, Procedure, Program, Reg, Test
+from everview.kernel.verifier import verify
+from everview.programs.optimise import optimise
+from everview.programs.parts import ThresholdBase
+from everview.strategies.hierarchical.layout import ZERO, Layout, regs
+from everview.strategies.hierarchical.listing import PIECES, Listing, Pieces
+from everview.strategies.hierarchical.order import Leaf
+from everview.strategies.hierarchical.plan import HierarchicalPlan
+from everview.strategies.hierarchical.rebalance import SETTLE, Rebalance
+from everview.strategies.hierarchical.updates import RESULT_TABLE, Updates, change_regs, copied
+from everview.strategies.strategy import COUNT, DELTA, AtomInput, Entry, Maintained, Sum
+
+ONCE, CAME = Reg("once"), Reg("came")
+START_DELTAS, STOP_DELTAS = Maintained.start_deltas, Maintained.stop_deltas
+
+
+def compile_hierarchical(plan: HierarchicalPlan, sums: Sequence[Sum]) -> Maintained:
+    """The program that maintains a hierarchical query with this plan's ε."""
+    layout = Layout(plan.order, tuple(sorted(plan.outputs)), [s.atom for s in sums], plan.is_distinct)
+    base = ThresholdBase(plan.epsilon)
+    if layout.is_set:
+        layout.declare(RESULT_TABLE, layout.outputs, ("weight",), (layout.result_width,))
+    rebalance = Rebalance(layout, base)
+    rebalance.write()
+    for with_deltas in (False, True):
+        for leaf in layout.leaves:
+            _write_change(layout, rebalance, leaf, with_deltas)
+    entries = _write_entries(plan, layout)
+    switched = Updates(layout, with_deltas=True)
+    for name, sign in ((START_DELTAS, 1), (STOP_DELTAS, -1)):
+        layout.procedure(name, (ONCE,), switched.count_derivations(sign) if layout.is_set else ())
+    listing = Listing(layout)
+    in_pieces = Pieces(layout)
+    result, pieces = listing.cursor(), in_pieces.cursor()
+    listing.write_questions()
+    width = len(layout.outputs) + len(layout.measures) + 1
+    written = Program(
+        (base.table, *layout.tables()),
+        ((DELTA, width),),
+        (*base.procedures, *layout.procedures),
+        (result, pieces),
+        (*listing.functions, *in_pieces.functions.values()),
+    )
+    called = [START_DELTAS, STOP_DELTAS, SETTLE, *(n for e in entries for n in (e.state_only, e.with_deltas))]
+    program = optimise(written, called)
+    verify(program)
+    return Maintained(program, entries, layout.outputs, count=None if layout.is_set else COUNT)
+
+
+def _write_change(layout: Layout, rebalance: Rebalance, leaf: Leaf, with_deltas: bool) -> None:
+    """One procedure an atom: its row, what follows from it, and where keys must change their side."""
+    words, changes = regs(leaf.words), tuple(change_regs(layout, leaf).values())
+    body: list[Instruction] = [
+        copied(CAME, ZERO),
+        Add(Reg("row"), leaf.label, words, changes, (copied(CAME, Lit(1)),), (copied(CAME, Lit(-1)),)),
+        *Updates(layout, with_deltas).climb(leaf),
+        If(Test.NOT_EQUAL, CAME, ZERO, tuple(rebalance.after(leaf, CAME))),
+    ]
+    layout.procedure(_change(leaf, with_deltas), (*words, *changes), body)
+
+
+def _change(leaf: Leaf, with_deltas: bool) -> str:
+    return f"change {leaf.label}{'!' if with_deltas else ''}"
+
+
+def _write_entries(plan: HierarchicalPlan, layout: Layout) -> tuple[Entry, ...]:
+    """One procedure a relation: an update goes to each occurrence in turn, and all of it is done before the next."""
+    relations: dict[str, list[Leaf]] = {}
+    for leaf in layout.leaves:
+        relations.setdefault(plan.query.atoms[leaf.atom].relation, []).append(leaf)
+    entries = []
+    for relation, leaves in relations.items():
+        inputs = tuple(AtomInput(x.atom, tuple(sorted(x.words)), layout.carried(x)[1:]) for x in leaves)
+        names = [f"update {relation}{tag}" for tag in ("", "!")]
+        for name, with_deltas in zip(names, (False, True), strict=True):
+            parameters: list[Reg] = []
+            body: list[Instruction] = []
+            for leaf, given in zip(leaves, inputs, strict=True):
+                words = {v: Reg(f"{leaf.atom}@{v.name}") for v in given.variables}
+                flag, own = Reg(f"{leaf.atom}?"), tuple(Reg(f"{leaf.atom}+{j}") for j in given.sums)
+                parameters += [*words.values(), flag, *own]
+                call = Call(_change(leaf, with_deltas), (*(words[v] for v in leaf.words), Reg("change"), *own))
+                body.append(If(Test.NOT_EQUAL, flag, ZERO, (call,)))
+            layout.procedures.append(Procedure(name, (*parameters, Reg("change")), tuple(body)))
+        entries.append(Entry(relation, inputs, *names))
+    return tuple(entries)
+
+
+__all__ = ["PIECES", "compile_hierarchical"]

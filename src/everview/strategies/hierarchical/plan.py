@@ -1,0 +1,117 @@
+"""How a hierarchical query is maintained: its variable order, what each node of it is, and ε (the dial)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+from everview.query.conjunctive import ConjunctiveQuery, Semantics
+from everview.query.terms import Var
+from everview.query.widths import Widths
+from everview.strategies.bounds import Bound, Bounds, power
+from everview.strategies.diagram import Diagram
+from everview.strategies.hierarchical.order import Mode, Order, order_of
+from everview.strategies.hierarchical.show import diagram_of, order_line, split_line
+from everview.strategies.strategy import Cost, Task
+
+AMORTISED = ("amortised",)
+
+
+@dataclass(frozen=True)
+class HierarchicalPlan:
+    """The order of a query, and the ε that its keys are split by."""
+
+    query: ConjunctiveQuery
+    widths: Widths
+    epsilon: Fraction
+    why: str
+    """Why this ε."""
+    mode: Mode = Mode.DYNAMIC
+    remarks: tuple[str, ...] = ()
+    changes_one_row: bool = False
+
+    @cached_property
+    def order(self) -> Order:
+        """The canonical variable order, with the role of each node."""
+        return order_of(self.query, self.mode)
+
+    @property
+    def outputs(self) -> frozenset[Var]:
+        """The query's own output; nothing is added."""
+        return self.query.free
+
+    @property
+    def is_distinct(self) -> bool:
+        """True if copies do not count."""
+        return self.query.semantics is Semantics.SET
+
+    @property
+    def reason(self) -> str:
+        """Why it fits, and what it does here."""
+        return f"hierarchical, not q-hierarchical: light keys are joined ahead, heavy ones when read; {self.why}"
+
+    @cached_property
+    def bounds(self) -> Bounds:
+        """The exponents of the dial at this ε (hierarchical-tradeoff.md 11.1).
+
+        Views are filled by single updates, so preparation takes as many times the cost of one.
+        """
+        e, w, delta = self.epsilon, self.widths.w, self.widths.delta_tight
+        update = power(delta * e)
+        kept = power(1 + max(0, w - 1) * e)
+        return Bounds(
+            power(1 + delta * e),
+            update if delta * e == 0 else Bound(update.terms, update.exponent, AMORTISED),
+            power(1 - e),
+            kept,
+        )
+
+    @property
+    def constant_update_for(self) -> tuple[str, ...]:
+        """Any updates, at ε = 0; else those for which no bound is better."""
+        return ("any", "fifo", "insert_only") if self.bounds.update.exponent == 0 else ()
+
+    @property
+    def tasks(self) -> Mapping[Task, Cost]:
+        """Listing, and testing a row, which goes through the heavy keys; of bags the count is kept."""
+        cost = Cost(self.bounds.update, self.bounds.delay)
+        found = {Task.LIST: cost, Task.TEST: cost}
+        return found if self.is_distinct else {**found, Task.COUNT: Cost(self.bounds.update, power(Fraction(0)))}
+
+    @property
+    def height(self) -> int:
+        """There is no join tree to speak of."""
+        return 1
+
+    @cached_property
+    def diagram(self) -> Diagram:
+        """The variable order with its roles."""
+        return diagram_of(self.query, self.order)
+
+    @property
+    def summary(self) -> str:
+        """The order on one line."""
+        return order_line(self.query, self.order)
+
+    def notes(self) -> tuple[tuple[str, str], ...]:
+        """The order, what is split, and how many view trees that stands for."""
+        found = [("order", self.summary)]
+        if self.order.split:
+            found.append(("split", split_line(self.query, self.order)))
+        return tuple(found)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Its shape as plain data."""
+        split = [
+            {"variables": [v.name for v in n.variables], "key": [v.name for v in n.keys]} for n in self.order.split
+        ]
+        return {
+            "tree": {"node": self.summary, "children": []},
+            "height": self.height,
+            "epsilon": str(self.epsilon),
+            "mode": self.mode.value,
+            "split": split,
+        }
