@@ -1,8 +1,8 @@
 """Where a program for a hierarchical query keeps what: its tables, their indexes, values and registers.
 
-A *unit* is what is joined as a whole: an atom's rows, or the totals over a node of the order and all below it. Totals do
-not depend on which keys are heavy, so a change of them goes up one way in constant time, and a key that becomes heavy
-or light changes nothing above its node (hierarchical-tradeoff.md 7.3, 7.4):
+A *unit* is what is joined as a whole: an atom's rows, or the totals over a node of the order and all below it. Totals
+do not depend on which keys are heavy, so a change of them goes up one way in constant time, and a key that becomes
+heavy or light changes nothing above its node (hierarchical-tradeoff.md 7.3, 7.4):
 
 | table | key | what it holds |
 |---|---|---|

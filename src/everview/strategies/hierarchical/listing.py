@@ -285,9 +285,7 @@ class Pieces:
         self.functions[name] = Function(name, regs(words), tuple(body), results)
         return name
 
-    def _product(
-        self, units: Iterable[Unit], places: Places
-    ) -> tuple[list[Node], dict[Var, Operand], list[_Factor]]:
+    def _product(self, units: Iterable[Unit], places: Places) -> tuple[list[Node], dict[Var, Operand], list[_Factor]]:
         steps: list[Node] = []
         known = dict(places)
         factors: list[_Factor] = []
@@ -343,4 +341,3 @@ class Pieces:
         found: dict[Var, Operand] = dict(zip(node.shown, words, strict=True))
         factor = _Factor(weights[0], {j: r for j, r in weights.items() if j})
         return [Concat((*words, *weights.values()), (joined, heavy))], found, [factor]
-

@@ -167,8 +167,8 @@ class _Builder:
         shown = (*(v for v in variables if v in free), *(v for c in children for v in c.shown))
         role = Role.LISTED if free else self._bound_role(node, shown)
         made = OrderNode(number, variables, above, role, shown, tuple(leaves), tuple(children))
-        for child in children:
-            child.parent.append(made)
+        for below in children:
+            below.parent.append(made)
         return [], [made]
 
     def _alike(self, one: Var, other: Var) -> bool:

@@ -75,9 +75,7 @@ class Rebalance:
         layout = self.layout
         keys = regs(node.keys)
         row = Reg("row")
-        layout.procedure(
-            self._name(node, "to_heavy"), keys, [*joined_at(layout, node, -1), *row_at(layout, node)]
-        )
+        layout.procedure(self._name(node, "to_heavy"), keys, [*joined_at(layout, node, -1), *row_at(layout, node)])
         gone = Find(row, layout.rows_table(node), keys, (Remove(row, layout.rows_table(node)),))
         layout.procedure(self._name(node, "to_light"), keys, [gone, *joined_at(layout, node, 1)])
 
@@ -120,7 +118,7 @@ class Rebalance:
         self.layout.procedure(self._name(node, f"gone{leaf.atom}"), regs(node.keys), body)
 
     def _write_placed(self, node: OrderNode) -> None:
-        """Put a key where its degrees say, as strictly as after a major rebalancing: all marks, then at most one move."""
+        """Put a key where its degrees say, as strictly as a major rebalancing does: all marks, then at most one move."""
         base, layout = self.base, self.layout
         keys = regs(node.keys)
         body: list[Instruction] = [copied(NUMBER, ZERO)]
