@@ -118,7 +118,7 @@ class Rebalance:
         self.layout.procedure(self._name(node, f"gone{leaf.atom}"), regs(node.keys), body)
 
     def _write_placed(self, node: OrderNode) -> None:
-        """Put a key where its degrees say, as strictly as a major rebalancing does: all marks, then at most one move."""
+        """Put a key where its degrees say, as a major rebalancing does: all marks first, then at most one move."""
         base, layout = self.base, self.layout
         keys = regs(node.keys)
         body: list[Instruction] = [copied(NUMBER, ZERO)]
