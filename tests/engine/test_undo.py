@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from random import Random
 
 import duckdb
@@ -162,3 +163,54 @@ def test_what_python_keeps_of_a_group_is_filled_anew_if_its_undo_has_no_room(mon
     assert list(db.view("v")) == [(1, 0.5)]
     db.insert("t", [(1, 1.0)])
     assert list(db.view("v")) == [(1, 1.5)]
+
+
+@pytest.mark.parametrize("use", ["read", "batch", "save", "select", "view"])
+def test_a_view_for_which_there_was_no_memory_is_filled_when_there_is(
+    use: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch without a log is taken back while memory is short: the view is lost until it can be filled."""
+    db = ev.Database()
+    db.sql(GROUPED)
+    db.sql("CREATE TABLE u (a INT); CREATE VIEW other AS SELECT DISTINCT a FROM u")
+    db.sql("CREATE VIEW fails AS SELECT 10 / (a - 77) AS q FROM t")
+    rows = [(i % 7, "x" * (i % 5)) for i in range(200)]
+    db.insert("t", rows)
+    db.insert("u", [(1,)])
+    before = {name: sorted(db.view(name), key=repr) for name in db.views}
+    monkeypatch.setattr(Transaction, "_most_log_bytes", lambda self: 0)
+    with monkeypatch.context() as short:
+        short.setattr(ev.Database, "_filled", _without_memory)
+        with pytest.raises(DataError, match="10 / "):
+            db.insert("t", [(1, "new"), (77, "")])
+        uses: dict[str, Callable[[], object]] = {
+            "read": lambda: list(db.view("v")),
+            "batch": lambda: db.insert("t", [(3, "new")]),
+            "save": lambda: db.save(tmp_path / "saved"),
+            "select": lambda: db.sql("SELECT * FROM over"),
+            "view": lambda: db.sql("CREATE VIEW further AS SELECT * FROM v"),
+        }
+        for _ in range(2):
+            with pytest.raises(MemoryLimitError, match="has lost its rows") as caught:
+                uses[use]()
+            assert "free memory" in str(caught.value)
+        assert list(db.view("other")) == [(1,)]
+        assert len(db.table("t")) == 200
+    uses[use]()
+    if use == "batch":
+        db.delete("t", [(3, "new")])
+    assert {name: sorted(db.view(name), key=repr) for name in before} == before
+    again = ev.Database()
+    again.sql(GROUPED)
+    again.insert("t", rows)
+    for each in (db, again):
+        each.insert("t", [(3, "later"), (8, "")])
+        each.delete("t", rows[:50])
+    assert all(sorted(db.view(n), key=repr) == sorted(again.view(n), key=repr) for n in again.views)
+    db.delete("t", list(db.table("t")))
+    db.drop("t", cascade=True)
+    assert len(db._dictionary) == 0
+
+
+def _without_memory(*_: object) -> None:
+    raise MemoryError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from os import PathLike
 from threading import RLock
 from typing import Any, Unpack
@@ -26,6 +26,7 @@ from everview.engine.values.rows import Changes, WordRows
 from everview.engine.view import View
 from everview.engine.view_runtime import ViewRuntime
 from everview.errors import MemoryLimitError, UnknownTableError
+from everview.kernel.machine import UpdateFault
 from everview.plan.view_plan import plan_view
 from everview.query.catalogue import Command, Definition, Queries, relations_read
 from everview.query.options import OptionValues, ViewOptions
@@ -61,6 +62,8 @@ class Database:
         """True if every view has a feed from the beginning to the end: the database is a shard's."""
         self.memory_limit = checked_limit(memory_limit)
         self.version = 0
+        self._unfilled: list[str] = []
+        """Views that have no rows, as there was no memory to fill them again; those that are read come first."""
 
     # --- definitions -----------------------------------------------------------------------------------------------
 
@@ -239,25 +242,42 @@ class Database:
         """Take back the batch that is running.
 
         Views for which the batch had no log any more are filled anew, from tables and views that are as they were
-        before it. They hold what they held then, so that the wide values which they use are counted already.
+        before it.
         """
         try:
             lost = self._machine.roll_back()
         finally:
             self._dictionary.roll_back()
-        filled = [name for name, runtime in self._views.items() if runtime.is_lost(lost)] if lost else []
-        if filled:
-            self._dictionary.begin()
-            try:
-                for name in filled:
-                    self._fill_anew(name)
-            finally:
-                self._dictionary.roll_back()
+        for name, runtime in self._views.items() if lost else ():
+            if runtime.is_lost(lost):
+                runtime.unlink()
+                self._unfilled.append(name)
+        with suppress(Exception):  # It is told to whoever needs the view next, if it is so then.
+            self.fill_what_is_lost()
         self._dictionary.collect()
+
+    def fill_what_is_lost(self) -> None:
+        """Fill the views that have lost their rows with a batch that was taken back, and could not be filled then.
+
+        They hold what they held before, so that the wide values which they use are counted already.
+        """
+        with self._lock:
+            while self._unfilled:
+                self._dictionary.begin()
+                first = self._machine.unit_count
+                try:
+                    self._fill_anew(self._unfilled[0])
+                except BaseException as error:
+                    self._machine.unlink_from(first)
+                    if _is_of_memory(error):
+                        raise _unfilled(self._unfilled[0]) from error
+                    raise
+                finally:
+                    self._dictionary.roll_back()
+                del self._unfilled[0]
 
     def _fill_anew(self, name: str) -> None:
         runtime = self._views[name]
-        runtime.unlink()
         counted = {
             field: getattr(runtime, field)
             for field in ("updates", "deltas", "updates_with_deltas", "refills", "restored")
@@ -273,6 +293,7 @@ class Database:
         from everview.engine.storage.snapshot import save
 
         with self._lock:
+            self.fill_what_is_lost()
             save(self, path)
 
     @classmethod
@@ -340,6 +361,20 @@ class Database:
         with self._lock:
             beside = sum(v.beside_nbytes() for v in self._views.values())
             return self._machine.nbytes() + beside + self._dictionary.nbytes()
+
+
+def _is_of_memory(error: BaseException) -> bool:
+    is_fault = isinstance(error, UpdateFault) and error.kind == "memory"
+    return is_fault or isinstance(error, MemoryError | MemoryLimitError | pa.ArrowMemoryError)
+
+
+def _unfilled(view: str) -> MemoryLimitError:
+    return MemoryLimitError(
+        f"{view} has lost its rows: a batch was taken back, and there was no memory to fill the view again; tables and "
+        "feeds are as they were before that batch",
+        table=view,
+        hint="free memory in this process: the view is filled when it is read, or when the next batch comes",
+    )
 
 
 def _find(names: dict[str, Any], wanted: str) -> str | None:

@@ -41,6 +41,7 @@ def catalogue_of(db: Database) -> Catalogue:
 
 def run(db: Database, commands: Sequence[Command]) -> Result | None:
     """Do what a script asks for, all of it or nothing; gives the answer of its last query."""
+    db.fill_what_is_lost()
     definitions = _Definitions(db) if any(not isinstance(c, Answer) for c in commands) else None
     found: Result | None = None
     try:

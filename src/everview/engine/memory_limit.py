@@ -42,7 +42,8 @@ def checked_limit(limit: Any) -> int | None:
 
 @contextmanager
 def bounded(machine: Machine, more: int | None) -> Iterator[None]:
-    """Let all units of a machine together grow by so many bytes at most; None: by any number."""
+    """Let all units of a machine, with what is kept beside them, grow by so many bytes at most; None: by any number."""
+    machine.beside_bytes = 0
     machine.memory_limit = None if more is None else machine.nbytes() + more
     try:
         yield

@@ -50,6 +50,7 @@ class Transaction:
 
     def run(self, operations: Sequence[Operation], *, disjoint: bool = False) -> None:
         """Take the operations in, and then tell the feeds; ``disjoint``: no row is in two of them."""
+        self._db.fill_what_is_lost()
         with within(self._left()):
             is_net_batch = self._applied(operations, disjoint)
         self._db.version += 1
@@ -136,7 +137,7 @@ class Transaction:
         """What the logs for taking the batch back may take; a view that needs more would be filled anew instead."""
         most = max(LEAST_LOG_BYTES, self._db._machine.nbytes() // 4)
         limit = self._db.memory_limit
-        return most if limit is None else min(most, limit // 4)
+        return most if limit is None else min(most, limit // 8)
 
     def _check_memory(self, before: int) -> None:
         """What is not in units counts, too."""

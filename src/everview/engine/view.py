@@ -38,6 +38,8 @@ class View(Relation):
                 table=self.name,
                 hint=f"take the one that has the name now with db.view('{self.name}')",
             )
+        if self.name in self._database._unfilled:
+            self._database.fill_what_is_lost()
         return self._held
 
     # --- reading ---------------------------------------------------------------------------------------------------

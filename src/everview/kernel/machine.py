@@ -60,6 +60,8 @@ class Machine:
         self._undo: list[Callable[[], None]] | None = None
         self._undo_bytes = 0
         self._most_undo_bytes = 0
+        self.beside_bytes = 0
+        """By how much that has grown which Python keeps for units, since a memory limit was set."""
 
     def begin(self, most_log_bytes: int) -> None:
         """Begin a batch. Its logs take so many bytes at most: a unit that needs more has no log for the rest of it."""
@@ -69,7 +71,7 @@ class Machine:
 
     def commit(self) -> None:
         """Keep what the batch has changed."""
-        self._undo = None
+        self._undo, self._undo_bytes = None, 0
         self.kernel.commit()
 
     def roll_back(self) -> frozenset[int]:
@@ -77,7 +79,7 @@ class Machine:
 
         Gives the numbers of the units for which that cannot be, as they have lost their logs: they must be filled anew.
         """
-        undo, self._undo = self._undo or [], None
+        undo, self._undo, self._undo_bytes = self._undo or [], None, 0
         try:
             while undo:
                 undo.pop()()
@@ -103,6 +105,16 @@ class Machine:
         else:
             self._undo_bytes -= nbytes
             unit.lose_log()
+
+    def grow_beside(self, nbytes: int) -> None:
+        """Count what Python keeps for a unit, beside it, as the batch makes it grow, or shrink if below 0.
+
+        Raises ``UpdateFault`` if this, what is kept to undo it, and the units are beyond the memory limit together.
+        """
+        self.beside_bytes += nbytes
+        limit = self.memory_limit
+        if limit is not None and self.nbytes() + self.beside_bytes + self._undo_bytes > limit:
+            raise UpdateFault("the memory limit is reached", update=0, kind="memory")
 
     def link(self, unit: Unit, number: int) -> int:
         """Know of a unit, which has this number."""

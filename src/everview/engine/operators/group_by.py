@@ -19,10 +19,12 @@ from everview.engine.operators.counts import Columns, Fold, Kept
 from everview.engine.operators.group_output import Finish, difference
 from everview.engine.operators.join import Join, Measure
 from everview.engine.operators.select import Projection, flips
+from everview.engine.operators.steps import explained
 from everview.engine.values.dictionary import NULL, Dictionary
 from everview.engine.values.rows import ZERO, Changes, WordRows, ones, repeated, zeros
 from everview.engine.values.words import from_words
 from everview.errors import DataError
+from everview.kernel.machine import UpdateFault
 from everview.plan.core_plan import CorePlan
 from everview.plan.cores import is_summed
 from everview.query.aggregates import Ordered
@@ -357,6 +359,7 @@ class _Accumulated:
         return in_type(was, self.aggregate.type), now
 
     def _add(self, delta: WordRows) -> dict[Group, Any]:
+        had = self._bytes
         try:
             before = self._counted(delta)
         except BaseException:  # some of them are counted
@@ -364,6 +367,10 @@ class _Accumulated:
             raise
         machine, nbytes = self.dictionary.machine, sum(c.nbytes for c in (*delta.columns, delta.weight, delta.update))
         machine.on_roll_back_of(self.core.unit, partial(self._take_back, delta.negated()), nbytes)
+        try:
+            machine.grow_beside(self._bytes - had)
+        except UpdateFault as fault:
+            raise explained(fault) from fault
         return before
 
     def _counted(self, delta: WordRows) -> dict[Group, Any]:

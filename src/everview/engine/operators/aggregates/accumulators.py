@@ -42,6 +42,8 @@ class Accumulator(Protocol):
 class Tally:
     """COUNT: how many values there are."""
 
+    __slots__ = ("_count",)
+
     def __init__(self) -> None:
         self._count = 0
 
@@ -69,6 +71,8 @@ class Moments:
     Values are counted in units that divide them all: a double is a multiple of the smallest one, a decimal of its last
     digit. So sums are integers, which are quick to add.
     """
+
+    __slots__ = ("_count", "_made", "_odd", "_squared", "_squares", "_sum", "_type", "_unit")
 
     def __init__(self, aggregate: Aggregate) -> None:
         assert aggregate.argument is not None
@@ -108,14 +112,7 @@ class Moments:
 
     def nbytes(self) -> int:
         """Numbers, as long as they have become."""
-        numbers = (
-            self._count,
-            self._sum.numerator,
-            self._sum.denominator,
-            self._squares.numerator,
-            self._squares.denominator,
-        )
-        return sum(map(sys.getsizeof, (self, vars(self), self._odd, self._sum, self._squares, *numbers)))
+        return sum(map(sys.getsizeof, (self, self._odd, self._count, self._sum, self._squares)))
 
     def result(self) -> Any:
         """The aggregate's value, rounded once."""
@@ -159,6 +156,8 @@ class Moments:
 
 class PartMoments(Moments):
     """The same from parts of a group, as ``SUMS`` and ``MOMENTS`` give them."""
+
+    __slots__ = ()
 
     def add(self, value: Any, copies: int) -> None:
         """Count all that a part has in or out; NULL has nothing."""
