@@ -37,8 +37,9 @@ MOST_BITS = 36
 """N has at most so many bits: a table has fewer than 2^32 rows, and N is at most 4 times what a few tables have."""
 MOST_DENOMINATOR = 10
 """ε = p/q has at most this q: N^p, times 3^q, must fit the widest numbers there are."""
-COLUMNS = ("N", "size", "heavy_from", "heavy_until", "light_until", "heavy", "majors", "minors", "moved")
-"""What a base keeps: N, |D|, three thresholds, the number of heavy keys, rebalances of both kinds, moved rows."""
+COLUMNS = ("N", "size", "heavy_from", "heavy_until", "light_until", "heavy", "majors", "minors", "moved", "major_moved")
+"""What a base keeps: N, |D|, three thresholds, the number of heavy keys, rebalances of both kinds, and the rows that
+minor and major ones have moved."""
 Block = tuple[Instruction, ...]
 _BASE, _TARGET, _ROOT, _MORE = Reg("base"), Reg("target"), Reg("root"), Reg("more")
 

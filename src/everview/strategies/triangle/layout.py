@@ -1,0 +1,204 @@
+"""Where the program of a triangle keeps what: tables of edges and views, their words, values and registers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+
+from everview.kernel.program import Add, Compute, Emit, If, Instruction, KeyOf, Lit, Math, Operand, Procedure, Reg
+from everview.kernel.program import Table, Test, Update, ValueOf
+from everview.programs.parts import ThresholdBase
+from everview.query.terms import Var
+from everview.strategies.triangle.shape import EDGES, Triangle, Words
+from everview.strategies.triangle.views import ALL, DESIGNS, Design, Role, View
+
+RELATIONS = ("R", "S", "T")
+FIRST, SECOND, WHOLE, BY_KEY = range(4)
+"""The indexes of an edge table: by its first corner, by its second, all of it, and single edges."""
+TOLD = "told"
+ALARM = "alarm"
+WORDS = 4
+"""A view adds up products of three words: with fewer than 2^64 of them, this is enough."""
+PIECE_BITS, BUCKET_BITS = 3, 36
+"""A row of the result is the sum of at most 2^3 pieces, and what a tree has of it that of at most 2^36 of its rows."""
+Places = Mapping[Var, Operand]
+
+
+def reg(v: Var) -> Reg:
+    """The register of a variable's word."""
+    return Reg(f"@{v.name}")
+
+
+def change_of(j: int) -> Reg:
+    """The register of a measure's change."""
+    return Reg(f"+{j}")
+
+
+@dataclass
+class Layout:
+    """The tables of a triangle with sums (for each, the relation that has it), and the procedures as they are written.
+
+    Measure 0 is the number of copies, the others are the sums.
+    """
+
+    triangle: Triangle
+    epsilon: Fraction
+    sums: Sequence[int]
+    is_set: bool
+    limits: Mapping[int, int] = field(default_factory=dict)
+    procedures: list[Procedure] = field(default_factory=list)
+
+    @property
+    def design(self) -> Design:
+        """What is stored."""
+        return DESIGNS[self.triangle.arity]
+
+    @cached_property
+    def base(self) -> ThresholdBase:
+        """N and its thresholds."""
+        return ThresholdBase(self.epsilon)
+
+    # --- measures --------------------------------------------------------------------------------------------------
+
+    def own(self, relation: int) -> tuple[int, ...]:
+        """The sums over a relation's rows."""
+        return tuple(j for j, k in enumerate(self.sums, 1) if k == relation)
+
+    @property
+    def measures(self) -> range:
+        """Those of a result's row."""
+        return range(1 if self.is_set else 1 + len(self.sums))
+
+    @property
+    def counts_edges(self) -> bool:
+        """True if views count edges, however many copies these have: their rows need not be weighed."""
+        return self.is_set or self.triangle.arity == 3
+
+    def carried(self, view: View) -> tuple[int, ...]:
+        """The measures that a view keeps."""
+        if self.counts_edges:
+            return (0,)
+        return (0, *(j for j, k in enumerate(self.sums, 1) if k in view.relations))
+
+    def measure(self, row: Reg, relation: int, j: int, of_rows: bool = False) -> Operand:
+        """What a row of a relation gives to a measure: its sum, or its copies."""
+        table = self.rows_table(relation) if of_rows else RELATIONS[relation]
+        own = self.own(relation)
+        return ValueOf(row, table, 1 + own.index(j) if j in own else 0)
+
+    def kept(self, row: Reg, view: View, j: int) -> ValueOf:
+        """What a view has of a measure."""
+        carried = self.carried(view)
+        return ValueOf(row, view.name, carried.index(j) if j in carried else 0)
+
+    # --- tables ----------------------------------------------------------------------------------------------------
+
+    def key(self, relation: int) -> Words:
+        """The variables of an edge."""
+        return self.triangle.words(EDGES[relation])
+
+    def side(self, relation: int, column: int) -> Words:
+        """The variables by which an index finds a relation's edges."""
+        return self.triangle.words(EDGES[relation][column]) if column < WHOLE else ()
+
+    def has_rows(self, relation: int) -> bool:
+        """True if there are rows under a relation's edges."""
+        return bool(self.triangle.private[relation])
+
+    def rows_table(self, relation: int) -> str:
+        """The rows under a relation's edges, where there are such."""
+        return f"{RELATIONS[relation]}.rows"
+
+    def rows_key(self, relation: int) -> Words:
+        """The variables of a row under an edge."""
+        return (*self.key(relation), *self.triangle.private[relation])
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        """All tables."""
+        found = [self.base.table]
+        for k, name in enumerate(RELATIONS):
+            values = ("copies", *(f"sum{j}" for j in self.own(k)))
+            key = self.key(k)
+            sides = [tuple(map(key.index, self.side(k, column))) for column in (FIRST, SECOND, WHOLE)]
+            levels = self.design.levels(k, ALL)[1] + 1
+            found.append(Table(name, _names(key), values, (*sides, tuple(range(len(key)))), levels=levels))
+            if self.has_rows(k):
+                rows = self.rows_key(k)
+                found.append(Table(self.rows_table(k), _names(rows), values, (tuple(range(len(key))), ())))
+        for view in self.design.views:
+            found.append(self._view_table(view))
+        if self.tells_changes_of_sets:
+            found.append(Table(TOLD, _names(self.triangle.outputs), ("derivations",)))
+        return tuple(found)
+
+    def _view_table(self, view: View) -> Table:
+        key = self.triangle.words(view.key)
+        indexes: tuple[tuple[int, ...], ...] = ((),)
+        if view.index is not None:
+            indexes = ((), tuple(map(key.index, self.triangle.words(view.index))))
+        carried = self.carried(view)
+        widths = () if self.counts_edges else (WORDS,) * len(carried)
+        return Table(view.name, _names(key), tuple(f"measure{j}" for j in carried), indexes, widths=widths)
+
+    @property
+    def tells_changes_of_sets(self) -> bool:
+        """True if, to tell what changes, derivations must be counted by row: a set that is not all corners."""
+        return self.is_set and self.triangle.arity < 3
+
+    def places(self, row: Reg, relation: int) -> Places:
+        """The words of an edge's row."""
+        return {v: KeyOf(row, RELATIONS[relation], i) for i, v in enumerate(self.key(relation))}
+
+    def view_places(self, row: Reg, view: View) -> Places:
+        """The words of a view's row."""
+        return {v: KeyOf(row, view.name, i) for i, v in enumerate(self.triangle.words(view.key))}
+
+    def rows_places(self, row: Reg, relation: int) -> Places:
+        """The words of a row under an edge."""
+        return {v: KeyOf(row, self.rows_table(relation), i) for i, v in enumerate(self.rows_key(relation))}
+
+    # --- pieces of program -----------------------------------------------------------------------------------------
+
+    def added(self, view: View, places: Places, changes: Mapping[int, Operand]) -> Add:
+        """Add to a view's row; tell if that leaves a watched measure beyond its limit."""
+        row = Reg("at")
+        key = tuple(places[v] for v in self.triangle.words(view.key))
+        watch = tuple(self._watched(row, view))
+        return Add(row, view.name, key, tuple(changes[j] for j in self.carried(view)), watch, (), watch)
+
+    def _watched(self, row: Reg, view: View) -> list[Instruction]:
+        if view.role not in (Role.PIECE, Role.ROOT) or self.counts_edges:
+            return []
+        bits = PIECE_BITS if view.role is Role.PIECE else PIECE_BITS + BUCKET_BITS
+        told = (Emit(ALARM, (Update(),)),)
+        found: list[Instruction] = []
+        for j, limit in self.limits.items():
+            value = self.kept(row, view, j)
+            found.append(If(Test.LESS, Lit(limit >> bits), value, told))
+            if j:
+                found.append(If(Test.LESS, value, Lit(-(limit >> bits)), told))
+        return found
+
+    def procedure(self, name: str, parameters: Sequence[Reg], body: Sequence[Instruction]) -> str:
+        """Write a procedure; gives its name."""
+        self.procedures.append(Procedure(name, tuple(parameters), tuple(body)))
+        return name
+
+
+def multiplied(target: Reg, *factors: Operand) -> list[Instruction]:
+    """target ← the product of some factors."""
+    first, *rest = factors
+    body: list[Instruction] = [Compute(target, Math.MULTIPLY, first, rest[0] if rest else Lit(1))]
+    return body + [Compute(target, Math.MULTIPLY, target, f) for f in rest[1:]]
+
+
+def copied(target: Reg, source: Operand) -> Compute:
+    """target ← source."""
+    return Compute(target, Math.ADD, source, Lit(0))
+
+
+def _names(words: Words) -> tuple[str, ...]:
+    return tuple(v.name for v in words)

@@ -1,0 +1,206 @@
+"""Triangles with corners in their output: all three listed, two (a number for every edge), or one (for every vertex)."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from everview.query.conjunctive import ConjunctiveQuery
+from everview.query.show import atom_labels
+from everview.query.terms import Var
+from everview.strategies.bounds import Bound, Bounds, power, power_of_n
+from everview.strategies.core import Core, Facts
+from everview.strategies.diagram import Box, Diagram, DiagramNode
+from everview.strategies.dial import OPTIONS, Chosen, dial_advice, epsilon_of
+from everview.strategies.strategy import Cost, Judgement, Maintained, StrategyPlan, Sum, Task
+from everview.strategies.triangle.compile import compile_triangle
+from everview.strategies.triangle.shape import Triangle, triangle_of
+from everview.strategies.triangle.views import ALL, DESIGNS, Role, View
+
+HALF = Fraction(1, 2)
+ONE = Fraction(1)
+MOST_COPIES = 2**63 - 1
+"""So many rows a group may have: COUNT is a BIGINT."""
+KINDS = {1: "a number for every vertex", 2: "a number for every edge", 3: "a listing"}
+CURVE = (Fraction(0), Fraction(1, 4), HALF, Fraction(3, 4), ONE)
+
+
+def update_exponent(epsilon: Fraction) -> Fraction:
+    """Of an update, amortised: a list is as long as a light key allows, or as there are heavy keys."""
+    return max(epsilon, 1 - epsilon)
+
+
+def delay_exponent(arity: int, epsilon: Fraction) -> Fraction:
+    """Between two rows: the union tests each bucket, of which there is one for every heavy key, or pair of such."""
+    if arity == 3:
+        return Fraction(0)
+    return min(ONE, (3 - arity) * (1 - epsilon))
+
+
+def space_exponent(arity: int, epsilon: Fraction) -> Fraction:
+    """Of all views together."""
+    return Fraction(3, 2) if arity == 3 else 1 + min(epsilon, 1 - epsilon)
+
+
+@dataclass(frozen=True)
+class ListedPlan:
+    """A triangle, and the ε that its parts are made with."""
+
+    query: ConjunctiveQuery
+    triangle: Triangle
+    chosen: Chosen
+    has_groups: bool = False
+    constant_update_for: tuple[str, ...] = ()
+    changes_one_row: bool = False
+    height: int = 1
+
+    @property
+    def epsilon(self) -> Fraction:
+        """Where the dial stands."""
+        return self.chosen.epsilon
+
+    @property
+    def arity(self) -> int:
+        """How many corners are output."""
+        return self.triangle.arity
+
+    @property
+    def reason(self) -> str:
+        """What the triangle is for, and the ε."""
+        return f"a triangle, {KINDS[self.arity]}, over heavy and light parts; {self.chosen.reason}"
+
+    @property
+    def outputs(self) -> frozenset[Var]:
+        """What is asked for, and no more."""
+        return frozenset(self.triangle.outputs)
+
+    @property
+    def bounds(self) -> Bounds:
+        """The exponents at this ε (triangle.md 14)."""
+        update = power(update_exponent(self.epsilon))
+        amortised = Bound(update.terms, update.exponent, ("amortised",))
+        building = power(1 + update_exponent(self.epsilon))
+        space = power(space_exponent(self.arity, self.epsilon))
+        return Bounds(building, amortised, power(delay_exponent(self.arity, self.epsilon)), space)
+
+    @property
+    def tasks(self) -> Mapping[Task, Cost]:
+        """What is listed; a triangle of all corners is found by its edges."""
+        listed = {Task.LIST: Cost(self.bounds.update, self.bounds.delay)}
+        if self.arity == 3:
+            listed[Task.TEST] = Cost(self.bounds.update, power(Fraction(0)))
+        return listed
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Where another ε is better in everything."""
+        if self.arity == 3 or self.epsilon >= HALF:
+            return ()
+        other = 1 - self.epsilon
+        now, then = (power_of_n(delay_exponent(self.arity, e)) for e in (self.epsilon, other))
+        better = "O(1)" if delay_exponent(self.arity, other) == 0 else then
+        return (f"ε = {other} costs an update as much and has delay {better} instead of {now}: better at everything",)
+
+    @property
+    def diagram(self) -> Diagram:
+        """The views by the parts that they are over."""
+        design = DESIGNS[self.arity]
+        labels = dict(zip("RST", (atom_labels(self.query)[atom] for atom in self.triangle.atoms), strict=True))
+        trees = {tree.root: tree.leaf for tree in design.trees}
+        below = []
+        for view in (*design.pieces, *trees):
+            leaf = trees.get(view)
+            leaves = (DiagramNode(_shown(leaf), Box.JOIN, key=_names(self.triangle, view)),) if leaf else ()
+            below.append(DiagramNode(_shown(view), Box.JOIN, key=_names(self.triangle, view), children=leaves))
+        inputs = tuple(
+            DiagramNode(f"{name} = {label}", key=_corners(self.triangle, k), is_listed=False)
+            for k, (name, label) in enumerate(labels.items())
+        )
+        root = DiagramNode(f"result ({', '.join(v.name for v in self.triangle.outputs)})", children=(*below, *inputs))
+        return Diagram("views", f"views over parts at ε = {self.epsilon}", "views over heavy and light parts", root)
+
+    @property
+    def summary(self) -> str:
+        """The join."""
+        labels = atom_labels(self.query)
+        return " ⋈ ".join(labels[atom] for atom in self.triangle.atoms)
+
+    def notes(self) -> tuple[tuple[str, str], ...]:
+        """The curve."""
+        at = [f"ε = {e}: {_cost(update_exponent(e))}, {_cost(delay_exponent(self.arity, e))}" for e in CURVE]
+        return (("dial", f"update and delay by ε: {'; '.join(at)}"),)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The join as data."""
+        curve = [
+            {"epsilon": str(e), "update": str(update_exponent(e)), "delay": str(delay_exponent(self.arity, e))}
+            for e in CURVE
+        ]
+        tree = {"node": self.summary, "children": []}
+        return {"tree": tree, "height": self.height, "epsilon": str(self.epsilon), "curve": curve}
+
+
+def _cost(exponent: Fraction) -> str:
+    return "O(1)" if exponent == 0 else power_of_n(exponent)
+
+
+def _shown(view: View) -> str:
+    parts = " ⋈ ".join(
+        f"{name}" if part == ALL else f"{name}.{part}"
+        for name, part in zip("RST", view.parts, strict=True)
+        if part is not None
+    )
+    return f"{parts}, kept as leaves" if view.role is Role.PAIR else parts
+
+
+def _names(triangle: Triangle, view: View) -> str:
+    return ", ".join(v.name for v in triangle.words(view.key))
+
+
+def _corners(triangle: Triangle, relation: int) -> str:
+    return ", ".join(v.name for v in triangle.words(("ab", "bc", "ca")[relation]))
+
+
+@dataclass(frozen=True)
+class Listed:
+    """Maintains triangles of which some corners are output."""
+
+    def judge(self, core: Core, facts: Facts) -> Judgement:
+        """Whether it is such a triangle; whether to take it depends on what the view is for."""
+        triangle = triangle_of(facts.query)
+        if isinstance(triangle, str):
+            return Judgement(False, triangle)
+        if triangle.arity == 0:
+            return Judgement(False, "no corner of the triangle is output")
+        if facts.residual:
+            return Judgement(False, "conditions across relations would have to be checked on every triangle")
+        plan = self._plan(core, facts, triangle)
+        advice = dial_advice(core, facts)
+        reason = f"a triangle, {KINDS[triangle.arity]}: {advice.reason}"
+        return Judgement(True, reason, plan.tasks, OPTIONS, advised=advice.advised)
+
+    def plan(self, core: Core, facts: Facts) -> ListedPlan:
+        """The parts' ε."""
+        triangle = triangle_of(facts.query)
+        assert isinstance(triangle, Triangle)
+        return self._plan(core, facts, triangle)
+
+    def _plan(self, core: Core, facts: Facts, triangle: Triangle) -> ListedPlan:
+        reads = HALF if triangle.arity == 3 else ONE
+        balanced = {1: Fraction(2, 3), 2: HALF, 3: HALF}[triangle.arity]
+        chosen = epsilon_of(facts.options, balanced, HALF, reads)
+        return ListedPlan(facts.query, triangle, chosen, core.grouped and not core.folded)
+
+    def owns(self, plan: StrategyPlan) -> bool:
+        """Whether a plan is one of these."""
+        return isinstance(plan, ListedPlan)
+
+    def compile(self, plan: StrategyPlan, sums: Sequence[Sum], signatures: Sequence[Hashable] = ()) -> Maintained:
+        """Parts, views over them, and how they are read."""
+        assert isinstance(plan, ListedPlan)
+        limits = {j: s.limit for j, s in enumerate(sums, 1) if s.limit is not None}
+        if plan.has_groups:
+            limits[0] = MOST_COPIES
+        return compile_triangle(plan.query, plan.triangle, plan.epsilon, [s.atom for s in sums], limits)

@@ -1,0 +1,327 @@
+"""How a triangle's rows are read: pieces one after the other, or their union, weighed (triangle.md 9.3, 10.4, 11.3).
+
+With three corners the pieces are disjoint. With two or one, a row may be in several pieces, and in several buckets of a
+tree: the union by substitution gives it once, and a function adds up what all pieces have for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from everview.kernel.cursors import Ask, Buckets, Concat, Member, Node, Part, Question, Union
+from everview.kernel.program import (
+    Compute,
+    Cursor,
+    Find,
+    Function,
+    GetLevel,
+    If,
+    Instruction,
+    Lit,
+    Math,
+    Operand,
+    Output,
+    Product,
+    Reg,
+    Scan,
+    Step,
+    Test,
+)
+from everview.strategies.strategy import RESULT, Lookup
+from everview.strategies.triangle.layout import (
+    BY_KEY,
+    FIRST,
+    RELATIONS,
+    SECOND,
+    WORDS,
+    Layout,
+    Places,
+    copied,
+    multiplied,
+    reg,
+)
+from everview.strategies.triangle.shape import EDGES
+from everview.strategies.triangle.views import ALL, Tree, View
+
+PIECES = "pieces"
+WEIGH = "weigh"
+FOUND = Reg("found")
+
+
+class Listing:
+    """Writes the cursors and the functions that they ask."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        self.triangle = layout.triangle
+        self.design = layout.design
+        self.functions: list[Function] = []
+
+    def cursors(self) -> tuple[Cursor, ...]:
+        """The cursor that gives each row once, and, where rows come from several pieces, one that gives the pieces."""
+        if self.triangle.arity == 3:
+            return (self._disjoint(),)
+        if self.layout.is_set or any(self.triangle.private):
+            return (self._union(),)
+        return (self._union(), self._in_pieces())
+
+    def lookups(self) -> tuple[Lookup, ...] | None:
+        """A triangle is there if its edges are; for fewer corners, it takes more than lookups to know."""
+        if self.triangle.arity < 3:
+            return None
+        layout = self.layout
+        return tuple(
+            Lookup(layout.rows_table(k), layout.rows_key(k), 0)
+            if layout.has_rows(k)
+            else Lookup(RELATIONS[k], layout.key(k), 0)
+            for k in range(3)
+        )
+
+    # --- three corners ---------------------------------------------------------------------------------------------
+
+    def _disjoint(self) -> Cursor:
+        layout = self.layout
+        words = self.triangle.words("abc")
+        parts = [self._stored(view) for view in self.design.pieces]
+        parts += [Part(self._tree_steps(tree), self._leaf_words(tree)) for tree in self.design.trees]
+        steps: list[Node] = [Concat(tuple(map(reg, words)), tuple(parts))]
+        places: dict[object, Operand] = {v: reg(v) for v in words}
+        measured: list[tuple[Reg, int, bool]] = []
+        for k in range(3):
+            row = Reg(f"row{k}")
+            key = tuple(places[v] for v in layout.key(k))
+            if layout.has_rows(k):
+                steps.append(Step(row, layout.rows_table(k), 0, key, 0))
+                places |= {v: place for v, place in layout.rows_places(row, k).items() if v not in places}
+            elif not layout.is_set:
+                steps.append(Step(row, RELATIONS[k], BY_KEY, key, 0))
+            measured.append((row, k, layout.has_rows(k)))
+        weights = [Product(tuple(layout.measure(row, k, j, rows) for row, k, rows in measured)) for j in layout.measures]
+        listed = [Product(())] if layout.is_set else weights
+        return Cursor(RESULT, (), tuple(steps), (*(places[v] for v in self.triangle.outputs), *listed))
+
+    def _stored(self, view: View) -> Part:
+        row = Reg(f"of {view.name}")
+        return Part((Step(row, view.name, 0, (), 0),), tuple(self.layout.view_places(row, view).values()))
+
+    def _weighed(self, view: View) -> Part:
+        """The rows of a piece with its measures, which must fit a word each: a function looks them up."""
+        part = self._stored(view)
+        words = tuple(map(reg, self.triangle.words(view.key)))
+        row = Reg("row")
+        found = {j: Reg(f"found{j}", WORDS) for j in self.layout.measures}
+        body = [copied(target, Lit(0)) for target in found.values()]
+        kept = [copied(target, self.layout.kept(row, view, j)) for j, target in found.items()]
+        results = [Product((target,)) for target in found.values()]
+        name = self._function(f"of {view.name}", words, (*body, Find(row, view.name, words, tuple(kept))), results)
+        targets = tuple(Reg(f"measure{j} of {view.name}") for j in self.layout.measures)
+        key = tuple(self.layout.view_places(Reg(f"of {view.name}"), view).values())
+        return Part((*part.steps, Ask(targets, Question(name, key))), (*part.outputs, *targets))
+
+    def _tree_steps(self, tree: Tree, above: Places | None = None) -> tuple[Node, ...]:
+        """The rows of a tree's root, from a bucket or all of them, and the leaves that each leads to."""
+        root, leaf = self._rows(tree)
+        shared = self.triangle.words(tree.leaf.index or "")
+        if above is None or tree.top is tree.root:
+            places = above or self.layout.view_places(root, tree.root)
+            steps = () if above is not None else (Step(root, tree.root.name, 0, (), 0),)
+        else:
+            key = tuple(above[v] for v in self.triangle.words(tree.root.index or ""))
+            steps = (Step(root, tree.root.name, 1, key, 0),)
+            places = self.layout.view_places(root, tree.root)
+        return (*steps, Step(leaf, tree.leaf.name, 1, tuple(places[v] for v in shared), 0))
+
+    def _rows(self, tree: Tree) -> tuple[Reg, Reg]:
+        return Reg(f"root {tree.root.name}"), Reg(f"leaf {tree.root.name}")
+
+    def _leaf_words(self, tree: Tree) -> tuple[Operand, ...]:
+        places = self.layout.view_places(self._rows(tree)[1], tree.leaf)
+        return tuple(places[v] for v in self.triangle.words("abc"[: self.triangle.arity]))
+
+    # --- two corners and one ---------------------------------------------------------------------------------------
+
+    def _union(self) -> Cursor:
+        layout = self.layout
+        words = self.triangle.words("abc"[: self.triangle.arity])
+        regs = tuple(map(reg, words))
+        members = [
+            Member(part.steps, part.outputs, Question(self._write_stored(view), regs))
+            for view in self.design.pieces
+            for part in (self._stored(view),)
+        ]
+        members += [self._tree_member(tree, regs) for tree in self.design.trees]
+        steps: list[Node] = [Union(regs, tuple(members))]
+        private = self.triangle.private[0]
+        places: dict[object, Operand] = {v: reg(v) for v in words}
+        if private:
+            row = Reg("row0")
+            steps.append(Step(row, layout.rows_table(0), 0, tuple(places[v] for v in layout.key(0)), 0))
+            places |= {v: place for v, place in layout.rows_places(row, 0).items() if v not in places}
+        outputs: list[Output] = [places[v] for v in self.triangle.outputs]
+        if layout.is_set:
+            return Cursor(RESULT, (), tuple(steps), (*outputs, Product(())))
+        targets = tuple(Reg(f"measure{j}") for j in layout.measures)
+        question = Question(self._write_weigh(), tuple(places[v] for v in self.triangle.outputs))
+        steps.append(Ask(targets, question))
+        return Cursor(RESULT, (), tuple(steps), (*outputs, *targets))
+
+    def _write_stored(self, view: View) -> str:
+        """Whether a piece has a row."""
+        words = tuple(map(reg, self.triangle.words(view.key)))
+        body = (copied(FOUND, Lit(0)), Find(Reg("row"), view.name, words, (copied(FOUND, Lit(1)),)))
+        return self._function(f"in {view.name}", words, body, (FOUND,))
+
+    def _tree_member(self, tree: Tree, words: tuple[Reg, ...]) -> Member:
+        assert tree.top is not None
+        top = Reg(f"top {tree.root.name}")
+        own = tuple(Reg(f"{w.name} of {tree.root.name}") for w in words)
+        above = self.layout.view_places(top, tree.top)
+        asked = Question(self._write_bucket(tree), (*above.values(), *own))
+        bucket = Member(self._tree_steps(tree, above), self._leaf_words(tree), asked)
+        whole = Question(self._write_tree(tree), words)
+        return Member((Buckets(own, Step(top, tree.top.name, 0, (), 0), bucket),), own, whole)
+
+    def _write_bucket(self, tree: Tree) -> str:
+        """Whether a bucket has a row: the tree's root must lead from there to it, and its leaf must be there."""
+        assert tree.top is not None
+        top = tuple(Reg(f"top {v.name}") for v in self.triangle.words(tree.top.key))
+        words = tuple(map(reg, self.triangle.words("abc"[: self.triangle.arity])))
+        places: dict[object, Operand] = dict(zip(self.triangle.words(tree.top.key), top, strict=True))
+        places |= dict(zip(self.triangle.words("abc"[: self.triangle.arity]), words, strict=True))
+        found: tuple[Instruction, ...] = (copied(FOUND, Lit(1)),)
+        for view in (tree.leaf, tree.root):
+            found = (Find(Reg(f"row of {view.name}"), view.name, self._key(view, places), found),)
+        same = [
+            (t, w)
+            for v, t in zip(self.triangle.words(tree.top.key), top, strict=True)
+            for u, w in zip(self.triangle.words("abc"[: self.triangle.arity]), words, strict=True)
+            if u == v
+        ]
+        for left, right in same:
+            found = (If(Test.EQUAL, left, right, found),)
+        body = (copied(FOUND, Lit(0)), *found)
+        return self._function(f"in a bucket of {tree.root.name}", (*top, *words), body, (FOUND,))
+
+    def _key(self, view: View, places: dict[object, Operand]) -> tuple[Operand, ...]:
+        return tuple(places[v] for v in self.triangle.words(view.key))
+
+    def _write_tree(self, tree: Tree) -> str:
+        """Whether any bucket has a row."""
+        words = tuple(map(reg, self.triangle.words("abc"[: self.triangle.arity])))
+        body = (copied(FOUND, Lit(0)), *self._candidates(tree, lambda _, __: [copied(FOUND, Lit(1))]))
+        return self._function(f"in {tree.root.name}", words, body, (FOUND,))
+
+    def _candidates(self, tree: Tree, then) -> list[Instruction]:  # type: ignore[no-untyped-def]
+        """Go through the triangles of a tree that have a row's corners: its leaf's edges, and the third edge.
+
+        ``then`` is given the words of the corners and the rows of the edges.
+        """
+        layout = self.layout
+        known = "abc"[: self.triangle.arity]
+        places: dict[object, Operand] = {v: reg(v) for v in self.triangle.words(known)}
+        one, two = tree.leaf.relations
+        [third] = {0, 1, 2} - {one, two}
+        order = sorted((one, two), key=lambda k: (not set(EDGES[k]) <= set(known), k))
+        rows = {k: Reg(f"row{k}") for k in range(3)}
+        wraps: list[tuple[str, object]] = []
+        seen = set(known)
+        for k in (*order, third):
+            part = tree.root.parts[k]
+            assert part is not None
+            low, high = self.design.levels(k, part)
+            corners = EDGES[k]
+            if set(corners) <= seen:
+                key = tuple(places[v] for v in layout.key(k))
+                wraps.append(("find", (k, rows[k], key, low, high)))
+            else:
+                column = FIRST if corners[0] in seen else SECOND
+                key = tuple(places[v] for v in layout.side(k, column))
+                wraps.append(("scan", (k, rows[k], column, key, low, high)))
+                seen |= set(corners)
+            places = {**layout.places(rows[k], k), **places}
+        body: tuple[Instruction, ...] = tuple(then(places, rows))
+        for kind, given in reversed(wraps):
+            if kind == "scan":
+                k, row, column, key, low, high = given  # type: ignore[misc]
+                body = (Scan(row, RELATIONS[k], column, key, low, body, highest=high),)
+            else:
+                k, row, key, low, high = given  # type: ignore[misc]
+                highest = self.design.levels(k, ALL)[1]
+                if (low, high) != (0, highest):
+                    level = Reg(f"level{k}")
+                    tested = (If(Test.AT_MOST, Lit(low), level, (If(Test.AT_MOST, level, Lit(high), body),)),)
+                    body = (GetLevel(level, row, RELATIONS[k]), *tested)
+                body = (Find(row, RELATIONS[k], key, body),)
+        return list(body)
+
+    def _write_weigh(self) -> str:
+        """The measures of a row: what is stored of it, and what the trees have of it."""
+        layout = self.layout
+        words = tuple(map(reg, self.triangle.words("abc"[: self.triangle.arity])))
+        totals = {j: Reg(f"total{j}", WORDS) for j in layout.measures}
+        body: list[Instruction] = [copied(total, Lit(0)) for total in totals.values()]
+        for view in self.design.pieces:
+            row = Reg(f"of {view.name}")
+            more = [Compute(total, Math.ADD, total, layout.kept(row, view, j)) for j, total in totals.items()]
+            body.append(Find(row, view.name, words, tuple(more)))
+
+        def summed(_: object, rows: dict[int, Reg]) -> list[Instruction]:
+            found: list[Instruction] = []
+            for j, total in totals.items():
+                product = Reg(f"product{j}", WORDS)
+                found += multiplied(product, *(layout.measure(row, k, j) for k, row in rows.items()))
+                found.append(Compute(total, Math.ADD, total, product))
+            return found
+
+        for tree in self.design.trees:
+            body += self._candidates(tree, summed)
+        parameters = tuple(map(reg, self.triangle.outputs))
+        results: list[Output] = [Product((total,)) for total in totals.values()]
+        if self.triangle.private[0]:
+            body += self._share(totals)
+            results = [Reg(f"share{j}") for j in totals]
+        return self._function(WEIGH, parameters, tuple(body), tuple(results))
+
+    def _share(self, totals: dict[int, Reg]) -> list[Instruction]:
+        """Of the measures of an edge, those of a row under it: an edge's copies divide the others' measures."""
+        layout = self.layout
+        edge, row, ways = Reg("edge"), Reg("under"), Reg("ways")
+        narrow = {j: Reg(f"narrow{j}") for j in totals}
+        body: list[Instruction] = [copied(Reg(f"share{j}"), Lit(0)) for j in totals]
+        shares: list[Instruction] = [Compute(narrow[j], Math.ADD, total, Lit(0)) for j, total in totals.items()]
+        own = layout.own(0)
+        for j in totals:
+            from_copies = 0 if j in own else j
+            shares += [
+                Compute(ways, Math.DIVIDE, narrow[from_copies], layout.measure(edge, 0, 0)),
+                Compute(Reg(f"share{j}"), Math.MULTIPLY, ways, layout.measure(row, 0, j, True)),
+            ]
+        rows_key = tuple(map(reg, layout.rows_key(0)))
+        inner = Find(row, layout.rows_table(0), rows_key, tuple(shares))
+        return [*body, Find(edge, RELATIONS[0], tuple(map(reg, layout.key(0))), (inner,))]
+
+    def _in_pieces(self) -> Cursor:
+        """The same rows in pieces, whose measures are to be added up: nothing is tested, and no row looked for again."""
+        layout = self.layout
+        words = self.triangle.words("abc"[: self.triangle.arity])
+        targets = tuple(Reg(f"measure{j}") for j in layout.measures)
+        parts = [self._weighed(view) for view in self.design.pieces]
+        for tree in self.design.trees:
+            leaf = self._rows(tree)[1]
+            places: dict[object, Operand] = dict(layout.view_places(leaf, tree.leaf))
+            steps: list[Node] = list(self._tree_steps(tree))
+            rows = {k: Reg(f"row{k} of {tree.root.name}") for k in range(3)}
+            for k, row in rows.items():
+                key = tuple(places[v] for v in layout.key(k))
+                steps.append(Step(row, RELATIONS[k], BY_KEY, key, 0))
+            weights = [Product(tuple(layout.measure(row, k, j) for k, row in rows.items())) for j in layout.measures]
+            parts.append(Part(tuple(steps), (*self._leaf_words(tree), *weights)))
+        outputs = (*map(reg, words), *targets)
+        return Cursor(PIECES, (), (Concat(outputs, tuple(parts)),), outputs)
+
+    def _function(
+        self, name: str, parameters: Sequence[Reg], body: Sequence[Instruction], results: Sequence[Output]
+    ) -> str:
+        self.functions.append(Function(name, tuple(parameters), tuple(body), tuple(results)))
+        return name
+
