@@ -219,5 +219,3 @@ class Driver:
     @property
     def counts_edges(self) -> bool:
         return self.is_set or self.triangle.arity == 3
-
-

@@ -141,7 +141,8 @@ class Entering:
         highest = self.rebalance.highest(relation)
         chosen: tuple[Instruction, ...] = (Call(self.updates.name(relation, highest), arguments),)
         for level in reversed(range(highest)):
-            chosen = (If(Test.EQUAL, LEVEL, Lit(level), (Call(self.updates.name(relation, level), arguments),), chosen),)
+            call = Call(self.updates.name(relation, level), arguments)
+            chosen = (If(Test.EQUAL, LEVEL, Lit(level), (call,), chosen),)
         return list(chosen)
 
 
@@ -170,5 +171,3 @@ def _write_entries(layout: Layout, query: ConjunctiveQuery) -> tuple[Entry, ...]
             names.append(layout.procedure(f"update {relation}{tag}", (*parameters, CHANGE), body))
         entries.append(Entry(relation, tuple(inputs), names[0], names[1]))
     return tuple(entries)
-
-

@@ -1,8 +1,8 @@
 """What changes with an edge, told exactly: a walk along the shorter of the two lists that may close a triangle.
 
-This takes as long as the list, and the result's change may be as long: with a feed open no program can do better than that
-change, and none of the parts help. A set of rows with fewer than three corners needs one number a row, its derivations,
-which are counted for as long as somebody is told.
+This takes as long as the list, and the result's change may be as long: with a feed open no program can do better than
+that change, and none of the parts help. A set of rows with fewer than three corners needs one number a row, its
+derivations, which are counted for as long as somebody is told.
 """
 
 from __future__ import annotations

@@ -7,8 +7,23 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 
-from everview.kernel.program import Add, Compute, Emit, If, Instruction, KeyOf, Lit, Math, Operand, Procedure, Reg
-from everview.kernel.program import Table, Test, Update, ValueOf
+from everview.kernel.program import (
+    Add,
+    Compute,
+    Emit,
+    If,
+    Instruction,
+    KeyOf,
+    Lit,
+    Math,
+    Operand,
+    Procedure,
+    Reg,
+    Table,
+    Test,
+    Update,
+    ValueOf,
+)
 from everview.programs.parts import ThresholdBase
 from everview.query.terms import Var
 from everview.strategies.triangle.shape import EDGES, Triangle, Words

@@ -1,4 +1,4 @@
-"""Triangles with corners in their output: all three listed, two (a number for every edge), or one (for every vertex)."""
+"""Triangles with corners in their output: all three, two (a number for every edge), or one (for every vertex)."""
 
 from __future__ import annotations
 

@@ -96,7 +96,8 @@ class Listing:
             elif not layout.is_set:
                 steps.append(Step(row, RELATIONS[k], BY_KEY, key, 0))
             measured.append((row, k, layout.has_rows(k)))
-        weights = [Product(tuple(layout.measure(row, k, j, rows) for row, k, rows in measured)) for j in layout.measures]
+        factors = {j: tuple(layout.measure(row, k, j, rows) for row, k, rows in measured) for j in layout.measures}
+        weights = [Product(one) for one in factors.values()]
         listed = [Product(())] if layout.is_set else weights
         return Cursor(RESULT, (), tuple(steps), (*(places[v] for v in self.triangle.outputs), *listed))
 
@@ -301,7 +302,7 @@ class Listing:
         return [*body, Find(edge, RELATIONS[0], tuple(map(reg, layout.key(0))), (inner,))]
 
     def _in_pieces(self) -> Cursor:
-        """The same rows in pieces, whose measures are to be added up: nothing is tested, and no row looked for again."""
+        """The same rows in pieces, whose measures are to be added up: nothing is tested."""
         layout = self.layout
         words = self.triangle.words("abc"[: self.triangle.arity])
         targets = tuple(Reg(f"measure{j}") for j in layout.measures)
@@ -324,4 +325,3 @@ class Listing:
     ) -> str:
         self.functions.append(Function(name, tuple(parameters), tuple(body), tuple(results)))
         return name
-

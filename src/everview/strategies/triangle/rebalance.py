@@ -1,7 +1,7 @@
 """How keys become heavy and light: single keys as their degree changes, all keys when N does (triangle.md 12).
 
-Both are moves: the edges of a key go to another part, and the views over one of the two parts, but not over both, change.
-No result changes with that, so nothing is told of it.
+Both are moves: the edges of a key go to another part, and the views over one of the two parts, but not over both,
+change. No result changes with that, so nothing is told of it.
 """
 
 from __future__ import annotations
@@ -114,9 +114,7 @@ class Rebalance:
                 places = self.layout.places(ROW, k)
                 key = tuple(places[v] for v in self.layout.side(k, column))
                 counted = self.base.counted("major_moved", DEGREE)
-                heavy, light = (
-                    (*counted, Call(self._turn(k, column, is_heavy), key)) for is_heavy in (True, False)
-                )
+                heavy, light = ((*counted, Call(self._turn(k, column, is_heavy), key)) for is_heavy in (True, False))
                 wanted = self.base.if_heavy_strictly(
                     DEGREE, (If(Test.EQUAL, BIT, Lit(0), heavy),), (If(Test.NOT_EQUAL, BIT, Lit(0), light),)
                 )

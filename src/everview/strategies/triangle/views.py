@@ -4,8 +4,8 @@ Each relation is cut into parts by whether the values of its first column (and o
 heavy. A part is a range of levels of the relation's table: the first column's status counts 2 in a double partition and
 1 in a single one, the second column's counts 1.
 
-A view is a sum of products over some parts of two or three relations, kept by some corners. That is all that there is to
-say of it: how it changes with each relation follows (``updates``).
+A view is a sum of products over some parts of two or three relations, kept by some corners. That is all that there is
+to say of it: how it changes with each relation follows (``updates``).
 """
 
 from __future__ import annotations
