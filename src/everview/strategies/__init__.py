@@ -16,6 +16,7 @@ from everview.strategies.strategy import Strategy
 
 FOLDERS = (
     "crown",
+    "triangle",
 )  # fmt: skip
 """The folders of all methods that this version runs, in the order of preference."""
 

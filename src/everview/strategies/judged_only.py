@@ -60,19 +60,6 @@ def tradeoff(widths: Widths) -> str:
     )
 
 
-def _triangle(facts: Facts) -> Judgement:
-    shape = loomis_whitney_degree(facts.query)
-    if shape is None:
-        return Judgement(False, "the query is no triangle and no Loomis-Whitney query")
-    what = "a triangle" if shape == 3 else f"a Loomis-Whitney query of degree {shape}"
-    half = power_of_n(Fraction(1, 2))
-    shown = len(facts.query.free & frozenset(v for v, atoms in facts.query.atoms_of.items() if len(atoms) > 1))
-    if shown in (0, shape):
-        return _fits(f"{what}: update {half} and delay O(1) at ε = 1/2, which is optimal under OMv", *_DIAL)
-    delay = power_of_n(min(Fraction(1), Fraction(shape - shown, 2)))
-    return _fits(f"{what}: update {half} and delay {delay} at ε = 1/2, which cannot both be less under OMv", *_DIAL)
-
-
 def loomis_whitney_degree(query: ConjunctiveQuery) -> int | None:
     """n if the query joins n relations over n variables, each missing a different one; 3 is the triangle.
 
@@ -96,7 +83,6 @@ def _recompute(_: Facts) -> Judgement:
 JUDGED_ONLY = (
     JudgedOnly("q-hierarchical", _q_hierarchical),
     JudgedOnly("ivm-eps-hierarchical", _hierarchical),
-    JudgedOnly("ivm-eps-triangle", _triangle),
     JudgedOnly("fo-mod", _fo_mod),
     JudgedOnly("recompute", _recompute),
 )

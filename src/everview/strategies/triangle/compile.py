@@ -21,16 +21,16 @@ from everview.kernel.program import (
 from everview.kernel.verifier import verify
 from everview.programs.optimise import optimise
 from everview.query.conjunctive import ConjunctiveQuery, Semantics
-from everview.strategies.strategy import DELTA, AtomInput, Entry, Gauge, Maintained
+from everview.strategies.strategy import DELTA, AtomInput, Entry, Gauge, Maintained, Parts
 from everview.strategies.triangle.deltas import Deltas
 from everview.strategies.triangle.layout import ALARM, RELATIONS, Layout, change_of, copied, reg
-from everview.strategies.triangle.listing import Listing
+from everview.strategies.triangle.listing import PIECES, Listing
 from everview.strategies.triangle.rebalance import LEVEL, REBASE, Rebalance
 from everview.strategies.triangle.shape import Triangle
 from everview.strategies.triangle.updates import Updates
 
 ROW, FLIP, ONCE, CHANGE = Reg("row"), Reg("flip"), Reg("once"), change_of(0)
-GAUGES = ("N", "heavy_from", "heavy", "minors", "majors", "moved", "major_moved")
+GAUGES = ("N", "heavy", "minors", "majors", "moved")
 
 
 def compile_triangle(
@@ -60,13 +60,15 @@ def compile_triangle(
     program = optimise(written, [*kept, *(name for e in entries for name in (e.state_only, e.with_deltas))])
     verify(program)
     gauges = {name: Gauge(layout.base.name, (), layout.base.column(name)) for name in GAUGES}
+    parts = Parts(epsilon, gauges["N"], (gauges["heavy"],), gauges["minors"], gauges["majors"], gauges["moved"])
     return Maintained(
         program,
         entries,
         triangle.outputs,
         alarm=ALARM if limits and not layout.counts_edges else None,
         test=listing.lookups(),
-        gauges=gauges,
+        pieces=next((c.name for c in cursors if c.name == PIECES), None),
+        parts=parts,
     )
 
 
@@ -153,7 +155,7 @@ def _write_entries(layout: Layout, query: ConjunctiveQuery) -> tuple[Entry, ...]
         relations.setdefault(query.atoms[atom].relation, []).append(k)
     entries = []
     for relation, found in relations.items():
-        inputs = []
+        inputs: list[AtomInput] = []
         names = []
         for tag in ("", "!"):
             parameters: list[Reg] = []

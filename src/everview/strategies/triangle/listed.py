@@ -33,8 +33,11 @@ def update_exponent(epsilon: Fraction) -> Fraction:
 
 
 def delay_exponent(arity: int, epsilon: Fraction) -> Fraction:
-    """Between two rows: the union tests each bucket, of which there is one for every heavy key, or pair of such."""
-    if arity == 3:
+    """Between two rows: the union tests each bucket, of which there is one for every heavy key, or pair of such.
+
+    With ε = 0 all keys are heavy, and then nothing is in a bucket.
+    """
+    if arity == 3 or epsilon == 0:
         return Fraction(0)
     return min(ONE, (3 - arity) * (1 - epsilon))
 
@@ -96,7 +99,7 @@ class ListedPlan:
     @property
     def remarks(self) -> tuple[str, ...]:
         """Where another ε is better in everything."""
-        if self.arity == 3 or self.epsilon >= HALF:
+        if self.arity == 3 or self.epsilon >= HALF or self.epsilon == 0:
             return ()
         other = 1 - self.epsilon
         now, then = (power_of_n(delay_exponent(self.arity, e)) for e in (self.epsilon, other))

@@ -6,7 +6,8 @@ tree: the union by substitution gives it once, and a function adds up what all p
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from everview.kernel.cursors import Ask, Buckets, Concat, Member, Node, Part, Question, Union
 from everview.kernel.program import (
@@ -27,6 +28,7 @@ from everview.kernel.program import (
     Step,
     Test,
 )
+from everview.query.terms import Var
 from everview.strategies.strategy import RESULT, Lookup
 from everview.strategies.triangle.layout import (
     BY_KEY,
@@ -46,6 +48,7 @@ from everview.strategies.triangle.views import ALL, Tree, View
 PIECES = "pieces"
 WEIGH = "weigh"
 FOUND = Reg("found")
+Block = tuple[Instruction, ...]
 
 
 class Listing:
@@ -85,7 +88,7 @@ class Listing:
         parts = [self._stored(view) for view in self.design.pieces]
         parts += [Part(self._tree_steps(tree), self._leaf_words(tree)) for tree in self.design.trees]
         steps: list[Node] = [Concat(tuple(map(reg, words)), tuple(parts))]
-        places: dict[object, Operand] = {v: reg(v) for v in words}
+        places: dict[Var, Operand] = {v: reg(v) for v in words}
         measured: list[tuple[Reg, int, bool]] = []
         for k in range(3):
             row = Reg(f"row{k}")
@@ -153,7 +156,7 @@ class Listing:
         members += [self._tree_member(tree, regs) for tree in self.design.trees]
         steps: list[Node] = [Union(regs, tuple(members))]
         private = self.triangle.private[0]
-        places: dict[object, Operand] = {v: reg(v) for v in words}
+        places: dict[Var, Operand] = {v: reg(v) for v in words}
         if private:
             row = Reg("row0")
             steps.append(Step(row, layout.rows_table(0), 0, tuple(places[v] for v in layout.key(0)), 0))
@@ -187,7 +190,7 @@ class Listing:
         assert tree.top is not None
         top = tuple(Reg(f"top {v.name}") for v in self.triangle.words(tree.top.key))
         words = tuple(map(reg, self.triangle.words("abc"[: self.triangle.arity])))
-        places: dict[object, Operand] = dict(zip(self.triangle.words(tree.top.key), top, strict=True))
+        places: dict[Var, Operand] = dict(zip(self.triangle.words(tree.top.key), top, strict=True))
         places |= dict(zip(self.triangle.words("abc"[: self.triangle.arity]), words, strict=True))
         found: tuple[Instruction, ...] = (copied(FOUND, Lit(1)),)
         for view in (tree.leaf, tree.root):
@@ -203,57 +206,52 @@ class Listing:
         body = (copied(FOUND, Lit(0)), *found)
         return self._function(f"in a bucket of {tree.root.name}", (*top, *words), body, (FOUND,))
 
-    def _key(self, view: View, places: dict[object, Operand]) -> tuple[Operand, ...]:
+    def _key(self, view: View, places: dict[Var, Operand]) -> tuple[Operand, ...]:
         return tuple(places[v] for v in self.triangle.words(view.key))
 
     def _write_tree(self, tree: Tree) -> str:
         """Whether any bucket has a row."""
         words = tuple(map(reg, self.triangle.words("abc"[: self.triangle.arity])))
-        body = (copied(FOUND, Lit(0)), *self._candidates(tree, lambda _, __: [copied(FOUND, Lit(1))]))
+        body = (copied(FOUND, Lit(0)), *self._candidates(tree, lambda _: (copied(FOUND, Lit(1)),)))
         return self._function(f"in {tree.root.name}", words, body, (FOUND,))
 
-    def _candidates(self, tree: Tree, then) -> list[Instruction]:  # type: ignore[no-untyped-def]
-        """Go through the triangles of a tree that have a row's corners: its leaf's edges, and the third edge.
+    def _candidates(self, tree: Tree, then: Callable[[Mapping[int, Reg]], Block]) -> Block:
+        """Go through the triangles of a tree that have a row's corners; ``then`` is given the rows of their edges.
 
-        ``then`` is given the words of the corners and the rows of the edges.
+        The edges of the tree's leaf come first, those with known corners before others; the third one closes it.
         """
         layout = self.layout
-        known = "abc"[: self.triangle.arity]
-        places: dict[object, Operand] = {v: reg(v) for v in self.triangle.words(known)}
-        one, two = tree.leaf.relations
-        [third] = {0, 1, 2} - {one, two}
-        order = sorted((one, two), key=lambda k: (not set(EDGES[k]) <= set(known), k))
+        seen = set("abc"[: self.triangle.arity])
+        places: dict[Var, Operand] = {v: reg(v) for v in self.triangle.words(sorted(seen))}
+        [third] = {0, 1, 2} - set(tree.leaf.relations)
+        leaf = sorted(tree.leaf.relations, key=lambda k: (not set(EDGES[k]) <= seen, k))
         rows = {k: Reg(f"row{k}") for k in range(3)}
-        wraps: list[tuple[str, object]] = []
-        seen = set(known)
-        for k in (*order, third):
+        around: list[Callable[[Block], Block]] = []
+        for k in (*leaf, third):
             part = tree.root.parts[k]
             assert part is not None
-            low, high = self.design.levels(k, part)
-            corners = EDGES[k]
-            if set(corners) <= seen:
-                key = tuple(places[v] for v in layout.key(k))
-                wraps.append(("find", (k, rows[k], key, low, high)))
+            levels = self.design.levels(k, part)
+            if set(EDGES[k]) <= seen:
+                around.append(partial(self._found, k, rows[k], tuple(places[v] for v in layout.key(k)), levels))
             else:
-                column = FIRST if corners[0] in seen else SECOND
+                column = FIRST if EDGES[k][0] in seen else SECOND
                 key = tuple(places[v] for v in layout.side(k, column))
-                wraps.append(("scan", (k, rows[k], column, key, low, high)))
-                seen |= set(corners)
+                around.append(partial(_scanned, k, rows[k], column, key, levels))
+            seen |= set(EDGES[k])
             places = {**layout.places(rows[k], k), **places}
-        body: tuple[Instruction, ...] = tuple(then(places, rows))
-        for kind, given in reversed(wraps):
-            if kind == "scan":
-                k, row, column, key, low, high = given  # type: ignore[misc]
-                body = (Scan(row, RELATIONS[k], column, key, low, body, highest=high),)
-            else:
-                k, row, key, low, high = given  # type: ignore[misc]
-                highest = self.design.levels(k, ALL)[1]
-                if (low, high) != (0, highest):
-                    level = Reg(f"level{k}")
-                    tested = (If(Test.AT_MOST, Lit(low), level, (If(Test.AT_MOST, level, Lit(high), body),)),)
-                    body = (GetLevel(level, row, RELATIONS[k]), *tested)
-                body = (Find(row, RELATIONS[k], key, body),)
-        return list(body)
+        body = then(rows)
+        for wrap in reversed(around):
+            body = wrap(body)
+        return body
+
+    def _found(self, k: int, row: Reg, key: tuple[Operand, ...], levels: tuple[int, int], body: Block) -> Block:
+        """A block for an edge, if it is there on one of these levels."""
+        low, high = levels
+        if levels != self.design.levels(k, ALL):
+            level = Reg(f"level{k}")
+            tested = If(Test.AT_MOST, Lit(low), level, (If(Test.AT_MOST, level, Lit(high), body),))
+            body = (GetLevel(level, row, RELATIONS[k]), tested)
+        return (Find(row, RELATIONS[k], key, body),)
 
     def _write_weigh(self) -> str:
         """The measures of a row: what is stored of it, and what the trees have of it."""
@@ -266,13 +264,13 @@ class Listing:
             more = [Compute(total, Math.ADD, total, layout.kept(row, view, j)) for j, total in totals.items()]
             body.append(Find(row, view.name, words, tuple(more)))
 
-        def summed(_: object, rows: dict[int, Reg]) -> list[Instruction]:
+        def summed(rows: Mapping[int, Reg]) -> Block:
             found: list[Instruction] = []
             for j, total in totals.items():
                 product = Reg(f"product{j}", WORDS)
                 found += multiplied(product, *(layout.measure(row, k, j) for k, row in rows.items()))
                 found.append(Compute(total, Math.ADD, total, product))
-            return found
+            return tuple(found)
 
         for tree in self.design.trees:
             body += self._candidates(tree, summed)
@@ -309,7 +307,7 @@ class Listing:
         parts = [self._weighed(view) for view in self.design.pieces]
         for tree in self.design.trees:
             leaf = self._rows(tree)[1]
-            places: dict[object, Operand] = dict(layout.view_places(leaf, tree.leaf))
+            places: dict[Var, Operand] = dict(layout.view_places(leaf, tree.leaf))
             steps: list[Node] = list(self._tree_steps(tree))
             rows = {k: Reg(f"row{k} of {tree.root.name}") for k in range(3)}
             for k, row in rows.items():
@@ -325,3 +323,8 @@ class Listing:
     ) -> str:
         self.functions.append(Function(name, tuple(parameters), tuple(body), tuple(results)))
         return name
+
+
+def _scanned(k: int, row: Reg, column: int, key: tuple[Operand, ...], levels: tuple[int, int], body: Block) -> Block:
+    """A block for each edge of a corner on these levels."""
+    return (Scan(row, RELATIONS[k], column, key, levels[0], body, highest=levels[1]),)

@@ -11,7 +11,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from everview.kernel.program import Compute, Find, GetLevel, If, Instruction, Lit, Math, Operand, Reg, Scan, Test
-from everview.strategies.triangle.layout import FIRST, RELATIONS, SECOND, WORDS, Layout, change_of, multiplied, reg
+from everview.strategies.triangle.layout import (
+    FIRST,
+    RELATIONS,
+    SECOND,
+    WORDS,
+    Layout,
+    Places,
+    change_of,
+    multiplied,
+    reg,
+)
 from everview.strategies.triangle.shape import EDGES
 from everview.strategies.triangle.views import ALL, View
 
@@ -131,7 +141,7 @@ class Updates:
     def _factor(self, row: Reg, relation: int, j: int) -> Operand:
         return Lit(1) if self.layout.counts_edges else self.layout.measure(row, relation, j)
 
-    def _third(self, third: int, views: Sequence[View], places: dict, joined: Changes) -> Instruction:  # type: ignore[type-arg]
+    def _third(self, third: int, views: Sequence[View], places: Places, joined: Changes) -> Instruction:
         """Find the edge that closes the triangle, and change the views over its part."""
         layout = self.layout
         row, level = Reg(f"row{third}"), Reg("level")
