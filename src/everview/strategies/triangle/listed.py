@@ -181,7 +181,10 @@ class Listed:
             return Judgement(False, "conditions across relations would have to be checked on every triangle")
         plan = self._plan(core, facts, triangle)
         advice = dial_advice(core, facts)
-        reason = f"a triangle, {KINDS[triangle.arity]}: {advice.reason}"
+        costs = (
+            f"update {_cost(update_exponent(plan.epsilon))}, delay {_cost(delay_exponent(plan.arity, plan.epsilon))}"
+        )
+        reason = f"a triangle, {KINDS[triangle.arity]}: {costs} at ε = {plan.epsilon}; {advice.reason}"
         return Judgement(True, reason, plan.tasks, OPTIONS, advised=advice.advised)
 
     def plan(self, core: Core, facts: Facts) -> ListedPlan:

@@ -10,6 +10,7 @@ from everview.query.conjunctive import ConjunctiveQuery
 from everview.query.terms import Var, names
 
 Words = tuple[Var, ...]
+NO_TRIANGLE = "the query is no triangle and no Loomis-Whitney query"
 EDGES = ("ab", "bc", "ca")
 """The corners of R, S and T: the first and the second of each."""
 
@@ -46,10 +47,10 @@ class Triangle:
 def triangle_of(query: ConjunctiveQuery) -> Triangle | str:
     """The triangle that a query is, or why it is none that can be maintained as one."""
     if len(query.atoms) != 3:
-        return "the query is no triangle: it does not join three relations"
+        return NO_TRIANGLE
     shared = {pair: tuple(sorted(v for v, at in query.atoms_of.items() if at == set(pair))) for pair in _PAIRS}
     if not all(shared.values()):
-        return "the query is no triangle: two of its relations share nothing that the third has not"
+        return NO_TRIANGLE
     everywhere = tuple(sorted(v for v, at in query.atoms_of.items() if len(at) == 3))
     shown = [pair for pair, words in shared.items() if query.free.intersection(words)]
     partly = [v for pair in shown for v in shared[pair] if v not in query.free]
