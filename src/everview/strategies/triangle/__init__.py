@@ -2,8 +2,10 @@
 
 - ``shape`` finds the triangle in a query, whatever its variables are called;
 - ``strategy`` judges, and hands a core to the kind that maintains it: each kind has a plan and a program of its own;
-- ``listed``: rows of one, two or three corners; ``views`` declares what is stored, ``updates`` writes how it changes,
-  ``rebalance`` how keys become heavy and light, ``listing`` how rows are read.
+- ``listed`` plans rows of one, two or three corners, and ``compile`` puts their program together;
+- ``views`` declares the parts and the views over them, ``layout`` their tables;
+- ``updates`` writes how views change with an edge, ``rebalance`` how keys become heavy and light;
+- ``listing`` writes how rows are read, ``deltas`` how changes are told.
 """
 
 from everview.strategies.triangle.strategy import Triangles
