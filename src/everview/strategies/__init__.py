@@ -17,6 +17,7 @@ from everview.strategies.strategy import Strategy
 FOLDERS = (
     "crown",
     "triangle",
+    "hierarchical",
 )  # fmt: skip
 """The folders of all methods that this version runs, in the order of preference."""
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from everview.query.conjunctive import ConjunctiveQuery
-from everview.query.widths import Widths
 from everview.strategies.bounds import power_of_n
 from everview.strategies.core import Facts
 from everview.strategies.strategy import Judgement
@@ -35,29 +34,6 @@ def _q_hierarchical(facts: Facts) -> Judgement:
     return _fits("same O(1) bounds as CROWN's tree of height 1, and adds counting and direct access", "optimize")
 
 
-def _hierarchical(facts: Facts) -> Judgement:
-    verdict = facts.classification
-    if not verdict.hierarchical:
-        return Judgement(False, "the query is not hierarchical")
-    if verdict.q_hierarchical:
-        return Judgement(False, "q-hierarchical: there is nothing to trade")
-    if facts.residual:
-        return Judgement(False, "conditions across relations")
-    widths = verdict.widths
-    assert widths is not None
-    return _fits(tradeoff(widths), *_DIAL)
-
-
-def tradeoff(widths: Widths) -> str:
-    """The dial of hierarchical-tradeoff.md 11.1 in words, and where its two costs balance."""
-    delta = widths.delta_tight
-    balance = Fraction(1, 1 + delta)
-    balanced = Fraction(delta, 1 + delta)
-    update = "N^ε" if delta == 1 else f"N^({delta}ε)"
-    return (
-        f"w = {widths.w}, δ = {delta}: update {update} and delay N^(1−ε) for any ε in [0, 1], "
-        f"both {power_of_n(balanced)} at ε = {balance}"
-    )
 
 
 def loomis_whitney_degree(query: ConjunctiveQuery) -> int | None:
@@ -82,7 +58,6 @@ def _recompute(_: Facts) -> Judgement:
 
 JUDGED_ONLY = (
     JudgedOnly("q-hierarchical", _q_hierarchical),
-    JudgedOnly("ivm-eps-hierarchical", _hierarchical),
     JudgedOnly("fo-mod", _fo_mod),
     JudgedOnly("recompute", _recompute),
 )

@@ -234,8 +234,11 @@ class Maintained:
     stop_deltas: str = "stop_deltas"
     alarm: str | None = None
     """The channel on which updates without deltas tell, by position, that a watched sum may be beyond its limit."""
-    test: tuple[Lookup, ...] | None = None
-    """A row is in the result exactly if all of these are found; None: it must be listed to know."""
+    test: tuple[Lookup, ...] | str | None = None
+    """A row is in the result exactly if all of these are found, or if this function, asked with it, does not give 0.
+
+    None: it must be listed to know.
+    """
     count: str | None = None
     """The function that gives how many rows there are, copies included, in words; None: they must be listed."""
     gauges: Mapping[str, Gauge | RowCount] = field(default_factory=dict)

@@ -186,6 +186,9 @@ class Join:
         """Whether the result has a row with these words, one for each output variable; None: list it to know."""
         if self.maintained.test is None:
             return None
+        if isinstance(self.maintained.test, str):
+            row = [pa.array([words[v]], pa.int64()) for v in self.maintained.outputs] or [zeros(1)]
+            return bool(words_array(self.unit.ask(self.maintained.test, row)[0])[0].as_py() != 0)
         for lookup in self.maintained.test:
             found = self.unit.find(lookup.table, [words[v] for v in lookup.key])
             if found is None or found[1] < lookup.level:

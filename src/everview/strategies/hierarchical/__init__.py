@@ -9,3 +9,9 @@ What passes through it, in this order:
 - ``show``: the order in words and boxes; ``plan``: all of it with ε and its bounds;
 - ``compile`` puts the program together, ``strategy`` judges, plans and compiles for planner and engine.
 """
+
+from everview.strategies.hierarchical.strategy import Hierarchical
+
+STRATEGY = Hierarchical()
+
+__all__ = ["STRATEGY"]

@@ -9,12 +9,12 @@ from everview.kernel.verifier import verify
 from everview.programs.optimise import optimise
 from everview.programs.parts import ThresholdBase
 from everview.strategies.hierarchical.layout import ZERO, Layout, regs
-from everview.strategies.hierarchical.listing import PIECES, Listing, Pieces
+from everview.strategies.hierarchical.listing import PIECES, TEST, Listing, Pieces
 from everview.strategies.hierarchical.order import Leaf
 from everview.strategies.hierarchical.plan import HierarchicalPlan
 from everview.strategies.hierarchical.rebalance import SETTLE, Rebalance
 from everview.strategies.hierarchical.updates import RESULT_TABLE, Updates, change_regs, copied
-from everview.strategies.strategy import COUNT, DELTA, AtomInput, Entry, Maintained, Sum
+from everview.strategies.strategy import COUNT, DELTA, AtomInput, Entry, Gauge, Maintained, Parts, RowCount, Sum
 
 ONCE, CAME = Reg("once"), Reg("came")
 START_DELTAS, STOP_DELTAS = Maintained.start_deltas, Maintained.stop_deltas
@@ -50,7 +50,25 @@ def compile_hierarchical(plan: HierarchicalPlan, sums: Sequence[Sum]) -> Maintai
     called = [START_DELTAS, STOP_DELTAS, SETTLE, *(n for e in entries for n in (e.state_only, e.with_deltas))]
     program = optimise(written, called)
     verify(program)
-    return Maintained(program, entries, layout.outputs, count=None if layout.is_set else COUNT)
+    return Maintained(
+        program,
+        entries,
+        layout.outputs,
+        test=TEST if layout.outputs else None,
+        count=None if layout.is_set else COUNT,
+        pieces=PIECES,
+        parts=_parts(layout, base),
+    )
+
+
+def _parts(layout: Layout, base: ThresholdBase) -> Parts:
+    """Where ``stats`` finds N, the heavy keys and the rebalances."""
+
+    def gauge(column: str) -> Gauge:
+        return Gauge(base.name, (), base.column(column))
+
+    heavy = tuple(RowCount(layout.heavy_table(n)) for n in layout.order.split)
+    return Parts(base.epsilon, gauge("N"), heavy, gauge("minors"), gauge("majors"), gauge("moved"))
 
 
 def _write_change(layout: Layout, rebalance: Rebalance, leaf: Leaf, with_deltas: bool) -> None:
@@ -90,6 +108,3 @@ def _write_entries(plan: HierarchicalPlan, layout: Layout) -> tuple[Entry, ...]:
             layout.procedures.append(Procedure(name, (*parameters, Reg("change")), tuple(body)))
         entries.append(Entry(relation, inputs, *names))
     return tuple(entries)
-
-
-__all__ = ["PIECES", "compile_hierarchical"]

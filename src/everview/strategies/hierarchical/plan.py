@@ -97,11 +97,8 @@ class HierarchicalPlan:
         return order_line(self.query, self.order)
 
     def notes(self) -> tuple[tuple[str, str], ...]:
-        """The order, what is split, and how many view trees that stands for."""
-        found = [("order", self.summary)]
-        if self.order.split:
-            found.append(("split", split_line(self.query, self.order)))
-        return tuple(found)
+        """What is split, and how many view trees that stands for."""
+        return (("split", split_line(self.query, self.order)),) if self.order.split else ()
 
     def to_dict(self) -> dict[str, Any]:
         """Its shape as plain data."""
