@@ -16,6 +16,7 @@ from everview.engine.operators.aggregates.limbs import largest
 from everview.engine.operators.aggregates.sums import Slot
 from everview.engine.operators.counts import Columns, Fold
 from everview.engine.operators.gauges import read_gauges
+from everview.engine.operators.row_test import has_row
 from everview.engine.operators.steps import CHUNK, explained
 from everview.engine.values.dictionary import NULL, Dictionary
 from everview.engine.values.rows import SLICE, Changes, ones, words_array, zeros
@@ -184,16 +185,7 @@ class Join:
 
     def test(self, words: Mapping[Var, int]) -> bool | None:
         """Whether the result has a row with these words, one for each output variable; None: list it to know."""
-        if self.maintained.test is None:
-            return None
-        if isinstance(self.maintained.test, str):
-            row = [pa.array([words[v]], pa.int64()) for v in self.maintained.outputs] or [zeros(1)]
-            return bool(words_array(self.unit.ask(self.maintained.test, row)[0])[0].as_py() != 0)
-        for lookup in self.maintained.test:
-            found = self.unit.find(lookup.table, [words[v] for v in lookup.key])
-            if found is None or found[1] < lookup.level:
-                return False
-        return True
+        return has_row(self.unit, self.maintained, words)
 
     def gauges(self) -> dict[str, Any]:
         """What the strategy counts of itself, and of its parts, for ``stats``."""
