@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from fractions import Fraction
 
 from everview.query.conjunctive import ConjunctiveQuery
-from everview.strategies.bounds import power_of_n
 from everview.strategies.core import Facts
 from everview.strategies.strategy import Judgement
 
 MISSING = "not in this version"
-_DIAL = ("epsilon", "optimize")
-"""The options that guide methods which trade updates against reads."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +28,6 @@ def _q_hierarchical(facts: Facts) -> Judgement:
     if not facts.classification.q_hierarchical:
         return Judgement(False, "the query is not q-hierarchical")
     return _fits("same O(1) bounds as CROWN's tree of height 1, and adds counting and direct access", "optimize")
-
-
 
 
 def loomis_whitney_degree(query: ConjunctiveQuery) -> int | None:
