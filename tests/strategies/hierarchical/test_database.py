@@ -22,6 +22,8 @@ VIEWS = {
     "nested": "SELECT {d} w.z, m.k, v.y AS vy FROM w JOIN m ON w.x = m.x AND w.y = m.y JOIN w v ON v.x = w.x",
     "beside": "SELECT {d} r.a, s.c, u.b FROM r JOIN s ON r.b = s.b CROSS JOIN u",
     "filtered": "SELECT {d} r.a, s.c FROM r JOIN s ON r.b = s.b WHERE r.a > 1 AND s.c < 5",
+    "counted": "SELECT {d} r.a, count(*) AS n, count(s.c) AS m FROM r JOIN s ON r.b = s.b GROUP BY r.a",
+    "by both": "SELECT {d} r.a, s.c, count(*) AS n FROM r JOIN s ON r.b = s.b GROUP BY r.a, s.c",
     "constant": "SELECT {d} s.c FROM r JOIN s ON r.b = s.b WHERE r.a = 0",
 }
 
@@ -86,7 +88,8 @@ class Pair:
                 for change in part.to_pylist():
                     kind, count = change.pop("_change_type"), change.pop("_count")
                     del change["_commit_version"]
-                    self.told[tuple(change.values())] += count if kind == "insert" else -count
+                    came = kind in ("insert", "update_postimage")
+                    self.told[tuple(change.values())] += count if came else -count
             assert +self.told == wanted
             assert not any(n < 0 for n in self.told.values())
 

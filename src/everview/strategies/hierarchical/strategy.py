@@ -30,8 +30,8 @@ class Hierarchical:
             return Judgement(False, "q-hierarchical: there is nothing to trade")
         if facts.residual:
             return Judgement(False, "conditions across relations need every row of the join")
-        if core.grouped:
-            return Judgement(False, "groups and their sums are not kept by it: CROWN keeps them")
+        if not all(a.function.is_count for a in core.aggregates):
+            return Judgement(False, "of groups it keeps counts only: CROWN keeps sums and other aggregates")
         assert verdict.widths is not None
         advice = dial_advice(core, facts)
         plan = self.plan(core, facts)
