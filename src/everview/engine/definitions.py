@@ -14,6 +14,7 @@ from everview.engine.transaction import complain
 from everview.engine.view_runtime import ViewRuntime
 from everview.errors import DroppedError
 from everview.query.catalogue import (
+    AlterView,
     Answer,
     Catalogue,
     Change,
@@ -130,6 +131,8 @@ class _Definitions:
                 self._define(definition, self.db._filled(definition.view, self.db.memory_limit))
             case ReplaceView(definition, refilled, order):
                 self._replace(definition, refilled, order)
+            case AlterView(definition):
+                self._alter(definition)
             case Drop(views, tables, unbound):
                 for name in views:
                     self._take_view(name, f"the view {name} was dropped").dropped = True
@@ -159,22 +162,38 @@ class _Definitions:
         self._take_view(name, f"the view {name} was replaced").dropped = True
         self._define(definition, db._filled(definition.view, db.memory_limit))
         for reader in refilled:
-            filled, held = db._filled(reader.view, db.memory_limit), readers[reader.name]
-            filled.updates, filled.deltas, filled.updates_with_deltas = (
-                held.updates,
-                held.deltas,
-                held.updates_with_deltas,
-            )
-            filled.refills = held.refills + 1
-            vars(held).update(vars(filled))
-            self._define(reader, held)
+            self._refill(readers[reader.name], reader)
+            self._define(reader, readers[reader.name])
         db._views = {n: db._views[n] for n in order}
+
+    def _alter(self, definition: Definition) -> None:
+        """Fill a view anew, with other options; it has the same rows, so nobody who reads or follows it need know."""
+        held = self.db._views[definition.name]
+        self._forget(held)
+        self._refill(held, definition)
+        self.db._definitions[definition.name] = definition
+
+    def _refill(self, held: ViewRuntime, definition: Definition) -> None:
+        """Have a view, which others hold, run with a state that is filled now; what it has counted stays."""
+        filled = self.db._filled(definition.view, self.db.memory_limit)
+        filled.updates, filled.deltas, filled.updates_with_deltas = (
+            held.updates,
+            held.deltas,
+            held.updates_with_deltas,
+        )
+        filled.refills = held.refills + 1
+        vars(held).update(vars(filled))
+
+    def _forget(self, runtime: ViewRuntime) -> None:
+        """Have a view's state freed once the changes are kept."""
+        db = self.db
+        read = {n: copy(db._tables[n] if n in db._tables else db._views[n]) for n in runtime.reads}
+        self.gone.append(_Gone(copy(runtime), read))
 
     def _take_view(self, name: str, why: str) -> ViewRuntime:
         db = self.db
         runtime = db._views[name]
-        read = {n: copy(db._tables[n] if n in db._tables else db._views[n]) for n in runtime.reads}
-        self.gone.append(_Gone(copy(runtime), read))
+        self._forget(runtime)
         del db._views[name], db._definitions[name]
         for feed in db._feeds.pop(name):
             hint = "open a new feed with db.view(…).changes(), and take the view's whole result as the start"

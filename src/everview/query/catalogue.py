@@ -56,6 +56,13 @@ class ReplaceView:
 
 
 @dataclass(frozen=True)
+class AlterView:
+    """A view with other options: its rows stay the same, and so do those that read it and its feeds."""
+
+    definition: Definition
+
+
+@dataclass(frozen=True)
 class Drop:
     """Views and tables that go, readers before what they read; ``unbound`` are tables that lose foreign keys by it."""
 
@@ -83,7 +90,7 @@ class Answer:
     reads: tuple[Read, ...]
 
 
-Change = CreateTable | CreateView | ReplaceView | Drop
+Change = CreateTable | CreateView | ReplaceView | AlterView | Drop
 Command = Change | Answer
 """What a statement of a script asks for."""
 
@@ -169,6 +176,21 @@ class Catalogue:
             refilled.append(again(reader, self.schema()))
             self.views[reader.name.lower()] = refilled[-1]
         return ReplaceView(definition, tuple(refilled), tuple(d.name for d in self.views.values()))
+
+    def viewed(self, name: str) -> Definition:
+        """The view of a name; refuses one that stands for a table, or for nothing."""
+        found = self.kind(name)
+        if found == "table":
+            raise AmbiguousNameError(f"{name} is a table", hint="only views have options")
+        if found is None:
+            known = ", ".join(d.name for d in self.views.values()) or "none"
+            raise UnknownNameError(f"there is no view {name}", hint=f"the views are: {known}")
+        return self.views[name.lower()]
+
+    def alter_view(self, definition: Definition) -> AlterView:
+        """Put a view in the place of one that differs in nothing but its options."""
+        self.views[definition.name.lower()] = definition
+        return AlterView(definition)
 
     def drop(
         self, names: Sequence[str], *, kind: str | None = None, if_exists: bool = False, cascade: bool = False

@@ -52,6 +52,11 @@ class _Parser(SparkParser):
         self.raise_error("Unexpected token")
         return super()._parse_as_command(start)
 
+    def _parse_alter(self) -> exp.Alter | exp.Command:
+        """ALTER MATERIALIZED VIEW is read as ALTER VIEW."""
+        self._match_text_seq("MATERIALIZED")
+        return super()._parse_alter()
+
     def _parse_types(self, *args: Any, **options: Any) -> exp.Expr | None:
         """Keep how a type was written: sqlglot takes NUMBER for DECIMAL, and drops WITHOUT TIME ZONE."""
         start = self._index

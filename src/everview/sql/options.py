@@ -1,34 +1,58 @@
-"""OPTIONS (name = value, …) of CREATE VIEW: read as values, refused at their places; and the statement with them."""
+"""OPTIONS (name = value, …) of CREATE and ALTER VIEW: read as values, refused at their places; statements with them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
+from typing import Any
 
 from sqlglot import exp
+from sqlglot.tokenizer_core import Token, TokenType
 
 from everview.errors import OptionError
-from everview.query.options import NAMES, NO_OPTIONS, ViewOptions, unknown_option
+from everview.query.options import NAMES, ViewOptions, unknown_option
 from everview.sql.ddl import qualified
-from everview.sql.sql_text import SqlText
+from everview.sql.sql_text import SqlText, is_word
 
 
 def read_options(source: SqlText, statement: exp.Expr) -> ViewOptions:
     """The options of a CREATE VIEW statement."""
-    found = NO_OPTIONS
-    seen: set[str] = set()
-    for entry in _entries(source, statement):
+    return ViewOptions.of(_read(source, _entries(source, statement)))
+
+
+def read_changed_options(source: SqlText, statement: exp.Alter, before: ViewOptions) -> ViewOptions:
+    """The options of a view after ALTER VIEW … SET OPTIONS (…); one that is set to NULL is set no more."""
+    actions = statement.args.get("actions") or []
+    found = [p for action in actions if isinstance(action, exp.AlterSet) for p in action.find_all(exp.OptionsProperty)]
+    if len(actions) != 1 or len(found) != 1 or not found[0].expressions:
+        raise source.syntax(
+            "of a view only the options can be altered",
+            actions[0] if actions and isinstance(actions[0], exp.Expr) else statement.this,
+            hint="write ALTER MATERIALIZED VIEW … SET OPTIONS (epsilon = 0.5)",
+        )
+    changes = _read(source, found[0].expressions, may_be_null=True)
+    return ViewOptions.of(before.given() | changes)
+
+
+def _read(source: SqlText, entries: list[exp.Property], *, may_be_null: bool = False) -> dict[str, Any]:
+    """The values of options by their names, each checked; None for NULL."""
+    found: dict[str, Any] = {}
+    for entry in entries:
         name = _name(entry)
         try:
             if name not in NAMES:
                 raise unknown_option(name)
-            if name in seen:
+            if name in found:
                 raise OptionError(f"option {name} is given twice", option=name, hint="leave one of the two out")
         except OptionError as error:
             raise error.located(source.position(entry.this), source.text) from None
-        seen.add(name)
+        value = entry.args["value"]
+        if may_be_null and isinstance(value, exp.Null):
+            found[name] = None
+            continue
         try:
-            found = found.joined(ViewOptions.of({name: _value(name, entry.args["value"])}))
+            found |= ViewOptions.of({name: _value(name, value)}).given()
         except OptionError as error:
             raise error.located(source.position(entry.args["value"]), source.text) from None
     return found
@@ -38,6 +62,26 @@ def create_view_text(name: str, options: ViewOptions, query: str) -> str:
     """The statement that creates a view from a query."""
     clause = f" OPTIONS ({options})" if options else ""
     return f"CREATE MATERIALIZED VIEW {qualified(name)}{clause} AS {query}"
+
+
+def with_options(text: str, tokens: Sequence[Token], options: ViewOptions) -> str:
+    """A CREATE VIEW statement, whose tokens these are, with other options in the place of its own."""
+    depth, clause, last = 0, None, None
+    for i, token in enumerate(tokens):
+        depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(token.token_type, 0)
+        if depth == 0 and is_word(token, "AS"):
+            break
+        if depth == 0 and is_word(token, "OPTIONS") and tokens[i + 1].token_type is TokenType.L_PAREN:
+            clause = token.start
+        elif depth == 0 and clause is not None and last is None:
+            last = token.end
+    else:
+        raise ValueError(f"{text!r} creates no view")
+    head = text[: token.start].rstrip()
+    if clause is not None and last is not None:
+        head = f"{text[:clause].rstrip()} {text[last + 1 : token.start].strip()}".rstrip()
+    inserted = f" OPTIONS ({options})" if options else ""
+    return f"{head}{inserted} {text[token.start :]}"
 
 
 def _entries(source: SqlText, statement: exp.Expr) -> list[exp.Property]:

@@ -29,11 +29,11 @@ _CLAUSE_WORDS = frozenset(
     "SELECT FROM WHERE GROUP BY HAVING ORDER JOIN ON USING INNER LEFT RIGHT FULL CROSS NATURAL UNION EXCEPT INTERSECT "
     "LIMIT OFFSET AND OR NOT CASE WHEN THEN ELSE END AS IN EXISTS BETWEEN DISTINCT WITH QUALIFY WINDOW IS".split()
 )
-_STARTS = ("SELECT", "WITH", "CREATE", "DROP", "FROM", "VALUES", "(")
+_STARTS = ("SELECT", "WITH", "CREATE", "ALTER", "DROP", "FROM", "VALUES", "(")
 _DATA = ("INSERT", "UPDATE", "DELETE", "MERGE", "TRUNCATE", "LOAD", "COPY")
 _OTHERS = (
     *_DATA,
-    *"ALTER USE SHOW SET RESET EXPLAIN DESCRIBE DESC ANALYZE CACHE UNCACHE CLEAR REFRESH REPAIR MSCK ADD LIST "
+    *"USE SHOW SET RESET EXPLAIN DESCRIBE DESC ANALYZE CACHE UNCACHE CLEAR REFRESH REPAIR MSCK ADD LIST "
     "GRANT REVOKE CALL DECLARE EXECUTE BEGIN COMMIT ROLLBACK START COMMENT TABLE REPLACE MAP REDUCE PRAGMA ATTACH "
     "DETACH KILL VACUUM OPTIMIZE".split(),
 )
@@ -232,6 +232,8 @@ def _check_beginnings(source: SqlText) -> None:
             )
         if word == "CREATE":
             _check_create(source, index)
+        if word == "ALTER":
+            _check_alter(source, index)
 
 
 def _check_create(source: SqlText, index: int) -> None:
@@ -243,6 +245,18 @@ def _check_create(source: SqlText, index: int) -> None:
             source.token(source.tokens[index]),
             message=f"{construct} is not supported",
             hint="there are CREATE TABLE and CREATE [MATERIALIZED] VIEW",
+        )
+
+
+def _check_alter(source: SqlText, index: int) -> None:
+    rest = [t for t in source.tokens[index + 1 : index + 3] if not is_word(t, "MATERIALIZED")]
+    if not rest or not is_word(rest[0], "VIEW"):
+        construct = f"ALTER {rest[0].text.upper()}" if rest else "ALTER"
+        raise source.unsupported(
+            construct,
+            source.token(source.tokens[index]),
+            message=f"{construct} is not supported",
+            hint="there is ALTER [MATERIALIZED] VIEW … SET OPTIONS (…)",
         )
 
 

@@ -10,13 +10,23 @@ from itertools import count
 from sqlglot import exp
 
 from everview.errors import EverviewError, QueryError
-from everview.query.catalogue import Catalogue, Change, Command, CreateTable, Definition, Drop, Queries, relations_read
+from everview.query.catalogue import (
+    AlterView,
+    Catalogue,
+    Change,
+    Command,
+    CreateTable,
+    Definition,
+    Drop,
+    Queries,
+    relations_read,
+)
 from everview.query.options import ViewOptions
 from everview.query.schema import Schema
 from everview.query.view import View
 from everview.sql.answer import read_answer
 from everview.sql.ddl import References, create_table, resolve_references
-from everview.sql.options import create_view_text
+from everview.sql.options import create_view_text, read_changed_options, with_options
 from everview.sql.parse import guarded, parse_one, parse_statements
 from everview.sql.rules import parse_rules, texts_by_head
 from everview.sql.sql_text import SqlText
@@ -28,7 +38,7 @@ def parse_script(text: str, schema: Schema = Schema()) -> tuple[Schema, tuple[Vi
     catalogue = Catalogue(schema)
     source, statements = parse_statements(text)
     for statement in statements:
-        if isinstance(statement, exp.Drop):
+        if isinstance(statement, exp.Drop | exp.Alter):
             raise unexpected(source, statement, "")
     _read(source, statements, catalogue, Queries.VIEWS)
     return Schema(tuple(catalogue.tables.values())), tuple(d.view for d in catalogue.views.values())
@@ -102,6 +112,8 @@ class _Reader:
     def _command(self, statement: exp.Expr, text: str) -> Command | None:
         if isinstance(statement, exp.Drop):
             return self._drop(statement)
+        if isinstance(statement, exp.Alter):
+            return self._alter_view(statement)
         if is_create(statement, "TABLE"):
             return self._create_table(statement, text)
         if is_create(statement, "VIEW"):
@@ -145,6 +157,19 @@ class _Reader:
                 catalogue.check_free("view", name)
             definition = self.definition(statement, text, name)
             return catalogue.replace_view(definition, read_again) if is_replaced else catalogue.create_view(definition)
+
+    def _alter_view(self, statement: exp.Alter) -> AlterView | None:
+        target, catalogue = statement.this, self.catalogue
+        name = full_name(target)
+        with self._at(target):
+            if statement.args.get("exists") and catalogue.kind(name) is None:
+                return None
+            old = catalogue.viewed(name)
+        options = read_changed_options(self.source, statement, old.view.options)
+        text = old.text
+        if old.language == "sql":
+            text = with_options(text, parse_statements(text)[0].tokens, options)
+        return catalogue.alter_view(replace(old, view=replace(old.view, options=options), text=text))
 
     def definition(self, statement: exp.Expr, text: str, name: str) -> Definition:
         """The view of a statement, whose text may be another one that means the same."""

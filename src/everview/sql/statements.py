@@ -140,6 +140,13 @@ def unexpected(source: SqlText, statement: exp.Expr, wanted: str) -> EverviewErr
             message="DROP has no meaning here: it is a statement for a database",
             hint="use db.sql of an everview.Database, and leave out here what is not wanted",
         )
+    if isinstance(statement, exp.Alter):
+        return source.unsupported(
+            "ALTER",
+            place,
+            message="ALTER has no meaning here: it is a statement for a database, whose views are there already",
+            hint="write CREATE MATERIALIZED VIEW … OPTIONS (…) AS … here; or use db.sql of an everview.Database",
+        )
     if isinstance(statement, exp.Values):
         return source.unsupported("VALUES", place, hint="put the rows into a table")
     return source.syntax(f"{wanted} is expected, and this is a query", place)
