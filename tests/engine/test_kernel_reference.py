@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from everview.kernel.wide_numbers import words_of
 from everview.programs.base_table import compile_base
 from everview.programs.counts import compile_fold
 from everview.query.conjunctive import Semantics
@@ -25,7 +26,9 @@ def core_run(seed: int) -> None:
     if query.semantics is Semantics.BAG:
         places = [(i, t) for i, a in enumerate(query.atoms) for t in a.terms if isinstance(t, Var)]
         sums = r.choices(places, k=r.randint(0, 2)) if places else []
-    driver = Driver(query, Both, tuple(sums), with_deltas=r.random() < 0.5)
+    factor = r.choice([1, -3, 2**63 - 1, 10**38, -(2**250)])
+    sums_up = query.semantics is Semantics.BAG and r.random() < 0.7
+    driver = Driver(query, Both, tuple(sums), factor, sums_up, with_deltas=r.random() < 0.5)
     machine = driver.machine
     for _ in range(r.randint(2, 6)):
         if r.random() < 0.2:
@@ -57,15 +60,24 @@ def test_cores(part: int) -> None:
             raise AssertionError(f"seed {seed}") from error
 
 
+def _few(r: random.Random, words: int) -> tuple[int, ...]:
+    """A number's words, far from what so many hold."""
+    return words_of(r.randint(-2, 2) * r.choice([1, 2 ** (64 * words - 16)]), words)
+
+
 def test_folds() -> None:
     for seed in range(scaled(40)):
         r = random.Random(seed)
-        width, measures = r.randint(0, 3), r.randint(1, 3)
-        machine = Both(compile_fold(width, measures))
+        width = r.randint(0, 3)
+        widths = tuple(r.choice([1, 1, 2, 3, 6]) for _ in range(r.randint(1, 3)))
+        machine = Both(compile_fold(width, widths))
         for _ in range(r.randint(1, 8)):
             size = r.randint(1, 6)
             words = [[r.randint(0, 2) for _ in range(size)] for _ in range(width)]
-            machine.apply("add", words + [[r.randint(-2, 2) for _ in range(size)] for _ in range(measures)])
+            changes = [list(column) for w in widths for column in zip(*(_few(r, w) for _ in range(size)), strict=True)]
+            procedure = r.choice(["add", "trace"])
+            machine.apply(procedure, words + changes)
+            machine.take("trace")
             machine.rows("touched")
             machine.rows("all")
             if r.random() < 0.5:

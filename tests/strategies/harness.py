@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any
 
+from everview.kernel.wide_numbers import number_of, words_of
 from everview.plan.core_plan import CorePlan, plan_core
 from everview.query.conjunctive import Atom, ConjunctiveQuery
 from everview.query.terms import Const, Var
@@ -27,6 +29,10 @@ class Driver:
     machine_of: Callable[[Any], Any]
     sums: tuple[tuple[int, Var], ...] = ()
     """Atoms and the variables of theirs to sum up."""
+    factor: int = 1
+    """What each value counts in a sum; with a large one, sums have several words."""
+    sums_up: bool = False
+    """True if the result's weights may have several words, too."""
     plan: CorePlan = field(init=False)
     maintained: Maintained = field(init=False)
     machine: Any = field(init=False)
@@ -35,10 +41,16 @@ class Driver:
     with_deltas: bool = True
 
     def __post_init__(self) -> None:
-        self.plan = plan_core(Core("result", self.query))
-        self.maintained = self.plan.compile([Sum(atom) for atom, _ in self.sums], signatures(self.plan.query))
+        self.plan = plan_core(Core("result", self.query, sums_up=self.sums_up))
+        sums = [Sum(atom, self.words) for atom, _ in self.sums]
+        self.maintained = self.plan.compile(sums, signatures(self.plan.query))
         self.machine = self.machine_of(self.maintained.program)
         self.switch(self.with_deltas)
+
+    @property
+    def words(self) -> int:
+        """How many words a sum has: as many as the values and some bits for their number need."""
+        return (self.factor.bit_length() + 32) // 64 + 1 if abs(self.factor) > 3 else 1
 
     def switch(self, with_deltas: bool) -> None:
         """Open or close the feed."""
@@ -73,13 +85,16 @@ class Driver:
             values = words or {}
             found += [values.get(v, 0) for v in atom_input.variables]
             found.append(int(words is not None))
-            found += [change * values.get(self.sums[j - 1][1], 0) for j in atom_input.sums]
+            for j in atom_input.sums:
+                found += words_of(change * self.factor * values.get(self.sums[j - 1][1], 0), self.words)
         return [*found, change]
 
     def measured(self, rows: Sequence[tuple[int, ...]]) -> Iterator[tuple[Row, tuple[int, ...]]]:
         width = len(self.maintained.outputs)
         for row in rows:
-            yield row[:width], row[width:]
+            widths = self.maintained.widths or (1,) * (len(row) - width)
+            ends = accumulate(widths, initial=width)
+            yield row[:width], tuple(number_of(row[end : end + w]) for end, w in zip(ends, widths, strict=False))
 
     def listed(self) -> Result:
         """The result as the cursor lists it; a row comes once."""
@@ -101,7 +116,7 @@ class Driver:
             totals[0] += copies
             for j, value in enumerate(row[width:], 1):
                 assert isinstance(value, int)
-                totals[j] += copies * value
+                totals[j] += copies * self.factor * value
         return {row: tuple(totals) for row, totals in found.items()}
 
     def check(self) -> None:

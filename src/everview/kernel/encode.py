@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from everview.kernel.cursors import Ask, Buckets, Concat, Guard, Member, Node, Part, Question, Union
 from everview.kernel.program import (
+    MOST_WORDS,
     Add,
     Call,
     Compute,
@@ -51,10 +52,11 @@ from everview.kernel.program import (
     Table,
     ValueOf,
 )
+from everview.kernel.wide_numbers import words_needed, words_of
 
 T = TypeVar("T")
-ENCODING = 7
-"""Counts up with every change of the encoding: a kernel that was compiled before it must be built anew."""
+ENCODING = 8
+"""Counts up with every change of the encoding or of what the kernel offers: one compiled before is to be built anew."""
 
 
 def encode(program: Program) -> list[int]:
@@ -149,6 +151,8 @@ class _Encoder:
             case ValueOf():
                 _number(self._tables, operand.table)
                 return self._program.table(operand.table).width(operand.column)
+            case Lit():
+                return words_needed(operand.value)
             case _:
                 return 1
 
@@ -158,7 +162,7 @@ class _Encoder:
             case Reg():
                 return [0, self._register(operand) + word]
             case Lit():
-                return [1, operand.value if word == 0 else operand.value >> 63]
+                return [1, words_of(operand.value, MOST_WORDS)[word]]
             case KeyOf():
                 return [2, self._register(operand.row), _number(self._tables, operand.table), operand.column]
             case ValueOf():

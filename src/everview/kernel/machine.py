@@ -323,6 +323,26 @@ def constant_column(word: int, rows: int) -> Column:
     return _kernel.constant_column(word, rows)
 
 
+def multiplied(
+    values: InputColumn, width: int, squared: bool, factors: Sequence[InputColumn], words: int
+) -> tuple[list[Column], int | None]:
+    """Values of ``width`` words side by side, or their squares, each times a factor, which is a column for each word.
+
+    The products are columns of so many words; beside them the first row whose product has more, None if none does.
+    """
+    return _kernel.multiplied(values, width, squared, factors, words)
+
+
+def narrowed(
+    columns: Sequence[InputColumn], rows: int, largest: Sequence[int], words: int
+) -> tuple[Column, Column | None]:
+    """Numbers, a column for each word, in so many words side by side: 0 where one is larger than the largest.
+
+    That is 1 in the second column, which is None if it is so nowhere; numbers below 0 count by their size.
+    """
+    return _kernel.narrowed(columns, rows, largest, words)
+
+
 def _numbered(names: Sequence[str]) -> Mapping[str, int]:
     return {name: i for i, name in enumerate(names)}
 

@@ -82,7 +82,7 @@ class Reg:
 
 @dataclass(frozen=True, slots=True)
 class Lit:
-    """A literal word."""
+    """A literal number: a word, or, in ``Compute`` and ``If``, as many words as it needs."""
 
     value: int
 

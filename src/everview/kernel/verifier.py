@@ -41,6 +41,7 @@ from everview.kernel.program import (
     Table,
     ValueOf,
 )
+from everview.kernel.wide_numbers import words_needed
 
 WORD = ""
 """The kind of a register that holds a number; a row handle's kind is the name of its table."""
@@ -286,8 +287,9 @@ class Checker:
     def fits(self, operand: Operand, width: int, frame: Frame) -> None:
         """An operand that must have so many words; a literal has as many as are wanted."""
         self.numbers((operand,), frame)
-        if not isinstance(operand, Lit) and self.width(operand) != width:
-            raise self.fault(f"{operand} has {self.width(operand)} words, where {width} are wanted")
+        has = self.width(operand)
+        if has > width if isinstance(operand, Lit) else has != width:
+            raise self.fault(f"{operand} has {has} words, where {width} are wanted")
 
     def width(self, output: Output) -> int:
         """The number of words of an operand or product."""
@@ -296,6 +298,8 @@ class Checker:
                 return output.words
             case ValueOf():
                 return self.facts.tables[output.table].width(output.column)
+            case Lit():
+                return words_needed(output.value)
             case _:
                 return 1
 
@@ -314,14 +318,16 @@ class Checker:
                     width = len(self.facts.tables[operand.table].values)
                     self.column(operand.column, width, f"value of {operand.table}")
                 case Lit():
-                    if not -(2**63) <= operand.value < 2**63:
-                        raise self.fault(f"{operand} is no 64-bit word")
+                    if words_needed(operand.value) > MOST_WORDS:
+                        raise self.fault(f"{operand} has more than {MOST_WORDS} words")
                 case _:
                     pass
 
     def outputs(self, outputs: Iterable[Output], frame: Frame) -> None:
         for output in outputs:
-            self.numbers(output.factors if isinstance(output, Product) else (output,), frame)
+            operands = output.factors if isinstance(output, Product) else (output,)
+            self.numbers(operands, frame)
+            self.words([o for o in operands if isinstance(o, Lit)], frame)
             if not 0 < self.width(output) <= MOST_WORDS:
                 raise self.fault(f"{output} has no such number of words")
 

@@ -14,3 +14,8 @@ def words_of(number: int, width: int) -> tuple[int, ...]:
 def number_of(words: Sequence[int]) -> int:
     """The number that has these words."""
     return int.from_bytes(struct.pack(f"<{len(words)}q", *words), "little", signed=True)
+
+
+def words_needed(number: int) -> int:
+    """How many words a number needs."""
+    return (number if number >= 0 else ~number).bit_length() // 64 + 1

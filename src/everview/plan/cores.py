@@ -60,7 +60,8 @@ def _grouped(block: Block, name: str) -> tuple[Core, ...]:
     plain = all(isinstance(k.term, Var) for k in grouping.keys)
     folded = bool(listed or spread or block.distinct or not plain)
     filtered = grouping.having is not None
-    main = Core("result", result, (*own, *after), summed, grouped=True, folded=folded, filtered=filtered)
+    operators = (*own, *after)
+    main = Core("result", result, operators, summed, grouped=True, folded=folded, sums_up=True, filtered=filtered)
     return (main, *(_listing_core(block, a, keys, name) for a in listed))
 
 

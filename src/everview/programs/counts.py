@@ -41,25 +41,28 @@ _ROW = Reg("row")
 
 
 @lru_cache(maxsize=256)
-def compile_fold(width: int, measures: int) -> Program:
-    """A fold over rows of ``width`` words with some measures.
+def compile_fold(width: int, widths: tuple[int, ...]) -> Program:
+    """A fold over rows of ``width`` words, with a measure of so many words for each of ``widths``.
 
-    ``add`` takes a row and the change of each measure; ``trace`` does the same and tells, in its own channel, what
-    measures this has led to. Cursor ``touched`` lists the rows that changed since ``settle``: words, old measures, new
-    measures; cursor ``all`` every row with its measures. ``drop`` takes rows out.
+    ``add`` takes a row and the change of each measure; ``trace`` does the same and tells, in its own channel, the
+    measures before it and after it. Cursor ``touched`` lists the rows that changed since ``settle``: words, old
+    measures, new measures; cursor ``all`` every row with its measures. ``drop`` takes rows out.
     """
     key = tuple(Reg(f"@{i}") for i in range(width))
-    changes = tuple(Reg(f"+{i}") for i in range(measures))
+    measures = len(widths)
+    changes = tuple(Reg(f"+{i}", words) for i, words in enumerate(widths))
     now = tuple(f"now{i}" for i in range(measures))
     old = tuple(f"old{i}" for i in range(measures))
-    table = Table(ROWS, tuple(f"w{i}" for i in range(width)), (*now, *old), ((),), levels=TOUCHED + 1)
+    table = Table(
+        ROWS, tuple(f"w{i}" for i in range(width)), (*now, *old), ((),), levels=TOUCHED + 1, widths=widths * 2
+    )
     once = Reg("once")
     touch = SetLevel(_ROW, ROWS, TOUCHED)
     add = Add(_ROW, ROWS, key, changes, (touch,), None, _remembered(changes, touch))
     current = tuple(ValueOf(_ROW, ROWS, i) for i in range(measures))
     procedures = (
         Procedure("add", (*key, *changes), (add,)),
-        Procedure(TRACE, (*key, *changes), (add, Emit(TRACE, current))),
+        Procedure(TRACE, (*key, *changes), (add, *_traced(changes))),
         Procedure("drop", key, (Find(_ROW, ROWS, key, (Remove(_ROW, ROWS),)),)),
         Procedure("settle", (once,), (Each(_ROW, ROWS, 0, (), TOUCHED, (SetLevel(_ROW, ROWS, 0),)),)),
     )
@@ -69,16 +72,25 @@ def compile_fold(width: int, measures: int) -> Program:
         Cursor("touched", (), (Step(_ROW, ROWS, 0, (), TOUCHED),), (*words, *before, *current)),
         Cursor("all", (), (Step(_ROW, ROWS, 0, (), 0),), (*words, *current)),
     )
-    program = Program((table,), ((TRACE, measures),), procedures, cursors)
+    program = Program((table,), ((TRACE, 2 * sum(widths)),), procedures, cursors)
     verify(program)
     return program
 
 
+def _traced(changes: tuple[Reg, ...]) -> tuple[Instruction, ...]:
+    """Tell the measures before a change, and after it."""
+    current = tuple(ValueOf(_ROW, ROWS, i) for i in range(len(changes)))
+    before = tuple(Reg(f"before{i}", change.words) for i, change in enumerate(changes))
+    each = zip(before, current, changes, strict=True)
+    return (*(Compute(was, Math.SUBTRACT, now, change) for was, now, change in each), Emit(TRACE, (*before, *current)))
+
+
 def _remembered(changes: tuple[Reg, ...], touch: Instruction) -> tuple[Instruction, ...]:
     """The first change since the row was settled keeps its old measures."""
-    level, before = Reg("level"), Reg("before")
+    level = Reg("level")
     kept: list[Instruction] = []
     for i, change in enumerate(changes):
+        before = Reg(f"before{i}", change.words)
         kept.append(Compute(before, Math.SUBTRACT, ValueOf(_ROW, ROWS, i), change))
         kept.append(Store(_ROW, ROWS, len(changes) + i, before))
     return (GetLevel(level, _ROW, ROWS), If(Test.EQUAL, level, Lit(0), (*kept, touch)))

@@ -30,6 +30,8 @@ class Core:
     """True if its rows are groups."""
     folded: bool = False
     """True if an operator after the core needs all its changes and keeps what it makes of them."""
+    sums_up: bool = False
+    """True if the weights and sums of its rows go into groups: then they may have several words."""
     filtered: bool = False
     """True if groups are dropped when they are listed: HAVING."""
 

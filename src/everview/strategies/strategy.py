@@ -133,12 +133,14 @@ class StrategyPlan(Protocol):
 
 @dataclass(frozen=True)
 class Sum:
-    """A sum to keep with each row: over a word that comes with each row of an atom, times the row's copies.
+    """A sum to keep with each row: over a number that comes with each row of an atom, times the row's copies.
 
-    With a ``limit``, updates that are not told must say when it may have come beyond it (``Maintained.alarm``).
+    Its change comes in ``words`` words, which hold the sum over all rows of the atom. With a ``limit``, which may have
+    several words, updates that are not told must say when its size may have come beyond it (``Maintained.alarm``).
     """
 
     atom: int
+    words: int = 1
     limit: int | None = None
 
 
@@ -232,6 +234,11 @@ class Maintained:
     outputs: tuple[Var, ...]
     start_deltas: str = "start_deltas"
     stop_deltas: str = "stop_deltas"
+    widths: tuple[int, ...] = ()
+    """Of how many words the weight and each sum are, in deltas and in what is listed; without it, all are of one.
+
+    The weight of a core that is not summed up by groups (``Core.sums_up``) is one word.
+    """
     alarm: str | None = None
     """The channel on which updates without deltas tell, by position, that a watched sum may be beyond its limit."""
     test: tuple[Lookup, ...] | str | None = None

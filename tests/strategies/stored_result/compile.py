@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from everview.kernel.program import (
+    MOST_WORDS,
     Call,
     Compute,
     Cursor,
@@ -50,34 +51,41 @@ from everview.strategies.strategy import (
 ALARM = "alarm"
 PIECES = "pieces"
 TOTAL = "total"
-ROW, NEW = Reg("row"), Reg("new")
+ROW = Reg("row")
 Words = tuple[Var, ...]
 Loop = tuple[Reg, int, int, tuple[Operand, ...]]
 """A row, its atom, and the group of an index that has it."""
 
 
 def compile_stored_result(
-    query: ConjunctiveQuery, outputs: Words, sums: Sequence[Sum], epsilon: Fraction
+    query: ConjunctiveQuery, outputs: Words, sums: Sequence[Sum], epsilon: Fraction, *, sums_up: bool = False
 ) -> Maintained:
     """The program for a query whose result rows have these variables and sums.
 
     It has no heavy keys; that tables stand in for them, and ε has no meaning, shows that the numbers are found.
     """
-    writer = _Writer(query, outputs, sums)
+    writer = _Writer(query, outputs, sums, sums_up)
     procedures = [p for with_deltas in (False, True) for p in writer.procedures(with_deltas)]
     empty = [Procedure(name, (Reg("once"),), ()) for name in ("start_deltas", "stop_deltas")]
     measures = 1 + len(sums)
     pieces = writer.pieces()
     tables = [
-        Table(f"atom{i}", tuple(map(str, writer.words[i])), _values(len(writer.own[i])), tuple(writer.indexes[i]))
+        Table(
+            f"atom{i}",
+            tuple(map(str, writer.words[i])),
+            _values(len(writer.own[i])),
+            tuple(writer.indexes[i]),
+            widths=(1, *(sums[j - 1].words for j in writer.own[i])),
+        )
         for i in range(len(query.atoms))
     ]
-    tables += [Table(RESULT, tuple(map(str, outputs)), _values(len(sums)), ((),)), Table(TOTAL, (), ("weight",))]
+    tables.append(Table(RESULT, tuple(map(str, outputs)), _values(len(sums)), ((),), widths=writer.widths))
+    tables.append(Table(TOTAL, (), ("weight",), widths=writer.widths[:1]))
     keys: tuple[Operand, ...] = tuple(KeyOf(ROW, RESULT, i) for i in range(len(outputs)))
-    values = [Product((ValueOf(ROW, RESULT, j),)) for j in range(measures)]
+    values = [Product((ValueOf(ROW, RESULT, j),), writer.widths[j]) for j in range(measures)]
     listed = [Product(())] if writer.is_set else values
     cursor = Cursor(RESULT, (), (Step(ROW, RESULT, 0, (), 0),), (*keys, *listed))
-    channels = ((DELTA, len(outputs) + measures + 1), (ALARM, 1))
+    channels = ((DELTA, len(outputs) + sum(writer.widths) + 1), (ALARM, 1))
     program = Program(tuple(tables), channels, (*procedures, *empty), (cursor, pieces))
     verify(program)
     entries = tuple(
@@ -94,29 +102,42 @@ def compile_stored_result(
         major=RowCount(TOTAL),
         moved=Gauge(TOTAL, (), 0),
     )
-    return Maintained(program, entries, outputs, alarm=ALARM, test=test, gauges=gauges, pieces=PIECES, parts=parts)
+    return Maintained(
+        program,
+        entries,
+        outputs,
+        widths=writer.widths,
+        alarm=ALARM,
+        test=test,
+        gauges=gauges,
+        pieces=PIECES,
+        parts=parts,
+    )
 
 
 def _values(sums: int) -> tuple[str, ...]:
     return ("weight", *(f"sum{j}" for j in range(sums)))
 
 
-def _add(table: str, key: tuple[Operand, ...], changes: Sequence[Operand]) -> list[Instruction]:
+def _add(table: str, key: tuple[Operand, ...], changes: Sequence[Reg]) -> list[Instruction]:
     """Add to the values of a row, which is there exactly as long as its first value is not 0."""
     store: list[Instruction] = []
     for j, change in enumerate(changes):
-        store += [Compute(NEW, Math.ADD, ValueOf(ROW, table, j), change), Store(ROW, table, j, NEW)]
+        new = Reg(f"new{table}{j}", change.words)
+        store += [Compute(new, Math.ADD, ValueOf(ROW, table, j), change), Store(ROW, table, j, new)]
     gone = If(Test.EQUAL, ValueOf(ROW, table, 0), Lit(0), (Remove(ROW, table),))
     return [Find(ROW, table, key, (*store, gone), (Insert(ROW, table, key), *store))]
 
 
 class _Writer:
-    def __init__(self, query: ConjunctiveQuery, outputs: Words, sums: Sequence[Sum]) -> None:
+    def __init__(self, query: ConjunctiveQuery, outputs: Words, sums: Sequence[Sum], sums_up: bool) -> None:
         self.query = query
         self.outputs = outputs
         self.sums = sums
         self.is_set = query.semantics is Semantics.SET
         edges = query.edges
+        more = len(edges) - 1 if sums_up and not self.is_set else 0
+        self.widths = tuple(min(MOST_WORDS, words + more) for words in (1, *(s.words for s in sums)))
         self.words: list[Words] = []
         self.own: list[tuple[int, ...]] = []
         for i, edge in enumerate(edges):
@@ -138,7 +159,7 @@ class _Writer:
             body: list[Instruction] = []
             for i in atoms:
                 words = tuple(Reg(f"{i}@{v}") for v in self.words[i])
-                flag, changes = Reg(f"{i}?"), tuple(Reg(f"{i}+{j}") for j in self.own[i])
+                flag, changes = Reg(f"{i}?"), tuple(Reg(f"{i}+{j}", self.sums[j - 1].words) for j in self.own[i])
                 parameters += [*words, flag, *changes]
                 call = Call(f"atom{i}{tag}", (*words, Reg("change0"), *changes))
                 body.append(If(Test.NOT_EQUAL, flag, Lit(0), (call,)))
@@ -148,19 +169,19 @@ class _Writer:
     def _join(self, atom: int, tag: str) -> Procedure:
         """Store a changed row, and change the result by what it joins with."""
         own = self.own[atom]
-        parameters = (*(Reg(str(v)) for v in self.words[atom]), Reg("change0"), *(Reg(f"change{j}") for j in own))
+        changes = [Reg("change0"), *(Reg(f"change{j}", self.sums[j - 1].words) for j in own)]
+        parameters = (*(Reg(str(v)) for v in self.words[atom]), *changes)
         places: dict[Var, Operand] = {v: Reg(str(v)) for v in self.words[atom]}
-        changes = [Reg("change0"), *(Reg(f"change{j}") for j in own)]
         body = _add(f"atom{atom}", tuple(places.values()), changes)
         loops = self._loops(places, [i for i in range(len(self.words)) if i != atom])
         inner: list[Instruction] = []
         for j in range(1 + len(self.sums)):
-            product = Reg(f"product{j}")
-            first = Reg(f"change{j}") if j in own else Reg("change0")
+            product = self._product(j)
+            first = changes[1 + own.index(j)] if j in own else changes[0]
             inner.append(Compute(product, Math.MULTIPLY, first, Lit(1)))
             for row, other, _, _ in loops:
                 inner.append(Compute(product, Math.MULTIPLY, product, self._measure(row, other, j)))
-        products = tuple(Reg(f"product{j}") for j in range(1 + len(self.sums)))
+        products = tuple(self._product(j) for j in range(1 + len(self.sums)))
         inner.append(Call(f"result{tag}", (*(places[v] for v in self.outputs), *products)))
         for row, other, index, key in reversed(loops):
             inner = [Scan(row, f"atom{other}", index, key, 0, tuple(inner))]
@@ -175,7 +196,7 @@ class _Writer:
         loops = self._loops(places, list(range(len(self.words))))
         steps = tuple(Step(row, f"atom{other}", index, key, 0) for row, other, index, key in loops)
         measures = [
-            Product(tuple(self._measure(row, other, j) for row, other, _, _ in loops))
+            Product(tuple(self._measure(row, other, j) for row, other, _, _ in loops), self.widths[j])
             for j in range(1 + len(self.sums))
         ]
         listed = [Product(())] if self.is_set else measures
@@ -197,9 +218,12 @@ class _Writer:
                 places.setdefault(v, KeyOf(row, f"atom{other}", place))
         return loops
 
+    def _product(self, j: int) -> Reg:
+        return Reg(f"product{j}", self.widths[j])
+
     def _change_result(self, tag: str, with_deltas: bool) -> Procedure:
         key = tuple(Reg(str(v)) for v in self.outputs)
-        changes = [Reg(f"product{j}") for j in range(1 + len(self.sums))]
+        changes = [self._product(j) for j in range(1 + len(self.sums))]
         there, after = Reg("there"), Reg("after")
 
         def looked_up(target: Reg) -> list[Instruction]:

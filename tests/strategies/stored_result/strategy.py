@@ -28,6 +28,7 @@ class StoredResultPlan:
     query: ConjunctiveQuery
     outputs: frozenset[Var]
     epsilon: Fraction
+    sums_up: bool = False
     reason: str = "the whole result is stored"
     constant_update_for: tuple[str, ...] = ()
     changes_one_row: bool = False
@@ -81,9 +82,9 @@ class StoredResult:
         """The output, and what conditions across relations need."""
         needed = frozenset(v for p in facts.residual for v in p.variables)
         chosen = epsilon_of(facts.options, Fraction(1, 2), Fraction(0), Fraction(1))
-        return StoredResultPlan(facts.query, facts.query.free | needed, chosen.epsilon)
+        return StoredResultPlan(facts.query, facts.query.free | needed, chosen.epsilon, core.sums_up)
 
     def compile(self, plan: StrategyPlan, sums: Sequence[Sum], signatures: Sequence[Hashable] = ()) -> Maintained:
         """A table an atom, and one for the result."""
         assert isinstance(plan, StoredResultPlan)
-        return compile_stored_result(plan.query, tuple(sorted(plan.outputs)), sums, plan.epsilon)
+        return compile_stored_result(plan.query, tuple(sorted(plan.outputs)), sums, plan.epsilon, sums_up=plan.sums_up)

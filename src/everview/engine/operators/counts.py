@@ -8,7 +8,6 @@ from typing import Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from everview.engine.operators.aggregates.limbs import FEW
 from everview.engine.operators.steps import CHUNK, explained, unlimited
 from everview.engine.values.dictionary import Dictionary
 from everview.engine.values.rows import ZERO, words_array, zeros
@@ -18,6 +17,8 @@ from everview.programs.counts import ROWS, TRACE, compile_fold
 from everview.query.types import DataType
 
 Columns = tuple[pa.Array, ...]
+FEW = 16
+"""Up to so many rows Python's own integers are faster than Arrow's calls."""
 
 
 class Kept(Protocol):
@@ -41,17 +42,26 @@ class Kept(Protocol):
 class Fold:
     """Keeps measures by row. Wide words of its rows stay in the dictionary for as long as the row is there.
 
-    ``is_kept`` is False for one that only adds something up and is cleared at once.
+    ``widths`` says of how many words each measure is (without it, all are of one): so many columns it has then in what
+    is given and taken. ``is_kept`` is False for one that only adds something up and is cleared at once.
     """
 
     def __init__(
-        self, types: Sequence[DataType], measures: int, dictionary: Dictionary, *, is_kept: bool = True
+        self,
+        types: Sequence[DataType],
+        measures: int,
+        dictionary: Dictionary,
+        *,
+        widths: Sequence[int] = (),
+        is_kept: bool = True,
     ) -> None:
         self.types = tuple(types)
         self.width = len(types)
-        self.measures = measures
+        self.widths = tuple(widths) or (1,) * measures
+        self.measures = sum(self.widths)
+        """How many columns its measures are."""
         self.dictionary = dictionary
-        self.unit = Unit(compile_fold(self.width, measures), dictionary.machine, is_logged=is_kept)
+        self.unit = Unit(compile_fold(self.width, self.widths), dictionary.machine, is_logged=is_kept)
         self._wide = [i for i, t in enumerate(types) if is_wide(t)]
 
     @property
@@ -73,8 +83,8 @@ class Fold:
         try:
             self._apply(TRACE, columns, changes)
         finally:
-            after = tuple(words_array(c) for c in self.unit.take(TRACE))
-        return tuple(pc.subtract(a, c) for a, c in zip(after, changes, strict=True)), after
+            told = tuple(words_array(c) for c in self.unit.take(TRACE))
+        return told[: self.measures], told[self.measures :]
 
     def _apply(self, procedure: str, columns: Columns, changes: Columns) -> None:
         if not len(changes[0]):
@@ -116,9 +126,9 @@ class Fold:
             yield columns[: self.width], columns[self.width :]
 
     def measures_of(self, words: Sequence[int]) -> list[int] | None:
-        """The measures of one row; None if it is not there."""
+        """The measures of one row, as numbers; None if it is not there."""
         found = self.unit.find(ROWS, words)
-        return None if found is None else found[0][: self.measures]
+        return None if found is None else found[0][: len(self.widths)]
 
     def holds(self, words: Sequence[int]) -> bool:
         """Whether a row is there, once settled: its first measure counts it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -17,20 +18,24 @@ from everview.engine.operators.aggregates.sums import Result, in_type, slots_of
 from everview.engine.operators.answers import Answers, Sought
 from everview.engine.operators.counts import Columns, Fold, Kept
 from everview.engine.operators.group_output import Finish, difference
-from everview.engine.operators.join import Join, Measure
+from everview.engine.operators.join import Join
 from everview.engine.operators.select import Projection, flips
 from everview.engine.operators.steps import explained
 from everview.engine.values.dictionary import NULL, Dictionary
 from everview.engine.values.rows import ZERO, Changes, WordRows, ones, repeated, zeros
+from everview.engine.values.wide import columns_of, in_word
 from everview.engine.values.words import from_words
 from everview.errors import DataError
 from everview.kernel.machine import UpdateFault
+from everview.kernel.program import MOST_WORDS
 from everview.plan.core_plan import CorePlan
 from everview.plan.cores import is_summed
 from everview.query.aggregates import Ordered
 from everview.query.conjunctive import Semantics
 from everview.query.types import DataType
 from everview.query.view import Aggregate, Block, Grouping, Output
+
+_SMALLER = "make the values, or the groups, smaller"
 
 
 class GroupBy(Answers):
@@ -48,13 +53,13 @@ class GroupBy(Answers):
         self.dictionary = dictionary
         self.width = len(block.outputs)
         self.slots = slots_of(block)
-        ring = [Measure(s, i) for s in self.slots if s.atom is not None for i in range(s.limbs)]
-        self.core = Join(plans[0], ring, relations, dictionary)
+        self.core = Join(plans[0], [s for s in self.slots if s.atom is not None], relations, dictionary)
         keys = [Output(str(k), k) for k in self.grouping.keys]
         self.posted = tuple(dict.fromkeys(s.argument for s in self.slots if s.atom is None))
         self.projection = Projection(keys, self.core, dictionary, self.posted)
-        self.measures = 1 + sum(s.limbs for s in self.slots)
-        self.groups = Fold([k.type for k in self.grouping.keys], self.measures, dictionary)
+        self.widths = self._measure_widths()
+        """Of how many words the count and each slot are."""
+        self.groups = Fold([k.type for k in self.grouping.keys], len(self.widths), dictionary, widths=self.widths)
         listed = [a for a in self.grouping.aggregates if not is_summed(a)]
         self.listed: list[Listed] = [
             (Extremes if isinstance(a.function.made, Ordered) else _Accumulated)(
@@ -62,7 +67,7 @@ class GroupBy(Answers):
             )
             for a, p in zip(listed, plans[1:], strict=True)
         ]
-        self.finish = Finish(block, self.slots, dictionary)
+        self.finish = Finish(block, self.slots, self.widths, dictionary)
         self.needs_deltas = self.core.plan.folds_rows or self.finish.may_fail
         """True unless the core's own rows are the groups, with all that is asked of them, and always have values."""
         self.fold = Fold([o.type for o in block.outputs], 1, dictionary) if block.distinct else None
@@ -72,6 +77,15 @@ class GroupBy(Answers):
         """True once a sum has come near its limit: from then on every changed group is looked at."""
 
     is_net_per_update = False
+
+    def _measure_widths(self) -> tuple[int, ...]:
+        """Sums inside the core are as wide as it says; the others have as many more words as its count has."""
+        count, *summed = self.core.widths
+        inside = iter(summed)
+        return (
+            count,
+            *(next(inside) if s.atom is not None else min(MOST_WORDS, s.words + count - 1) for s in self.slots),
+        )
 
     def identifies_inputs(self, implied: Mapping[str, frozenset[int]]) -> bool:
         """A group is made of many rows."""
@@ -100,7 +114,7 @@ class GroupBy(Answers):
     def _core_groups(self, *, partly: bool = False) -> Iterator[tuple[Columns, Columns]]:
         """The groups as the core lists them."""
         for columns, measures in self.core.scan(partly=partly):
-            chosen = self.projection.chosen(WordRows(columns, measures[0], zeros(len(measures[0]))))
+            chosen = self.projection.chosen(self._weighed(columns, measures, zeros(len(measures[0]))))
             kept = measures if chosen.mask is None else tuple(m.filter(chosen.mask) for m in measures)
             yield chosen.outputs.columns, self._changes(kept, chosen.further)
 
@@ -127,7 +141,7 @@ class GroupBy(Answers):
         if self.grouping.keys:
             return False
         kept = self.groups.rows() if self._has_groups else self._core_groups(partly=True)
-        return not any(measures[0][0].as_py() for _, measures in kept)
+        return not any(word[0].as_py() for _, measures in kept for word in measures[: self.widths[0]])
 
     def process(self, changes: Changes) -> WordRows:
         """Take in updates; changed groups come out as the old row taken away and the new one added."""
@@ -139,7 +153,7 @@ class GroupBy(Answers):
                 self._watch(changes.place(alarm))
             return WordRows.empty(self.width)
         columns, measures, update = self.core.take(changes)
-        chosen = self.projection.chosen(WordRows(columns, measures[0], update), changes)
+        chosen = self.projection.chosen(self._weighed(columns, measures, update), changes)
         keyed = chosen.outputs
         if chosen.mask is not None:
             measures = tuple(m.filter(chosen.mask) for m in measures)
@@ -152,7 +166,7 @@ class GroupBy(Answers):
         if deltas and any(p.counts is not None for p in self.parked):
             # A row that is parked in one core is there in another: its group's values may change alone.
             for delta in deltas:
-                nothing = (zeros(len(delta)),) * self.measures
+                nothing = (zeros(len(delta)),) * self.groups.measures
                 self.groups.add(delta.columns[:-1], nothing)
         words, old, new = touched = self.groups.touched()
         self.groups.settle(touched)
@@ -181,9 +195,9 @@ class GroupBy(Answers):
 
     def _explain(self, words: Columns) -> Failure | None:
         """What is wrong with one group."""
-        kept = self.groups.measures_of([w[0].as_py() for w in words]) or [0] * self.measures
+        kept = self.groups.measures_of([w[0].as_py() for w in words]) or [0] * len(self.widths)
         listed = [a.results(words, 1) for a in self.listed]
-        return self.finish.why(words, tuple(repeated(m, 1) for m in kept), listed)
+        return self.finish.why(words, self._columns(kept), listed)
 
     def _watch(self, place: Place) -> None:
         """From now on look at every changed group, and now at all of them; they are those of the core itself."""
@@ -196,17 +210,34 @@ class GroupBy(Answers):
                 count = pc.sum(failed).as_py()
                 self.failing.add(tuple(c.filter(failed) for c in words), ones(count), lambda _: place)
 
+    def _weighed(self, columns: Columns, measures: Columns, update: pa.Array) -> WordRows:
+        """Rows of the core with their counts for weights; only rows that fail are counted by those, in 64 bits."""
+        weight, beyond = in_word(measures[: self.widths[0]])
+        if beyond is not None and self.projection.may_fail:
+            raise DataError("a row of a join has more copies than 64 bits hold; nothing has changed", hint=_SMALLER)
+        return WordRows(columns, weight, update)
+
     def _changes(self, measures: Columns, posted: Sequence[pa.Array]) -> Columns:
-        """The change of the count and of every limb of every slot; ``posted`` are the arguments over several atoms."""
-        summed = iter(measures[1:])
+        """The change of the count and of every slot, in words; ``posted`` are the arguments over several atoms."""
+        count, *widths = self.widths
+        copies, summed = measures[:count], iter(measures[count:])
         values = dict(zip(self.posted, posted, strict=True))
-        changes = [measures[0]]
-        for slot in self.slots:
+        changes = list(copies)
+        for slot, words in zip(self.slots, widths, strict=True):
             if slot.atom is not None:
-                changes += [next(summed) for _ in range(slot.limbs)]
-            else:
-                changes += [pc.multiply_checked(limb, measures[0]) for limb in slot.split(values[slot.argument])]
+                changes += islice(summed, words)
+                continue
+            try:
+                changes += slot.change(values[slot.argument], copies, words)
+            except OverflowError as error:
+                what = f"a sum of {slot.argument} has more than {64 * words} bits"
+                raise DataError(f"{what}; nothing has changed", hint=_SMALLER) from error
         return tuple(changes)
+
+    def _columns(self, measures: Sequence[int]) -> Columns:
+        """One group's measures, which are numbers, as columns of words."""
+        each = zip(measures, self.widths, strict=True)
+        return tuple(column for number, words in each for column in columns_of(number, words))
 
     @property
     def _has_groups(self) -> bool:
@@ -242,7 +273,7 @@ class GroupBy(Answers):
         kept = self.groups.measures_of(key)
         if kept is None and key:
             return False
-        measures = self._nothing if kept is None else tuple(repeated(m, 1) for m in kept)
+        measures = self._nothing if kept is None else self._columns(kept)
         return row.is_among(self._finished(tuple(repeated(word, 1) for word in key), measures))
 
     def rows(self, *, partly: bool = False) -> Iterator[WordRows]:
@@ -286,7 +317,7 @@ class GroupBy(Answers):
     @property
     def _nothing(self) -> Columns:
         """The measures of a group without rows."""
-        return tuple(zeros(1) for _ in range(self.measures))
+        return tuple(zeros(1) for _ in range(self.groups.measures))
 
 
 class Listed(Protocol):

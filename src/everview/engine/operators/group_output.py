@@ -14,7 +14,8 @@ from everview.engine.expressions.parked import Failure, beyond_its_type, reason,
 from everview.engine.operators.aggregates.sums import Result, Slot, kinds_of, one_after_the_other, result
 from everview.engine.operators.counts import Columns
 from everview.engine.values.dictionary import Dictionary
-from everview.engine.values.rows import ZERO, WordRows, ones, repeated
+from everview.engine.values.rows import WordRows, ones, repeated
+from everview.engine.values.wide import is_positive
 from everview.engine.values.words import from_words, to_words
 from everview.plan.cores import is_summed
 from everview.query.terms import Expression, Term, Var
@@ -39,13 +40,15 @@ class Finish:
 
     block: Block
     slots: Sequence[Slot]
+    widths: Sequence[int]
+    """Of how many words the count and each slot are."""
     dictionary: Dictionary
     _having: Condition | None = field(init=False)
     _outputs: Evaluator = field(init=False)
     _keys: dict[int, int] = field(init=False)
     """Which outputs are keys as they are: they stay words, and nobody looks at their values."""
     _places: dict[Var, list[tuple[str, int, int]]] = field(init=False, default_factory=dict)
-    """For each aggregate the kinds of sums it is made of, and which measures have their limbs."""
+    """For each aggregate the kinds of sums it is made of, and which columns of the measures have their words."""
 
     def __post_init__(self) -> None:
         grouping = self.block.grouping
@@ -61,7 +64,7 @@ class Finish:
         self._outputs = Evaluator([o.expression for o in computed])
         self._types = [o.type for o in computed]
         self._read = {*self._outputs.variables, *(self._having.variables if self._having else ())}
-        ends = list(accumulate((s.limbs for s in self.slots), initial=1))
+        ends = list(accumulate(self.widths))
         kept = list(zip(self.slots, ends, ends[1:], strict=False))
         for v, aggregate in zip(grouping.aggregate_names, grouping.aggregates, strict=True):
             self._places[v] = [(k, first, last) for s, first, last in kept for k in kinds_of(aggregate, s)]
@@ -84,7 +87,7 @@ class Finish:
     def __call__(self, words: Columns, measures: Columns, listed: Sequence[Result]) -> Finished:
         length = len(measures[0])
         values, beyond = self._values(words, measures, listed)
-        there = pc.greater(measures[0], ZERO) if self.grouping.keys else pa.repeat(pa.scalar(True), length)
+        there = is_positive(measures[: self.widths[0]]) if self.grouping.keys else pa.repeat(pa.scalar(True), length)
         failed = None
         for _, much in beyond:
             failed = either(failed, pc.and_(there, much))
@@ -144,7 +147,9 @@ class Finish:
         beyond: list[tuple[Aggregate, pa.Array]] = []
         for v, aggregate in zip(self.grouping.aggregate_names, self.grouping.aggregates, strict=True):
             own = is_summed(aggregate)
-            values[v], much = result(aggregate, measures[0], self._sums(v, measures)) if own else next(further)
+            values[v], much = (
+                result(aggregate, measures[: self.widths[0]], self._sums(v, measures)) if own else next(further)
+            )
             if much is not None:
                 beyond.append((aggregate, much))
         return values, beyond
@@ -156,7 +161,7 @@ class Finish:
         return self(twice, measures, [one_after_the_other(*pair) for pair in listed])
 
     def _sums(self, name: Var, measures: Columns) -> dict[str, Columns]:
-        """The limbs of the sums that an aggregate is made of."""
+        """The words of the sums that an aggregate is made of."""
         return {kind: measures[first:last] for kind, first, last in self._places[name]}
 
 

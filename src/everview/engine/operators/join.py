@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -12,7 +11,6 @@ import pyarrow.compute as pc
 
 from everview.engine.expressions.evaluate import Condition, Evaluator, either
 from everview.engine.expressions.parked import Failure, Parked, came_from, reason, values_text
-from everview.engine.operators.aggregates.limbs import largest
 from everview.engine.operators.aggregates.sums import Slot
 from everview.engine.operators.counts import Columns, Fold
 from everview.engine.operators.gauges import read_gauges
@@ -20,6 +18,7 @@ from everview.engine.operators.row_test import has_row
 from everview.engine.operators.steps import CHUNK, explained
 from everview.engine.values.dictionary import NULL, Dictionary
 from everview.engine.values.rows import SLICE, Changes, ones, words_array, zeros
+from everview.engine.values.wide import largest
 from everview.engine.values.words import arrow_type, from_words, is_wide, to_words
 from everview.errors import DataError
 from everview.kernel.machine import Unit, UpdateFault
@@ -37,28 +36,6 @@ _FEWER = "leave rows out with WHERE, or ask count() how many there are"
 Delta = tuple[tuple[pa.Array, ...], tuple[pa.Array, ...], pa.Array]
 
 
-@dataclass(frozen=True)
-class Measure:
-    """A sum to keep inside the core: one limb of what a slot makes of an expression over one atom's row.
-
-    With a ``limit`` the core tells of sums beyond it, while it tells nothing else (``Maintained.alarm``).
-    """
-
-    slot: Slot
-    limb: int
-
-    @property
-    def atom(self) -> int:
-        """The atom whose rows are summed up."""
-        assert self.slot.atom is not None
-        return self.slot.atom
-
-    @property
-    def limit(self) -> int | None:
-        """What the highest limb may be unseen."""
-        return self.slot.limit if self.limb == self.slot.limbs - 1 else None
-
-
 class Join:
     """One core's state; knows nothing of what happens to its rows afterwards.
 
@@ -68,7 +45,7 @@ class Join:
     def __init__(
         self,
         plan: CorePlan,
-        measures: Sequence[Measure],
+        slots: Sequence[Slot],
         relations: Mapping[str, tuple[DataType, ...]],
         dictionary: Dictionary,
     ) -> None:
@@ -79,15 +56,19 @@ class Join:
         self.ranges = {v: found for v, types in columns.items() if (found := _common_range(types)) is not None}
         """The integers that a variable may be, where its columns do not hold the same: others never join."""
         signatures = [_signature(plan, i, self.ranges) for i in range(len(plan.query.atoms))]
-        self.maintained = plan.compile([Sum(m.atom, m.limit) for m in measures], signatures)
+        sums = [Sum(s.atom, s.words, s.most) for s in slots if s.atom is not None]
+        self.maintained = plan.compile(sums, signatures)
+        self.widths = self.maintained.widths or (1,) * (1 + len(sums))
+        """Of how many words each measure is: so many columns it has in what the core gives."""
         self.unit = Unit(self.maintained.program, dictionary.machine)
         words = [BIGINT] * len(self.maintained.outputs)
         in_pieces = self.maintained.pieces is not None
-        self.total = Fold(words, 1 + len(measures), dictionary, is_kept=False) if in_pieces else None
+        total = partial(Fold, words, len(self.widths), dictionary, widths=self.widths, is_kept=False)
+        self.total = total() if in_pieces else None
         """Where the pieces of rows are added up while everything is read; None if rows are not listed in pieces."""
         self.emits_deltas = False
         self._entries = {
-            e.relation: _EntryRuntime(self, e, relations[e.relation], measures) for e in self.maintained.entries
+            e.relation: _EntryRuntime(self, e, relations[e.relation], slots) for e in self.maintained.entries
         }
 
     @property
@@ -168,7 +149,10 @@ class Join:
         return self.unit.pending(DELTA) > 0
 
     def take(self, changes: Changes) -> Delta:
-        """What these changes, just applied, have changed: output words, measures' changes, the updates' numbers."""
+        """What these changes, just applied, have changed: output words, measures' changes, the updates' numbers.
+
+        A measure of several words (``widths``) is as many columns.
+        """
         columns = [words_array(c) for c in self.unit.take(DELTA)]
         update = columns[-1] if changes.start is not None else changes.rows.update.take(columns[-1])
         return tuple(columns[: self.width]), tuple(columns[self.width : -1]), update
@@ -227,7 +211,7 @@ class Join:
                 fetched = cursor.fetch(CHUNK)
             except OverflowError as error:
                 raise DataError(
-                    "a row has more copies, or a group a larger sum, than 64 bits hold", hint=_FEWER
+                    "a row has more copies than 64 bits hold, or a group a sum beyond 384", hint=_FEWER
                 ) from error
             columns = [words_array(c) for c in fetched]
             if not columns or not len(columns[0]):
@@ -238,10 +222,10 @@ class Join:
 class _EntryRuntime:
     """How one relation's rows come in: the columns of the procedure's parameters."""
 
-    def __init__(self, core: Join, entry: Entry, types: tuple[DataType, ...], measures: Sequence[Measure]) -> None:
+    def __init__(self, core: Join, entry: Entry, types: tuple[DataType, ...], slots: Sequence[Slot]) -> None:
         self.core = core
         self.entry = entry
-        self.atom_inputs = [_AtomInputRuntime(core, o, types, measures) for o in entry.atom_inputs]
+        self.atom_inputs = [_AtomInputRuntime(core, o, types, slots) for o in entry.atom_inputs]
 
     def count_values(self, changes: Changes) -> None:
         """Count uses of the wide values of rows that come or go, apart from computed ones; a table counts its own."""
@@ -284,9 +268,7 @@ class _EntryRuntime:
 class _AtomInputRuntime:
     """An atom's view of a row: which rows fit it, and the words of its variables."""
 
-    def __init__(
-        self, core: Join, atom_input: AtomInput, types: tuple[DataType, ...], measures: Sequence[Measure]
-    ) -> None:
+    def __init__(self, core: Join, atom_input: AtomInput, types: tuple[DataType, ...], slots: Sequence[Slot]) -> None:
         plan = core.plan
         self.core = core
         self.atom_input = atom_input
@@ -294,18 +276,16 @@ class _AtomInputRuntime:
         self.types = types
         self.sums = len(atom_input.sums)
         self.places = {t: i for i, t in reversed(list(enumerate(self.atom.terms))) if isinstance(t, Var)}
-        own = _own_filters(plan, self.atom, atom_input.atom)
-        self.conditions = Condition(own) if own else None
-        stored = [p for p in own if p.variables <= self.places.keys()]
+        filters = _own_filters(plan, self.atom, atom_input.atom)
+        self.conditions = Condition(filters) if filters else None
+        stored = [p for p in filters if p.variables <= self.places.keys()]
         self.guards = Condition(stored) if stored else None
         computed = [c.expression for c in self.atom.computed]
         self.computed = Evaluator(computed) if computed else None
-        self.measures = [measures[j - 1] for j in atom_input.sums]
-        self.arguments = tuple(dict.fromkeys(m.slot.argument for m in self.measures))
+        own = [slots[j - 1] for j in atom_input.sums]
+        self.arguments = tuple(dict.fromkeys(slot.argument for slot in own))
         self.summed = Evaluator(self.arguments) if self.arguments else None
-        slots = tuple(dict.fromkeys(m.slot for m in self.measures))
-        self.slots = [(slot, self.arguments.index(slot.argument)) for slot in slots]
-        self.parts = [(slots.index(m.slot), m.limb) for m in self.measures]
+        self.slots = [(slot, self.arguments.index(slot.argument)) for slot in own]
         self.parked = Parked([types[i] for i in self.places.values()], core.dictionary, self._explain)
 
     def columns(self, changes: Changes) -> tuple[list[pa.Array], pa.Array | None]:
@@ -332,8 +312,8 @@ class _AtomInputRuntime:
         flag = ones(len(changes)) if fits is None else fits.cast(pa.int64())
         found = [words[v] for v in self.atom_input.variables]
         found.append(flag)
-        limbs = [slot.split(arrays[argument]) for slot, argument in self.slots]
-        found += [pc.multiply_checked(limbs[slot][limb], changes.rows.weight) for slot, limb in self.parts]
+        for slot, argument in self.slots:
+            found += slot.change(arrays[argument], [changes.rows.weight], slot.words)
         return found, failed
 
     def _guarded(self, values: _Values, without: pa.Array) -> pa.Array:

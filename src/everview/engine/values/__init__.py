@@ -2,5 +2,6 @@
 
 - ``words``: an array of values of one type as words, and back; NULL is one reserved word;
 - ``dictionary``: strings and other wide values have numbers, counted by their uses;
-- ``rows``: changes of a relation and deltas of a view: columns of words, a weight a row, the update it came from.
+- ``rows``: changes of a relation and deltas of a view: columns of words, a weight a row, the update it came from;
+- ``wide``: exact numbers of several words, a column for each word; products, and back to BIGINT and decimals.
 """

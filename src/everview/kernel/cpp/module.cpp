@@ -19,6 +19,7 @@
 #include "cursor/cursor_tree.h"
 #include "arrow/feed_columns.h"
 #include "arrow/pairs.h"
+#include "arrow/wide_columns.h"
 #include "run/snapshot.h"
 #include "values/value_bindings.h"
 
@@ -303,6 +304,51 @@ std::pair<Column, std::optional<Column>> change_columns_of(nb::handle weights) {
   return {std::move(made.kinds), std::move(made.counts)};
 }
 
+// Columns of words, of one length each, for as long as this lives.
+struct InputColumns {
+  InputColumns(nb::sequence objects, std::size_t length, const std::string& what) {
+    for (const nb::handle object : objects) held.emplace_back(object, what + " " + std::to_string(held.size()));
+    if (held.empty() || held.size() > kMostWords) raise(PyExc_ValueError, what + " have 1 to 6 words");
+    for (const InputColumn& column : held) {
+      if (column.size() != length) raise(PyExc_ValueError, "the columns' lengths differ");
+      words.push_back(column.words());
+    }
+  }
+
+  std::vector<InputColumn> held;
+  std::vector<const Word*> words;
+};
+
+void check_words(std::size_t words) {
+  if (words == 0 || words > kMostWords) raise(PyExc_ValueError, "a number has 1 to 6 words");
+}
+
+// Values, or their squares, times factors, in columns of words; or the first row whose product has more words.
+std::pair<std::vector<Column>, std::optional<std::size_t>> multiplied_of(nb::handle values, std::size_t width,
+                                                                         bool squared, nb::sequence factors,
+                                                                         std::size_t words) {
+  check_words(width);
+  check_words(words);
+  const InputColumn value(values, "the values");
+  const std::size_t rows = value.size() / width;
+  if (rows * width != value.size()) raise(PyExc_ValueError, "the values' words are no whole rows");
+  const InputColumns factor(std::move(factors), rows, "the factors");
+  const nb::gil_scoped_release released;
+  WideProducts made = multiplied(value.words(), width, squared, factor.words, rows, words);
+  return {std::move(made.columns), made.beyond};
+}
+
+// Numbers in fewer words, side by side, and where they are larger than the largest one.
+std::pair<Column, std::optional<Column>> narrowed_of(nb::sequence columns, std::size_t rows,
+                                                     const std::vector<Word>& largest, std::size_t words) {
+  check_words(largest.size());
+  check_words(words);
+  const InputColumns column(std::move(columns), rows, "the numbers");
+  const nb::gil_scoped_release released;
+  NarrowedColumn made = narrowed(column.words, rows, {largest.data(), largest.size()}, words);
+  return {std::move(made.numbers), std::move(made.beyond)};
+}
+
 std::vector<Row> group(SharedUnit& unit, std::size_t table, std::size_t index, const std::vector<Word>& key) {
   check(table, unit.program().tables.size(), "table");
   check(index, unit.program().tables[table].index_count(), "index");
@@ -473,6 +519,12 @@ NB_MODULE(_kernel, module) {
              "For tests: the allocation with this number from now on finds no memory; None: each does.");
 
   module.def("constant_column", &constant_column, "word"_a, "rows"_a, "One word again and again.");
+
+  module.def("multiplied", &multiplied_of, "values"_a, "width"_a, "squared"_a, "factors"_a, "words"_a,
+             "Values, or their squares, times factors, as columns of words; and the first row that has more, if any.");
+
+  module.def("narrowed", &narrowed_of, "columns"_a, "rows"_a, "largest"_a, "words"_a,
+             "Numbers in fewer words, side by side, and 1 where they are larger than the largest; None: nowhere.");
 
   bind_value_table(module);
 

@@ -30,13 +30,12 @@ from everview.kernel.program import (
     Test,
 )
 from everview.query.terms import Var
-from everview.strategies.crown.layout import CHANGE, ROW, Layout, Node, Words, change_of, changes_of, reg, regs
+from everview.strategies.crown.layout import CHANGE, ROW, Layout, Node, Words, reg, regs
 from everview.strategies.crown.plan import Relation
 from everview.strategies.crown.totals import Totals, entry_words
 
 EARLIER, LATER = Reg("earlier"), Reg("later")
 """What the update's own row counts more, or less, for atoms before and after the changed one than it is stored with."""
-TOTAL = Reg("total")
 MOST_COPIES = 8
 """A join is written out at most so often to go on with the shorter list."""
 MOST_ALIKE = 8
@@ -106,12 +105,15 @@ class Bags:
         for shared in self._shared:
             if shared.table not in self.layout.table_names:
                 first = shared.first
-                self.layout.table(shared.table, first.words, ("weight", *(f"sum{j}" for j in first.sums)))
+                measures = {0: 1, **{j: self.layout.atom_change(j).words for j in first.sums}}
+                self.layout.table(shared.table, first.words, measures)
         for shared in self._shared:
             joins = [(p, self._write_join(shared, p)) for p in shared.parts]
             name = f"{shared.table}{self.totals.tag}"
             first = shared.first
-            self.layout.procedure(name, (*regs(first.words), *changes_of(first.sums)), self._changed(shared, joins))
+            self.layout.procedure(
+                name, (*regs(first.words), *self.layout.atom_changes(first.sums)), self._changed(shared, joins)
+            )
             served = frozenset(p.atom for p in shared.parts) - {first.atom}
             yield Input(first.atom, served, name, first.words, first.sums)
 
@@ -121,7 +123,7 @@ class Bags:
         everyone = [*((i, False) for i in relation.atoms), *((i, True) for i in relation.guards)]
         others = frozenset().union(*(query.edges[i] for i, g in everyone if (i, g) != (atom, is_guard)))
         wanted = relation.variables & (others | frozenset(entry_words(n)))
-        sums = tuple(j for j, source in enumerate(self.layout.source_atoms, 1) if source == atom and not is_guard)
+        sums = tuple(j for j, s in enumerate(self.layout.sums, 1) if s.atom == atom and not is_guard)
         words = tuple(dict.fromkeys(t for t in query.atoms[atom].all_terms if isinstance(t, Var) and t in wanted))
         return Part(n, atom, is_guard, words, sums)
 
@@ -151,7 +153,7 @@ class Bags:
         Sets tell only that a row comes or goes, as ±1.
         """
         table, key, sums = shared.table, regs(shared.first.words), shared.first.sums
-        added = self.layout.added(table, {j: change_of(j) for j in (0, *sums)})
+        added = self.layout.added(table, {j: self.layout.atom_change(j) for j in (0, *sums)})
 
         def told(changes: Sequence[Operand], earlier: Operand, later: Operand) -> tuple[Instruction, ...]:
             own = (earlier, later)
@@ -160,7 +162,7 @@ class Bags:
         if shared.as_set:
             appeared, vanished = told((Lit(1),), Lit(0), Lit(-1)), told((Lit(-1),), Lit(-1), Lit(0))
             return [Add(ROW, table, key, added, appeared, vanished)]
-        changes, opposite = changes_of(sums), Reg("opposite")
+        changes, opposite = self.layout.atom_changes(sums), Reg("opposite")
         changed = told(changes, Lit(0), opposite)
         if any(shared.is_split(p) for p in shared.parts):
             changed = (Compute(opposite, Math.SUBTRACT, Lit(0), CHANGE), *changed)
@@ -171,7 +173,7 @@ class Bags:
     def _write_join(self, shared: Shared, part: Part) -> str:
         """The procedure that joins a changed row with the other atoms of its bag."""
         own = (EARLIER, LATER) if shared.is_split(part) else ()
-        changes = (CHANGE,) if shared.as_set else changes_of(part.sums)
+        changes = (CHANGE,) if shared.as_set else self.layout.atom_changes(part.sums)
         kind = "guard" if part.is_guard else "part"
         name = f"{part.node.label}.{kind}{part.atom}.join{self.totals.tag}"
         others = [p for p in self._parts[part.node] if p is not part]
@@ -179,11 +181,16 @@ class Bags:
         copies = MOST_STEPS // (len(others) + 1) ** 2
         body = self._joined(part, others, places, {}, max(1, min(MOST_COPIES, copies)))
         if self._adds_up(part):
-            arguments = (*(places[v] for v in entry_words(part.node)), TOTAL)
+            total = self._total(part.node)
+            arguments = (*(places[v] for v in entry_words(part.node)), total)
             call = Call(self.totals.name(part.node, "base"), arguments)
-            start = Compute(TOTAL, Math.ADD, Lit(0), Lit(0))
-            body = [start, *body, If(Test.NOT_EQUAL, TOTAL, Lit(0), (call,))]
+            start = Compute(total, Math.ADD, Lit(0), Lit(0))
+            body = [start, *body, If(Test.NOT_EQUAL, total, Lit(0), (call,))]
         return self.layout.procedure(name, (*regs(part.words), *changes, *own), body)
+
+    def _total(self, n: Node) -> Reg:
+        """What all that a changed row joins with adds up to."""
+        return Reg("total", self.layout.own_width(n, 0))
 
     def _adds_up(self, part: Part) -> bool:
         """True if all that a changed row joins with changes the same row of the bag, by its copies alone."""
@@ -275,15 +282,15 @@ class Bags:
                 weights[other] = weight
         products = []
         for j in (0,) if is_set else (0, *self.layout.own_sums(n)):
-            product = self.layout.fresh("product")  # as many words as a row of its own has
+            product = self.layout.fresh("product", self.layout.own_width(n, j))
             products.append(product)
-            first = change_of(j) if j in part.sums else CHANGE
+            first = self.layout.atom_change(j) if j in part.sums else CHANGE
             body.append(Compute(product, Math.MULTIPLY, first, Lit(1)))
             for other, weight in weights.items():
                 factor = self.layout.measure(rows[other], self._table_of[other].table, j) if j in other.sums else weight
                 body.append(Compute(product, Math.MULTIPLY, product, factor))
         if self._adds_up(part):
-            return [*body, Compute(TOTAL, Math.ADD, TOTAL, products[0])]
+            return [*body, Compute(self._total(n), Math.ADD, self._total(n), products[0])]
         call = Call(self.totals.name(n, "base"), (*(places[v] for v in entry_words(n)), *products))
         if self._table_of[part].is_split(part):
             return [*body, If(Test.NOT_EQUAL, products[0], Lit(0), (call,))]

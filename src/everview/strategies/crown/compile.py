@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 
 from everview.kernel.program import (
     Call,
@@ -26,28 +26,21 @@ from everview.programs.optimise import optimise
 from everview.query.terms import Var
 from everview.strategies.crown.bags import Bags
 from everview.strategies.crown.full_join import FullJoin, result_weight
-from everview.strategies.crown.layout import ALARM, CHANGE, Layout, Node, Words, changes_of, regs
+from everview.strategies.crown.layout import ALARM, CHANGE, Layout, Node, Words, regs
 from everview.strategies.crown.plan import CrownPlan
 from everview.strategies.crown.totals import Totals, entry_words
-from everview.strategies.strategy import COUNT, DELTA, RESULT, AtomInput, Entry, Lookup, Maintained
+from everview.strategies.strategy import COUNT, DELTA, RESULT, AtomInput, Entry, Lookup, Maintained, Sum
 
 ONCE = Reg("once")
 START_DELTAS, STOP_DELTAS = Maintained.start_deltas, Maintained.stop_deltas
 
 
-def compile_crown(
-    plan: CrownPlan,
-    sums: Sequence[int] = (),
-    limits: Mapping[int, int] | None = None,
-    signatures: Sequence[Hashable] = (),
-) -> Maintained:
-    """The program that maintains a core along its tree, with a sum over each of the atoms named by ``sums``.
+def compile_crown(plan: CrownPlan, sums: Sequence[Sum] = (), signatures: Sequence[Hashable] = ()) -> Maintained:
+    """The program that maintains a core along its tree, with these sums.
 
-    ``limits`` has the sums that are watched, by their number from 1 on, and the size that they may have unseen; and
-    under 0 that of the count.
     Atoms of equal ``signatures`` take the same rows, and may share a table.
     """
-    layout = Layout(plan, sums, limits or {}, signatures)
+    layout = Layout(plan, sums, signatures)
     atom_inputs: list[AtomInput] = []
     for with_deltas in (False, True):
         FullJoin(layout, with_deltas).write()
@@ -56,7 +49,8 @@ def compile_crown(
         atom_inputs = _write_inputs(layout, totals)
     entries = _write_entries(layout, atom_inputs)
     _write_switch(layout)
-    width = len(layout.outputs) + 1 + len(sums) + 1
+    widths = layout.result_widths
+    width = len(layout.outputs) + sum(widths) + 1
     cursor = _cursor(layout)
     alarm = ALARM if layout.limits else None
     channels = ((DELTA, width), *(((alarm, 1),) if alarm else ()))
@@ -66,7 +60,9 @@ def compile_crown(
         written, [START_DELTAS, STOP_DELTAS, *(name for e in entries for name in (e.state_only, e.with_deltas))]
     )
     verify(program)
-    return Maintained(program, entries, layout.outputs, alarm=alarm, test=_lookups(layout), count=count.name)
+    return Maintained(
+        program, entries, layout.outputs, widths=widths, alarm=alarm, test=_lookups(layout), count=count.name
+    )
 
 
 def _write_inputs(layout: Layout, totals: Totals) -> list[AtomInput]:
@@ -86,8 +82,8 @@ def _write_inputs(layout: Layout, totals: Totals) -> list[AtomInput]:
     found = []
     for atom, calls in sorted(targets.items()):
         words = tuple(sorted({v for _, needed in calls for v in needed}))
-        body = [Call(name, (*regs(needed), *changes_of(_sums_of(layout, name)))) for name, needed in calls]
-        layout.procedure(f"input{atom}{totals.tag}", (*regs(words), *changes_of(sums[atom])), body)
+        body = [Call(name, (*regs(needed), *layout.atom_changes(_sums_of(layout, name)))) for name, needed in calls]
+        layout.procedure(f"input{atom}{totals.tag}", (*regs(words), *layout.atom_changes(sums[atom])), body)
         serves = tuple(sorted(served.get(atom, set()) - targets.keys()))
         found.append(AtomInput(atom, words, sums[atom], serves))
     return found
@@ -96,7 +92,7 @@ def _write_inputs(layout: Layout, totals: Totals) -> list[AtomInput]:
 def _sums_of(layout: Layout, procedure: str) -> list[int]:
     """The sums whose change a procedure takes, by its parameters."""
     parameters = next(p for p in layout.procedures if p.name == procedure).parameters
-    return [j for j in range(1, len(layout.sources) + 1) if Reg(f"change{j}") in parameters]
+    return [j for j in range(1, len(layout.sums) + 1) if layout.atom_change(j) in parameters]
 
 
 def _write_entries(layout: Layout, atom_inputs: Sequence[AtomInput]) -> tuple[Entry, ...]:
@@ -113,7 +109,7 @@ def _write_entries(layout: Layout, atom_inputs: Sequence[AtomInput]) -> tuple[En
             for o in found:
                 words = tuple(Reg(f"{o.atom}@{v.name}") for v in o.variables)
                 flag = Reg(f"{o.atom}?")
-                changes = tuple(Reg(f"{o.atom}+{j}") for j in o.sums)
+                changes = tuple(Reg(f"{o.atom}+{j}", layout.sums[j - 1].words) for j in o.sums)
                 parameters += [*words, flag, *changes]
                 call = Call(f"input{o.atom}{tag}", (*words, CHANGE, *changes))
                 body.append(If(Test.NOT_EQUAL, flag, Lit(0), (call,)))
@@ -155,7 +151,7 @@ def _cursor(layout: Layout) -> Cursor:
     if layout.is_set:
         weights = [result_weight(layout, 0, {})]
     else:
-        weights = [result_weight(layout, j, rows) for j in range(len(layout.sources) + 1)]
+        weights = [result_weight(layout, j, rows) for j in range(len(layout.sums) + 1)]
     return Cursor(RESULT, (), tuple(steps), (*(places[v] for v in layout.outputs), *weights))
 
 

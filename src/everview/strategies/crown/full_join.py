@@ -40,8 +40,6 @@ from everview.strategies.crown.layout import (
     Layout,
     Node,
     Words,
-    change_of,
-    changes_of,
     reg,
     regs,
 )
@@ -84,7 +82,7 @@ class FullJoin:
             for child in n.shown:
                 self.layout.procedure(self.name(child, "gained"), regs(child.key), self._gain(n, child))
                 self.layout.procedure(self.name(child, "lost"), regs(child.key), self._lose(n, child))
-            parameters = (*regs(n.handed), *changes_of(self.layout.carried_sums(n), self.layout.width(n)))
+            parameters = (*regs(n.handed), *self.layout.changes(n))
             self.layout.procedure(self.name(n, "change"), parameters, self._change(n))
 
     def name(self, n: Node, verb: str) -> str:
@@ -214,8 +212,7 @@ class FullJoin:
         """A row appears, vanishes, or changes its weight; a deletion's delta is read before the row goes."""
         table = n.out_table
         level = Reg("level")
-        width = self.layout.width(n)
-        changes: dict[int, Operand] = {j: change_of(j, width) for j in (0, *self.layout.carried_sums(n))}
+        changes: dict[int, Operand] = {j: self.layout.change(n, j) for j in (0, *self.layout.carried_sums(n))}
         appeared = (
             *self._watch(n, changes),
             *self._if_satisfied(n, (Call(self.name(n, "enter"), (ROW,)), *self._delta(n, Lit(1)))),
@@ -437,8 +434,8 @@ class FullJoin:
         return body
 
     def _changed_weights(self, n: Node, rows: Mapping[Node, Reg]) -> list[Product]:
-        changed = {j: change_of(j, self.layout.width(n)) for j in (0, *self.layout.carried_sums(n))}
-        return [result_weight(self.layout, j, rows, changed) for j in range(len(self.layout.sources) + 1)]
+        changed = {j: self.layout.change(n, j) for j in (0, *self.layout.carried_sums(n))}
+        return [result_weight(self.layout, j, rows, changed) for j in range(len(self.layout.sums) + 1)]
 
 
 def result_weight(
@@ -455,4 +452,4 @@ def result_weight(
         if not n.is_pure:
             carried = j if j in layout.carried_sums(n) else 0
             factors.append(layout.measure(row, n.out_table, carried))
-    return Product(tuple(factors))
+    return Product(tuple(factors), layout.result_widths[j])

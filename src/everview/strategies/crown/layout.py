@@ -17,12 +17,15 @@ from everview.kernel.program import MOST_WORDS, Instruction, KeyOf, Lit, Operand
 from everview.query.terms import Var, names
 from everview.strategies.crown.plan import CrownPlan
 from everview.strategies.crown.tree import TreeNode
+from everview.strategies.strategy import Sum
 
 Words = tuple[Var, ...]
 ALARM = "alarm"
 SPARE_BITS = 15
 """Of a watched sum's limit, so much is left to the counts that it is multiplied by when a result is listed."""
 SATISFIED = "satisfied"
+MOST_COPIES = 2**63 - 1
+"""So many rows a group may have: COUNT is a BIGINT."""
 LEVELS = 3
 """Of the rows of a node with others below it; the rows of leaves are all alike."""
 ROW = Reg("row")
@@ -114,25 +117,25 @@ class Layout:
     """The nodes of a plan's tree, and the tables and procedures as they are written.
 
     Measures are what a weight consists of: number 0 is the count of copies (or of derivations), the others are sums;
-    ``sources`` names for each sum the atom that it is summed over, ``limits`` what sums may be unseen, and under 0 what
+    ``sources`` has for each sum the node that it is summed over, ``limits`` what sums may be unseen, and under 0 what
     the count may be. Atoms of equal ``signatures`` take the same rows; without any, no two are known to.
     """
 
-    def __init__(
-        self, plan: CrownPlan, sources: Sequence[int], limits: Mapping[int, int], signatures: Sequence[Hashable] = ()
-    ) -> None:
+    def __init__(self, plan: CrownPlan, sums: Sequence[Sum], signatures: Sequence[Hashable] = ()) -> None:
         self.plan = plan
         self.is_set = plan.is_distinct
         self.nodes: list[Node] = []
         self._place(plan.tree.root, None)
-        self.sources = tuple(self._home(atom) for atom in sources)
-        self.source_atoms = tuple(sources)
-        self.limits = dict(limits)
+        self.sums = tuple(sums)
+        self.sources = tuple(self._home(s.atom) for s in sums)
+        self.limits = {j: s.limit for j, s in enumerate(sums, 1) if s.limit is not None}
+        if plan.has_groups:
+            self.limits[0] = MOST_COPIES
         self.signatures = tuple(signatures)
         self.procedures: list[Procedure] = []
         self._tables: dict[str, tuple[Words, tuple[str, ...]]] = {}
         self._indexes: dict[str, list[Words]] = {}
-        self._widths: dict[str, int] = {}
+        self._widths: dict[str, tuple[int, ...]] = {}
         self._same: dict[str, tuple[str, dict[Var, Var]]] = {}
         self._registers = 0
         self.shared_with = self._paired()
@@ -181,18 +184,37 @@ class Layout:
         below = (j for c in n.hidden for j in self.carried_sums(c))
         return tuple(sorted((*self.own_sums(n), *below)))
 
-    def width(self, n: Node) -> int:
-        """How many words a node's measures have: a product may have as many as it has factors, each of one word."""
-        return 1 if self.is_set else min(MOST_WORDS, self._relations(n))
+    def width(self, n: Node, j: int) -> int:
+        """How many words a measure that a node hands on has: its own, and one more for every further factor."""
+        return self._product_words(j, self._atoms(n))
 
-    def _relations(self, n: Node) -> int:
-        """How many relations a node's measures are products over: its own, and those that are hidden below it."""
-        return max(1, (not n.is_generalized) + sum(map(self._relations, n.hidden)))
+    def own_width(self, n: Node, j: int) -> int:
+        """How many words a measure of a node's own rows has; those of a bag are products over its atoms."""
+        return self._product_words(j, self._own_atoms(n))
+
+    def _product_words(self, j: int, atoms: int) -> int:
+        """How many words a measure has that is a product over so many atoms, each of at most 64 bits of copies."""
+        return 1 if self.is_set else min(MOST_WORDS, (self.sums[j - 1].words if j else 1) + atoms - 1)
+
+    def _own_atoms(self, n: Node) -> int:
+        return 0 if n.tree.relation is None else len(self.plan.relations[n.tree.relation].atoms)
+
+    def _atoms(self, n: Node) -> int:
+        """How many atoms a node's measures are products over: its own, and those that are hidden below it."""
+        return max(1, self._own_atoms(n) + sum(map(self._atoms, n.hidden)))
+
+    @property
+    def result_widths(self) -> tuple[int, ...]:
+        """How many words each measure of a result has; where it goes into no group, its copies have one."""
+        if self.is_set:
+            return (1,)
+        atoms = len(self.plan.query.atoms) if self.plan.sums_up else 1
+        return tuple(self._product_words(j, atoms) for j in range(len(self.sums) + 1))
 
     @property
     def result_width(self) -> int:
         """How many words the number of all results may have."""
-        return min(MOST_WORDS, sum(1 for n in self.nodes if not n.is_generalized) + 1)
+        return min(MOST_WORDS, len(self.plan.query.atoms) + 1)
 
     def watched(self, n: Node) -> dict[int, int]:
         """The measures of a shown node that are watched, and their limits.
@@ -206,7 +228,7 @@ class Layout:
         found = {j: limit >> bits * (len(weighed) - 1) for j, limit in self.limits.items() if j in carried}
         if self.limits.keys() - found.keys() - {0} and not n.is_pure:
             found[0] = 2**bits
-        elif 0 in self.limits and weighed == [n] and self.width(n) > 1:
+        elif 0 in self.limits and weighed == [n] and self.width(n, 0) > 1:
             found[0] = self.limits[0]
         return found
 
@@ -250,22 +272,32 @@ class Layout:
             theirs = self._places(first)
             self._same[n.out_table] = first.out_table, {v: theirs[place] for place, v in self._places(n).items()}
             return
-        sums = tuple(f"sum{j}" for j in self.carried_sums(n))
+        carried = {j: self.width(n, j) for j in (0, *self.carried_sums(n))}
         if n.output is not None:
-            weight = () if n.is_pure else ("weight",)
-            values = (*weight, *((SATISFIED,) if n.counts_children else ()), *sums)
-            self.table(n.out_table, n.output, values, self.width(n))
+            self.table(n.out_table, n.output, carried, with_weight=not n.is_pure, with_satisfied=n.counts_children)
         else:
-            self.table(n.sum_table, n.key, ("weight", *sums), self.width(n))
+            self.table(n.sum_table, n.key, carried)
         if n.hidden and not n.is_generalized:
-            table = self.table(n.row_table, n.stored, ("weight", *(f"sum{j}" for j in self.own_sums(n))))
+            own = {j: self.own_width(n, j) for j in (0, *self.own_sums(n))}
+            table = self.table(n.row_table, n.stored, own)
             for child in n.hidden:
                 self.index(table, child.key)
 
-    def table(self, name: str, key: Words, values: tuple[str, ...], width: int = 1) -> str:
-        """Declare a table, whose measures have so many words."""
-        self._tables[name] = (key, values)
-        self._widths[name] = width
+    def table(
+        self,
+        name: str,
+        key: Words,
+        measures: Mapping[int, int],
+        *,
+        with_weight: bool = True,
+        with_satisfied: bool = False,
+    ) -> str:
+        """Declare a table with some measures, each of so many words, the count among them or not."""
+        values = [("weight", measures[0])] if with_weight else []
+        values += [(SATISFIED, 1)] if with_satisfied else []
+        values += [(f"sum{j}", words) for j, words in measures.items() if j]
+        self._tables[name] = (key, tuple(value for value, _ in values))
+        self._widths[name] = tuple(words for _, words in values)
         self._indexes[name] = []
         return name
 
@@ -303,8 +335,7 @@ class Layout:
         for name, (key, values) in self._tables.items():
             indexes = tuple(tuple(map(key.index, columns)) for columns in self._indexes[name])
             levels = LEVELS if name in moving else 1
-            width = self._widths[name]
-            widths = tuple(1 if value == SATISFIED else width for value in values) if width > 1 else ()
+            widths = self._widths[name] if any(words > 1 for words in self._widths[name]) else ()
             found.append(Table(name, tuple(map(str, key)), values, indexes, levels=levels, widths=widths))
         return tuple(found)
 
@@ -340,6 +371,26 @@ class Layout:
         """A register that nothing else uses."""
         self._registers += 1
         return Reg(f"{stem}{self._registers}", words)
+
+    def change(self, n: Node, j: int) -> Reg:
+        """The register in which the change of a measure of a node is handed on."""
+        return change_of(j, self.width(n, j))
+
+    def changes(self, n: Node) -> tuple[Reg, ...]:
+        """Those of the count and of all sums that a node hands on."""
+        return tuple(self.change(n, j) for j in (0, *self.carried_sums(n)))
+
+    def own_changes(self, n: Node) -> tuple[Reg, ...]:
+        """Those of the count and of the sums over a node's own rows."""
+        return tuple(change_of(j, self.own_width(n, j)) for j in (0, *self.own_sums(n)))
+
+    def atom_change(self, j: int) -> Reg:
+        """The register in which the change of a measure comes in with an atom's row."""
+        return change_of(j, self.sums[j - 1].words if j else 1)
+
+    def atom_changes(self, sums: Sequence[int]) -> tuple[Reg, ...]:
+        """Those of the count and of some sums."""
+        return tuple(self.atom_change(j) for j in (0, *sums))
 
     # --- procedures ------------------------------------------------------------------------------------------------
 
@@ -381,8 +432,3 @@ def regs(variables: Words) -> tuple[Reg, ...]:
 def change_of(j: int, words: int = 1) -> Reg:
     """The register in which the change of a measure is handed on, in so many words."""
     return Reg(CHANGE.name if j == 0 else f"change{j}", words)
-
-
-def changes_of(sums: Sequence[int], words: int = 1) -> tuple[Reg, ...]:
-    """Those of the count and of some sums."""
-    return tuple(change_of(j, words) for j in (0, *sums))

@@ -67,6 +67,8 @@ class CrownPlan:
     remarks: tuple[str, ...]
     has_groups: bool = False
     """True if its rows are groups, as they are read: their copies are a column then."""
+    sums_up: bool = False
+    """True if its rows' weights go into groups, and may have several words."""
 
     @property
     def query(self) -> ConjunctiveQuery:

@@ -11,9 +11,6 @@ from everview.strategies.crown.compile import compile_crown
 from everview.strategies.crown.plan import CrownPlan, plan_crown
 from everview.strategies.strategy import Cost, Judgement, Maintained, StrategyPlan, Sum, Task
 
-MOST_COPIES = 2**63 - 1
-"""So many rows a group may have: COUNT is a BIGINT."""
-
 
 @dataclass(frozen=True)
 class Crown:
@@ -35,12 +32,9 @@ class Crown:
 
     def plan(self, core: Core, facts: Facts) -> CrownPlan:
         """The best tree."""
-        return replace(plan_crown(facts), has_groups=core.grouped and not core.folded)
+        return replace(plan_crown(facts), has_groups=core.grouped and not core.folded, sums_up=core.sums_up)
 
     def compile(self, plan: StrategyPlan, sums: Sequence[Sum], signatures: Sequence[Hashable] = ()) -> Maintained:
         """The program that propagates changes along the tree."""
         assert isinstance(plan, CrownPlan)
-        limits = {j: s.limit for j, s in enumerate(sums, 1) if s.limit is not None}
-        if plan.has_groups:
-            limits[0] = MOST_COPIES
-        return compile_crown(plan, [s.atom for s in sums], limits, signatures)
+        return compile_crown(plan, sums, signatures)

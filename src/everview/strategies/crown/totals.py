@@ -18,7 +18,7 @@ from everview.kernel.program import (
     Scan,
 )
 from everview.query.terms import Var
-from everview.strategies.crown.layout import ROW, Layout, Node, Words, change_of, changes_of, reg, regs
+from everview.strategies.crown.layout import ROW, Layout, Node, Words, reg, regs
 
 Changes = Mapping[int, Operand]
 """The change of each measure; 0 is the count."""
@@ -39,32 +39,33 @@ class Totals:
         """``change`` for each hidden node; ``base`` for each relation, into which its rows come."""
         for n in self.layout.nodes:
             if n.output is None:
-                sums, words = self.layout.carried_sums(n), self.layout.width(n)
-                body = self.kept(n.sum_table, n.key, sums, partial(self._through, n), words)
-                self.layout.procedure(self.name(n, "change"), (*regs(n.key), *changes_of(sums, words)), body)
+                changes = self.layout.changes(n)
+                body = self.kept(n.sum_table, n.key, self.layout.carried_sums(n), changes, partial(self._through, n))
+                self.layout.procedure(self.name(n, "change"), (*regs(n.key), *changes), body)
         for n in self.layout.nodes:
             if not n.is_generalized and n not in self.layout.shared_with:
-                parameters = (*regs(entry_words(n)), *changes_of(self.layout.own_sums(n)))
+                parameters = (*regs(entry_words(n)), *self.layout.own_changes(n))
                 self.layout.procedure(self.name(n, "base"), parameters, self._base(n))
 
     def _base(self, n: Node) -> list[Instruction]:
         """A relation's own rows change; where nothing is hidden below it, they need not be kept."""
-        sums = self.layout.own_sums(n)
+        own = self.layout.own_changes(n)
         if not n.hidden:
-            return [Call(self.name(n, "change"), (*regs(n.handed), *changes_of(sums)))]
+            return [Call(self.name(n, "change"), (*regs(n.handed), *own))]
         places: dict[Var, Operand] = {v: reg(v) for v in n.stored}
-        return self.kept(n.row_table, n.stored, sums, lambda changes: self._weigh(n, None, places, changes, None))
+        sums = self.layout.own_sums(n)
+        return self.kept(n.row_table, n.stored, sums, own, lambda changes: self._weigh(n, None, places, changes, None))
 
     def kept(
         self,
         table: str,
         words: Words,
         sums: Sequence[int],
+        given: Sequence[Operand],
         then: Callable[[Changes], Iterator[Instruction]],
-        width: int = 1,
     ) -> list[Instruction]:
         """Add the changes to a stored row and hand them on: for sets only a coming or going, as ±1."""
-        changes: dict[int, Operand] = {j: change_of(j, width) for j in (0, *sums)}
+        changes = dict(zip((0, *sums), given, strict=True))
         key, added = regs(words), self.layout.added(table, changes)
         if self.layout.is_set:
             return [Add(ROW, table, key, added, tuple(then({0: Lit(1)})), tuple(then({0: Lit(-1)})))]
@@ -98,7 +99,7 @@ class Totals:
         body: list[Instruction] = []
         products = []
         for j in measures:
-            product = self.layout.fresh("product", self.layout.width(n))
+            product = self.layout.fresh("product", self.layout.width(n, j))
             products.append(product)
             body += _multiplied(product, self._factors(n, j, changes, row, rows))
         body.append(Call(self.name(n, "change"), (*(places[v] for v in n.handed), *products)))

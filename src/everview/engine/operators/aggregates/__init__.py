@@ -3,7 +3,6 @@
 - ``sums``: SUM, AVG, COUNT and variances of exact numbers, from integer sums that the join keeps with each group;
 - ``accumulators``: what it cannot sum up: DISTINCT ones, sums of doubles, MIN and MAX of text;
 - ``min_max``: MIN and MAX of all other types: each group's values in order, in the kernel;
-- ``limbs``: exact numbers of up to 128 bits as words that can be summed up;
 - ``packed``: a part of a group as bytes, for the step that puts parts of several shards together.
 
 What an aggregate is made of stands in its entry (``query/aggregates.py``).

@@ -11,19 +11,19 @@ from typing import Any, assert_never
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from everview.engine.operators.aggregates.limbs import (
-    BITS,
-    COPIES,
-    decimals,
-    decimals_of,
-    largest,
-    limbs_for,
-    split,
-    whole,
-    word,
-)
 from everview.engine.operators.aggregates.packed import Sums
-from everview.engine.values.rows import ZERO
+from everview.engine.values.wide import (
+    COPIES,
+    Numbers,
+    decimals_of,
+    in_decimals,
+    in_word,
+    is_positive,
+    largest,
+    multiplied,
+    numbers_of,
+    words_for,
+)
 from everview.engine.values.words import arrow_type
 from everview.plan.cores import covering_atom, is_summed
 from everview.query.aggregates import Counted, Ordered, Packed, Spread, Summed
@@ -35,57 +35,56 @@ VALUE, PRESENT, SQUARE = "value", "present", "square"
 _EXACT = 2**53
 """Up to here every integer is a double."""
 
-Limbs = Sequence[pa.Array]
 Result = tuple[pa.Array, pa.Array | None]
 """Values, NULL where they are beyond their type, and where that is so (None: nowhere)."""
 
 
 @dataclass(frozen=True)
 class Slot:
-    """One exact sum, kept as limbs: of an argument's values, of its presence (not NULL), or of its squares.
+    """One exact sum: of an argument's values, of its presence (not NULL), or of its squares.
 
     ``atom`` is where the core sums it up; None if the argument spans several tables, and it is summed afterwards.
-    ``limit`` is for a sum that may leave its type: while its highest limb is not beyond it, it has not.
+    ``most`` is what the type of a result made of it can hold, for a sum that may leave it.
     """
 
     argument: Expression
     kind: str
     atom: int | None
-    limit: int | None = None
+    most: int | None = None
 
     @cached_property
-    def limbs(self) -> int:
-        """How many words it is kept in."""
+    def words(self) -> int:
+        """How many words it has, for 64 bits of copies."""
         if self.kind == PRESENT:
             return 1
         size = largest(self.argument.type)
-        return limbs_for((size + 1) ** 2 if self.kind == SQUARE else size)
+        return words_for((size + 1) ** 2 if self.kind == SQUARE else size)
 
-    def split(self, values: pa.Array) -> list[pa.Array]:
-        """The limbs that each of the argument's values adds to the sum; 0 for NULL."""
+    def change(self, values: pa.Array, copies: Numbers, words: int) -> list[pa.Array]:
+        """What each of the argument's values, with its copies, adds to the sum, in so many words; 0 for NULL."""
         if self.kind == PRESENT:
-            return [pc.is_valid(values).cast(pa.int64())]
-        return split(values, self.limbs, squared=self.kind == SQUARE)
+            values = pc.is_valid(values).cast(pa.int64())
+        return multiplied(values, copies, words, squared=self.kind == SQUARE)
 
 
 def slots_of(block: Block) -> tuple[Slot, ...]:
     """The sums that a grouped block needs beside the count, each once however many aggregates use it."""
     assert block.grouping is not None
-    limits: dict[tuple[Expression, str], int | None] = {}
+    most: dict[tuple[Expression, str], int | None] = {}
     for aggregate in block.grouping.aggregates:
         argument = aggregate.argument
         if argument is None or not is_summed(aggregate):
             continue
         if aggregate.counts is not None:
-            limits.setdefault((aggregate.counts, VALUE), None)
+            most.setdefault((aggregate.counts, VALUE), None)
         elif not _is_always_there(block, argument):
-            limits[argument, PRESENT] = None
+            most[argument, PRESENT] = None
         if not aggregate.function.is_count:
-            found = [x for x in (limits.get((argument, VALUE)), _limit(aggregate)) if x is not None]
-            limits[argument, VALUE] = min(found, default=None)
+            found = [x for x in (most.get((argument, VALUE)), _most(aggregate)) if x is not None]
+            most[argument, VALUE] = min(found, default=None)
         if aggregate.function.has_squares:
-            limits[argument, SQUARE] = None
-    return tuple(Slot(a, kind, covering_atom(block, a), limit) for (a, kind), limit in limits.items())
+            most[argument, SQUARE] = None
+    return tuple(Slot(a, kind, covering_atom(block, a), size) for (a, kind), size in most.items())
 
 
 def _is_always_there(block: Block, argument: Expression) -> bool:
@@ -93,20 +92,19 @@ def _is_always_there(block: Block, argument: Expression) -> bool:
     return isinstance(argument.term, Const) or argument.term in block.not_null
 
 
-def _limit(aggregate: Aggregate) -> int | None:
-    """Half of what the highest limb of a sum may be, for results that as many values as can be may bring beyond."""
+def _most(aggregate: Aggregate) -> int | None:
+    """The largest sum that a result's type has room for; None if no copies of any values bring it beyond that."""
     argument, type_, made = aggregate.argument, aggregate.type, aggregate.function.made
     if argument is None or not isinstance(made, Summed):
         return None
     if type_.kind is Kind.DECIMAL:
-        bound = 10 ** (type_.precision - type_.scale + argument.type.scale)
+        most = 10 ** (type_.precision - type_.scale + argument.type.scale) - 1
     elif not made.mean:
-        bound = largest(type_) + 1
+        most = largest(type_)
     else:
         return None
-    size = largest(argument.type)
     copies = 1 if made.mean else COPIES
-    return None if size * copies < bound else bound >> (BITS * (limbs_for(size) - 1) + 1)
+    return None if largest(argument.type) * copies <= most else most
 
 
 def kinds_of(aggregate: Aggregate, slot: Slot) -> tuple[str, ...]:
@@ -118,18 +116,18 @@ def kinds_of(aggregate: Aggregate, slot: Slot) -> tuple[str, ...]:
     return tuple(k for k, a in ((VALUE, aggregate.argument), (PRESENT, aggregate.counts)) if slot.argument == a)
 
 
-def result(aggregate: Aggregate, count: pa.Array, sums: Mapping[str, Limbs]) -> Result:
+def result(aggregate: Aggregate, count: Numbers, sums: Mapping[str, Numbers]) -> Result:
     """An aggregate's values from its sums, in its type; NULL where no value is present."""
+    present = sums.get(PRESENT, count)
     if aggregate.argument is None:
-        return count, None
-    present = word(sums[PRESENT])[0] if PRESENT in sums else count
+        return in_word(count)
     match made := aggregate.function.made:
         case Counted():
-            return present, None
+            return in_word(present)
         case Summed():
             return (_average if made.mean else _sum)(aggregate, sums[VALUE], present)
         case Spread():
-            return _spread(aggregate, made, whole(sums[VALUE]), whole(sums[SQUARE]), present), None
+            return _spread(aggregate, made, numbers_of(sums[VALUE]), numbers_of(sums[SQUARE]), present), None
         case Packed():
             return _packed(aggregate.argument, sums, present), None
         case Ordered():
@@ -163,28 +161,29 @@ def one_after_the_other(first: Result, then: Result) -> Result:
     return values, pa.concat_arrays(beyond)
 
 
-def _sum(aggregate: Aggregate, total: Limbs, present: pa.Array) -> Result:
+def _sum(aggregate: Aggregate, total: Numbers, present: Numbers) -> Result:
     type_ = arrow_type(aggregate.type)
-    values, beyond = decimals(total, type_) if pa.types.is_decimal(type_) else word(total)
-    there = pc.greater(present, ZERO)
+    values, beyond = in_decimals(total, type_) if pa.types.is_decimal(type_) else in_word(total)
+    there = is_positive(present)
     if beyond is not None:
         there = pc.and_(there, pc.invert(beyond))
     return pc.if_else(there, values, pa.scalar(None, values.type)), beyond
 
 
-def _average(aggregate: Aggregate, total: Limbs, present: pa.Array) -> Result:
+def _average(aggregate: Aggregate, total: Numbers, present: Numbers) -> Result:
     """Exact and then rounded once: to the nearest double, or halves away from 0."""
     assert aggregate.argument is not None
     if aggregate.type.kind is not Kind.DECIMAL:
-        if len(total) == 1 and _is_short(total[0]):
-            some = pc.if_else(pc.greater(present, ZERO), present, pa.scalar(None, pa.int64()))
-            return pc.divide(total[0].cast(pa.float64()), some.cast(pa.float64())), None
-        pairs = zip(whole(total), present.to_pylist(), strict=True)
+        (short, beyond), (copies, more) = in_word(total), in_word(present)
+        if beyond is None and more is None and _is_short(short) and _is_short(copies):
+            some = pc.if_else(is_positive([copies]), copies, pa.scalar(None, pa.int64()))
+            return pc.divide(short.cast(pa.float64()), some.cast(pa.float64())), None
+        pairs = zip(numbers_of(total), numbers_of(present), strict=True)
         return pa.array([t / n if n > 0 else None for t, n in pairs], pa.float64()), None
-    more = 10 ** (aggregate.type.scale - aggregate.argument.type.scale)
+    scale = 10 ** (aggregate.type.scale - aggregate.argument.type.scale)
     averages: list[int | None] = []
-    for t, n in zip(whole(total), present.to_pylist(), strict=True):
-        size = (2 * abs(t) * more + n) // (2 * n) if n > 0 else 0
+    for t, n in zip(numbers_of(total), numbers_of(present), strict=True):
+        size = (2 * abs(t) * scale + n) // (2 * n) if n > 0 else 0
         averages.append((-size if t < 0 else size) if n > 0 else None)
     return decimals_of(averages, arrow_type(aggregate.type))
 
@@ -194,12 +193,12 @@ def _is_short(words: pa.Array) -> bool:
     return ends["min"] is None or (ends["min"] >= -_EXACT and ends["max"] <= _EXACT)
 
 
-def _spread(aggregate: Aggregate, made: Spread, total: list[int], squares: list[int], present: pa.Array) -> pa.Array:
+def _spread(aggregate: Aggregate, made: Spread, total: list[int], squares: list[int], present: Numbers) -> pa.Array:
     """Variance and deviation from exact sums, rounded once."""
     assert aggregate.argument is not None
     unit = 100**aggregate.argument.type.scale
     found: list[float | None] = []
-    for s, q, n in zip(total, squares, present.to_pylist(), strict=True):
+    for s, q, n in zip(total, squares, numbers_of(present), strict=True):
         divisor = n * made.divisor(n)
         if divisor <= 0:
             found.append(None)
@@ -209,9 +208,9 @@ def _spread(aggregate: Aggregate, made: Spread, total: list[int], squares: list[
     return pa.array(found, pa.float64())
 
 
-def _packed(argument: Expression, sums: Mapping[str, Limbs], present: pa.Array) -> pa.Array:
+def _packed(argument: Expression, sums: Mapping[str, Numbers], present: Numbers) -> pa.Array:
     """A part of a group, for the step that puts parts together."""
-    squares = whole(sums[SQUARE]) if SQUARE in sums else [0] * len(present)
-    found = zip(present.to_pylist(), whole(sums[VALUE]), squares, strict=True)
+    squares = numbers_of(sums[SQUARE]) if SQUARE in sums else [0] * len(present[0])
+    found = zip(numbers_of(present), numbers_of(sums[VALUE]), squares, strict=True)
     unit = 10**argument.type.scale
     return pa.array([Sums(unit, n, s, q).packed() if n > 0 else None for n, s, q in found], pa.binary())

@@ -7,7 +7,7 @@
 
 namespace everview {
 
-inline constexpr int kEncoding = 7;  // Which encoding is read; everview/kernel/encode.py says which is written.
+inline constexpr int kEncoding = 8;  // Which encoding is read; everview/kernel/encode.py says which is written.
 
 // Reads a flat run of words. Everything that the machine relies on is checked here and throws std::invalid_argument:
 // numbers of tables, columns, indexes, registers and procedures, widths, no recursion, depth, and that no scan's body
