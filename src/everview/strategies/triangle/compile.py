@@ -34,9 +34,17 @@ GAUGES = ("N", "heavy", "minors", "majors", "moved")
 
 
 def compile_triangle(
-    query: ConjunctiveQuery, triangle: Triangle, epsilon: Fraction, sums: Sequence[int], limits: Mapping[int, int]
+    query: ConjunctiveQuery,
+    triangle: Triangle,
+    epsilon: Fraction,
+    sums: Sequence[int],
+    limits: Mapping[int, int],
+    words: Sequence[int] = (),
 ) -> Maintained:
-    """The program that keeps a triangle's parts and views, with a sum over each of the atoms named by ``sums``."""
+    """The program that keeps a triangle's parts and views, with a sum over each of the atoms named by ``sums``.
+
+    The change of each sum comes in so many ``words``, or in one; an edge's own sum is kept in one.
+    """
     is_set = query.semantics is Semantics.SET
     layout = Layout(triangle, epsilon, [triangle.atoms.index(atom) for atom in sums], is_set, limits)
     layout.procedures += layout.base.procedures
@@ -48,7 +56,7 @@ def compile_triangle(
     for tag in ("", "!"):
         for k in range(3):
             entering.write(k, tag)
-    entries = _write_entries(layout, query)
+    entries = _write_entries(layout, query, words or [1] * len(sums))
     deltas = Deltas(layout)
     layout.procedure(Maintained.start_deltas, (ONCE,), deltas.start())
     layout.procedure(Maintained.stop_deltas, (ONCE,), deltas.stop())
@@ -148,7 +156,7 @@ class Entering:
         return list(chosen)
 
 
-def _write_entries(layout: Layout, query: ConjunctiveQuery) -> tuple[Entry, ...]:
+def _write_entries(layout: Layout, query: ConjunctiveQuery, sum_words: Sequence[int]) -> tuple[Entry, ...]:
     """One procedure a table: an update goes to each of its occurrences in turn, before the next update comes."""
     relations: dict[str, list[int]] = {}
     for k, atom in enumerate(layout.triangle.atoms):
@@ -166,9 +174,13 @@ def _write_entries(layout: Layout, query: ConjunctiveQuery) -> tuple[Entry, ...]
                 words = tuple(Reg(f"{RELATIONS[k]}@{v.name}") for v in variables)
                 flag = Reg(f"{RELATIONS[k]}?")
                 sums = tuple(Reg(f"{RELATIONS[k]}+{j}") for j in layout.own(k))
-                parameters += [*words, flag, *sums]
+                given = tuple(
+                    Reg(f"{s.name} given", sum_words[j - 1]) for s, j in zip(sums, layout.own(k), strict=True)
+                )
+                parameters += [*words, flag, *given]
+                narrow = [copied(one, wide) for one, wide in zip(sums, given, strict=True)]
                 call = Call(f"{RELATIONS[k]}.input{tag}", (*words, CHANGE, *sums))
-                body.append(If(Test.NOT_EQUAL, flag, Lit(0), (call,)))
+                body.append(If(Test.NOT_EQUAL, flag, Lit(0), (*narrow, call)))
                 inputs.append(AtomInput(layout.triangle.atoms[k], variables, layout.own(k)))
             names.append(layout.procedure(f"update {relation}{tag}", (*parameters, CHANGE), body))
         entries.append(Entry(relation, tuple(inputs), names[0], names[1]))

@@ -209,4 +209,5 @@ class Listed:
         limits = {j: s.limit for j, s in enumerate(sums, 1) if s.limit is not None}
         if plan.has_groups:
             limits[0] = MOST_COPIES
-        return compile_triangle(plan.query, plan.triangle, plan.epsilon, [s.atom for s in sums], limits)
+        atoms, words = [s.atom for s in sums], [s.words for s in sums]
+        return compile_triangle(plan.query, plan.triangle, plan.epsilon, atoms, limits, words)
