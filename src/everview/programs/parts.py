@@ -190,7 +190,11 @@ class ThresholdBase:
             If(Test.LESS, power, target, (Store(self.row, self.name, len(COLUMNS), candidate),)),
         )
         assert p > 1
-        return (Procedure(self._procedure("try"), (target, bit), self.opened(tried)), thresholds)
+        try_bit = Procedure(self._procedure("try"), (target, bit), self.opened(tried))
+        bits = (Call(try_bit.name, (target, Lit(1 << b))) for b in reversed(range(MOST_BITS + 2)))
+        begin = Store(self.row, self.name, len(COLUMNS), Lit(0))
+        root = Procedure(self._procedure("root"), (target,), self.opened((begin, *bits)))
+        return (try_bit, root, thresholds)
 
     def _procedure(self, verb: str) -> str:
         return f"{self.name}.{verb}"
@@ -220,11 +224,9 @@ class ThresholdBase:
                 Compute(_ROOT, Math.ADD, _ROOT, Lit(1)),
             )
         target = Reg("target", self._words)
-        root = len(COLUMNS)
         return (
             Compute(target, Math.MULTIPLY, n, Lit(factor**q)),
             *(Compute(target, Math.MULTIPLY, target, n) for _ in range(p - 1)),
-            Store(self.row, self.name, root, Lit(0)),
-            *(Call(self._procedure("try"), (target, Lit(1 << b))) for b in reversed(range(MOST_BITS + 2))),
-            Compute(_ROOT, Math.ADD, ValueOf(self.row, self.name, root), Lit(1)),
+            Call(self._procedure("root"), (target,)),
+            Compute(_ROOT, Math.ADD, ValueOf(self.row, self.name, len(COLUMNS)), Lit(1)),
         )

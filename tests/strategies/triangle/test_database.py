@@ -1,0 +1,135 @@
+"""Triangles through the database, against DuckDB: any role of the columns, hubs, growth, shrinkage, save and load."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+import everview as ev
+from tests.scale import scaled
+
+TABLES = {
+    "r": "a BIGINT, b BIGINT, w BIGINT",
+    "s": "b BIGINT, c BIGINT, w BIGINT",
+    "t": "c BIGINT, a BIGINT, w BIGINT",
+    "e": "x BIGINT, y BIGINT, w BIGINT",
+}
+JOINED = "FROM r, s, t WHERE r.b = s.b AND s.c = t.c AND t.a = r.a"
+OF_EDGES = "FROM e p, e q, e o WHERE p.y = q.x AND q.y = o.x AND o.y = p.x"
+VIEWS = {
+    "all three": f"SELECT r.a, s.b, t.c {JOINED}",
+    "distinct": f"SELECT DISTINCT r.a, s.b, t.c {JOINED}",
+    "edges": f"SELECT s.b, t.c, COUNT(*) AS n {JOINED} GROUP BY s.b, t.c",
+    "distinct edges": f"SELECT DISTINCT t.c, t.a {JOINED}",
+    "edges with sums": f"SELECT r.a, r.b, COUNT(*) AS n, SUM(r.w) AS m, SUM(t.w) AS k {JOINED} GROUP BY r.a, r.b",
+    "vertices": f"SELECT s.c, COUNT(*) AS n {JOINED} GROUP BY s.c",
+    "vertices with sums": f"SELECT r.b, SUM(t.w) AS m, SUM(s.w) AS k, COUNT(r.w) AS n {JOINED} GROUP BY r.b",
+    "distinct vertices": f"SELECT DISTINCT r.a {JOINED}",
+    "rows under edges": f"SELECT r.a, r.b, t.c, r.w, s.w AS v {JOINED} AND s.w < 3",
+    "groups under edges": f"SELECT r.a, r.b, r.w, COUNT(*) AS n, SUM(s.w) AS m, SUM(r.w) AS k {JOINED} "
+    "GROUP BY r.a, r.b, r.w",
+    "distinct rows under edges": f"SELECT DISTINCT r.a, r.b, r.w {JOINED} AND r.w > 0",
+    "one table": f"SELECT p.x, p.y, o.x AS z {OF_EDGES}",
+    "vertices of one table": f"SELECT p.x, COUNT(*) AS n {OF_EDGES} AND q.w > 1 GROUP BY p.x",
+    "edges of one table": f"SELECT o.x, o.y, COUNT(*) AS n, SUM(p.w) AS m {OF_EDGES} GROUP BY o.x, o.y",
+    "composite corners": "SELECT r.a, r.b, COUNT(*) AS n FROM r, s, t WHERE r.a = t.a AND r.w = t.w AND r.b = s.b "
+    "AND s.c = t.c GROUP BY r.a, r.b, r.w",
+    "in all three": "SELECT r.w, r.a, COUNT(*) AS n FROM r, s, t WHERE r.a = t.a AND r.w = t.w AND r.w = s.w "
+    "AND r.b = s.b AND s.c = t.c GROUP BY r.w, r.a",
+}
+EPSILONS = ["0", "0.25", "0.5", "0.75", "1"]
+
+
+class Twins:
+    """The same tables in Everview and in DuckDB."""
+
+    def __init__(self, view: str, epsilon: str) -> None:
+        self.sql = VIEWS[view]
+        self.duck = duckdb.connect()
+        self.db = ev.Database()
+        for name, columns in TABLES.items():
+            self.db.sql(f"CREATE TABLE {name} ({columns})")
+            self.duck.execute(f"CREATE TABLE {name} ({columns})")
+        self.rows: dict[str, list[tuple[Any, ...]]] = {name: [] for name in TABLES}
+        self.db.sql(f"CREATE MATERIALIZED VIEW v OPTIONS (epsilon = {epsilon}) AS {self.sql}")
+        assert self.db.view("v").explain().strategy == "ivm-eps-triangle"
+        self.tables = [name for name in TABLES if f" {name} " in self.sql or f" {name}," in self.sql]
+
+    def step(self, random: Random, inserts: int, deletes: int) -> None:
+        """A batch of inserts around hubs, some with NULLs, and of deletes."""
+        with self.db.batch() as batch:
+            for table in self.tables:
+                known = self.rows[table]
+                gone = random.sample(known, min(len(known), deletes))
+                new = [self.row(random) for _ in range(inserts)]
+                for row in gone:
+                    known.remove(row)
+                known += new
+                if gone:
+                    batch.delete(table, gone)
+                if new:
+                    batch.insert(table, new)
+
+    def row(self, random: Random) -> tuple[Any, ...]:
+        def value() -> int | None:
+            return random.choice([0, 0, 1, random.randrange(9), random.randrange(30), None])
+
+        return value(), value(), random.choice([0, 1, 2, 3])
+
+    def check(self) -> None:
+        for table in self.tables:
+            self.duck.execute(f"DELETE FROM {table}")
+            columns = zip(*self.rows[table], strict=True) if self.rows[table] else ([], [], [])
+            words = pa.table([pa.array(column, pa.int64()) for column in columns], names=["x", "y", "w"])
+            self.duck.register("words", words)
+            self.duck.execute(f"INSERT INTO {table} SELECT * FROM words")
+        wanted = Counter(self.duck.execute(self.sql).fetchall())
+        assert Counter(self.db.view("v")) == wanted
+        page = list(self.db.view("v"))[:3]
+        assert Counter(page) <= wanted
+
+
+MOST_USED = ("all three", "edges", "vertices", "one table")
+CASES = [
+    (view, epsilon)
+    for i, view in enumerate(VIEWS)
+    for j, epsilon in enumerate(EPSILONS)
+    if view in MOST_USED or (i + j) % len(EPSILONS) < 2
+]
+"""Every view at two ε at least, and at each of them some views."""
+
+
+@pytest.mark.parametrize(("view", "epsilon"), CASES)
+def test_against_duckdb(view: str, epsilon: str, tmp_path: Path) -> None:
+    """Growth and shrinkage across major rebalances, with a feed on the way, saved and loaded in the middle."""
+    random = Random(f"{view} {epsilon}")
+    twins = Twins(view, epsilon)
+    for i in range(scaled(6, 3)):
+        twins.step(random, random.choice([3, 10, 30]), random.choice([0, 3]))
+        twins.check()
+        if i == 1:
+            twins.db.save(tmp_path / "saved.db")
+            twins.db = ev.Database.load(tmp_path / "saved.db")
+            assert twins.db.view("v").stats()["restored"] == "snapshot"
+    feed = twins.db.view("v").changes()
+    told = Counter(twins.db.view("v"))
+    for _ in range(scaled(4, 2)):
+        twins.step(random, random.choice([0, 5]), random.choice([3, 15]))
+        twins.check()
+    for batch in feed.read():
+        for change in batch.to_pylist():
+            row = tuple(value for name, value in change.items() if not name.startswith("_"))
+            sign = 1 if change["_change_type"] in ("insert", "update_postimage") else -1
+            told[row] += sign * change["_count"]
+    assert Counter(twins.db.view("v")) == +told
+    del feed
+    while any(twins.rows.values()):
+        twins.step(random, 0, 25)
+    twins.check()
+    assert list(twins.db.view("v")) == []
