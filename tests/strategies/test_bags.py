@@ -73,6 +73,32 @@ def test_loops_and_copies(shape: str, semantics: Semantics) -> None:
             assert driver.machine.dump(table.name) == [], (seed, table.name)
 
 
+@pytest.mark.parametrize("factor", [1, 2**100])
+@pytest.mark.parametrize("semantics", list(Semantics), ids=lambda s: s.value)
+@pytest.mark.parametrize("head", ["pqs", "", "a", "pa", "abcpqs"])
+def test_a_bag_of_guards_alone(head: str, semantics: Semantics, factor: int) -> None:
+    """A triangle whose atoms have variables of their own: the bag only bounds theirs, and its rows count once."""
+    atoms = tuple(
+        Atom(relation, tuple(map(Var, terms))) for relation, terms in (("r", "abp"), ("s", "bcq"), ("t", "cas"))
+    )
+    asked = ConjunctiveQuery(tuple(map(Var, head)), atoms, semantics=semantics)
+    is_bag = semantics is Semantics.BAG
+    sums = ((1, Var("q")), (2, Var("s"))) if is_bag and head in ("", "a", "pa") else ()
+    for with_deltas in (False, True):
+        driver = Driver(asked, Both, sums, factor, sums_up=is_bag, with_deltas=with_deltas)
+        if head == "pqs":
+            assert ((), (0, 1)) in [(r.atoms, r.guards) for r in driver.plan.maintenance.relations]
+        r = random.Random(head)
+        for _ in range(24):
+            relation = r.choice("rst")
+            there = driver.database.get(relation, [])
+            if there and r.random() < 0.3:
+                driver.update(relation, r.choice(there), -1)
+            else:
+                driver.update(relation, (r.randint(1, 2), r.randint(1, 2), r.randint(-3, 3)), r.choice((1, 2)))
+            driver.check()
+
+
 def parts(program: Program) -> list[str]:
     return [t.name for t in program.tables if ".part" in t.name or ".guard" in t.name]
 

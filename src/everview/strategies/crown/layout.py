@@ -193,15 +193,18 @@ class Layout:
         return self._product_words(j, self._own_atoms(n))
 
     def _product_words(self, j: int, atoms: int) -> int:
-        """How many words a measure has that is a product over so many atoms, each of at most 64 bits of copies."""
-        return 1 if self.is_set else min(MOST_WORDS, (self.sums[j - 1].words if j else 1) + atoms - 1)
+        """How many words a measure has that is a product over so many atoms, each of at most 64 bits of copies.
+
+        A node without atoms, a bag of guards alone or [X], has rows that count once: a word, as those of one atom.
+        """
+        return 1 if self.is_set else min(MOST_WORDS, (self.sums[j - 1].words if j else 1) + max(1, atoms) - 1)
 
     def _own_atoms(self, n: Node) -> int:
         return 0 if n.tree.relation is None else len(self.plan.relations[n.tree.relation].atoms)
 
     def _atoms(self, n: Node) -> int:
         """How many atoms a node's measures are products over: its own, and those that are hidden below it."""
-        return max(1, self._own_atoms(n) + sum(map(self._atoms, n.hidden)))
+        return self._own_atoms(n) + sum(map(self._atoms, n.hidden))
 
     @property
     def result_widths(self) -> tuple[int, ...]:
