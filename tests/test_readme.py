@@ -1,4 +1,4 @@
-"""The README's examples are run, and print what it says; docs/sql.md refuses what it says."""
+"""The examples of the README and the docs are run, and print what is said; docs/sql.md refuses what it says."""
 
 from __future__ import annotations
 
@@ -55,9 +55,16 @@ def test_console(command: str, output: str) -> None:
     assert run([sys.executable, "-m", "everview", *arguments]) == output
 
 
-@pytest.mark.parametrize(("code", "output"), re.findall(r"(?ms)^```python\n(.*?)^```\n+```text\n(.*?)^```$", README))
-def test_python(code: str, output: str) -> None:
-    assert run([sys.executable, "-c", code]) == output
+def printed() -> list[tuple[Path, str, str]]:
+    """Every block of Python that another follows with what it prints, in the README and in all pages of docs."""
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    pair = re.compile(r"(?ms)^```python\n(.*?)^```\n+```text\n(.*?)^```$")
+    return [(page, *found) for page in pages for found in pair.findall(page.read_text(encoding="utf-8"))]
+
+
+@pytest.mark.parametrize(("page", "code", "output"), printed(), ids=lambda x: x.name if isinstance(x, Path) else "")
+def test_python(page: Path, code: str, output: str) -> None:
+    assert run([sys.executable, "-c", code]) == output, page.name
 
 
 def test_every_python_block_says_what_it_prints() -> None:

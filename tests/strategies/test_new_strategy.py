@@ -35,8 +35,8 @@ def with_the_strategy(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str
 
 
 @pytest.fixture(scope="module")
-def with_it_last(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The environment in which the strategy is the last of Everview's."""
+def with_it_second(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment in which the strategy comes after CROWN, and before all others with a dial."""
     return added(tmp_path_factory.mktemp("site"), is_first=False)
 
 
@@ -48,10 +48,9 @@ def added(site: Path, *, is_first: bool) -> dict[str, str]:
     shutil.copytree(HERE / FOLDER, package / "strategies" / FOLDER, ignore=shutil.ignore_patterns("__pycache__"))
     registry = package / "strategies" / "__init__.py"
     text = registry.read_text(encoding="utf-8")
-    place = "FOLDERS = (\n" if is_first else ")  # fmt: skip"
+    place = "FOLDERS = (\n" if is_first else '    "crown",\n'
     before, after = text.split(place)
-    line = f"{place}{LINE}" if is_first else f"{LINE}{place}"
-    registry.write_text(f"{before}{line}{after}", encoding="utf-8")
+    registry.write_text(f"{before}{place}{LINE}{after}", encoding="utf-8")
     (site / "sitecustomize.py").write_text(FOUND_FIRST, encoding="utf-8")
     return {**os.environ, "PYTHONPATH": str(site), "PYTHONDONTWRITEBYTECODE": "1"}
 
@@ -147,8 +146,8 @@ assert sorted(over) == [(1, 2), (2, 4)]
 """
 
 
-def test_it_is_taken_where_it_is_advised_and_read_in_pieces(with_it_last: dict[str, str]) -> None:
-    told = run(with_it_last, "-c", READ)
+def test_it_is_taken_where_it_is_advised_and_read_in_pieces(with_it_second: dict[str, str]) -> None:
+    told = run(with_it_second, "-c", READ)
     assert "a dial does not pay where every change is told, as on Spark" in told
 
 

@@ -20,6 +20,7 @@ from everview.query.terms import Expression, Var, names
 from everview.strategies import JUDGED_ONLY, STRATEGIES
 from everview.strategies.bounds import CONSTANT, Bound, Bounds
 from everview.strategies.core import Core, Facts
+from everview.strategies.dial import Dial
 from everview.strategies.strategy import Cost, Maintained, Strategy, StrategyPlan, Sum, Task, costs_dict
 
 
@@ -35,6 +36,8 @@ class Candidate:
     """The options of the view that guide it."""
     tasks: Mapping[Task, Cost] = field(default_factory=dict)
     """What it promises for each task: as it is planned if it is chosen, else as far as the class tells."""
+    dial: Dial | None = None
+    """Its dial ε, if it has one."""
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data."""
@@ -44,6 +47,7 @@ class Candidate:
             "chosen": self.chosen,
             "reason": self.reason,
             "costs": costs_dict(self.tasks),
+            "dial": self.dial.to_dict() if self.dial else None,
         }
 
 
@@ -89,6 +93,11 @@ class CorePlan:
     def added(self) -> frozenset[Var]:
         """Variables of the maintained rows beyond what is asked for, which are projected away when read."""
         return self.maintenance.outputs - self.query.free
+
+    @property
+    def dial(self) -> Dial | None:
+        """The dial ε of the strategy that was chosen, if it has one."""
+        return next(c.dial for c in self.candidates if c.chosen)
 
     @property
     def height(self) -> int:
@@ -185,9 +194,9 @@ def plan_core(
     strategy = next((s for s, verdict in fitting if verdict.advised), fitting[0][0])
     maintenance = strategy.plan(core, facts)
     candidates = [
-        Candidate(s.name, True, True, maintenance.reason, v.options, maintenance.tasks)
+        Candidate(s.name, True, True, maintenance.reason, v.options, maintenance.tasks, v.dial)
         if s is strategy
-        else Candidate(s.name, v.fits, False, v.reason, v.options, v.tasks)
+        else Candidate(s.name, v.fits, False, v.reason, v.options, v.tasks, v.dial)
         for s, v in judged
     ]
     for other in JUDGED_ONLY:

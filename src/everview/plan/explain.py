@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
+from everview.errors import QueryError
 from everview.plan.core_plan import CorePlan, idle_options
 from everview.plan.hardness import Task, lower_bound, tasks
 from everview.plan.repair import repairs
@@ -15,6 +18,7 @@ from everview.plan.view_plan import PartPlan, ViewPlan
 from everview.query.orders import canonical_order, free_top_order
 from everview.query.schema import Schema
 from everview.query.view import View
+from everview.strategies.dial import Exponents
 
 
 @dataclass(frozen=True)
@@ -86,6 +90,29 @@ class Explanation:
         found += idle_options(self.plan.view.options, self.plan.cores)
         return tuple(dict.fromkeys(found))
 
+    def advise(self, **budgets: float | Fraction) -> tuple[tuple[Fraction, Fraction], ...]:
+        """The ranges of ε that keep costs within budgets, for the core that gives the rows; none if no ε does.
+
+        A budget is a power of N: ``advise(update=0.5, delay=0.5)`` asks for updates and delays of O(N^0.5). There may
+        be one for ``update``, ``delay``, ``space`` and ``preprocessing``.
+        """
+        known = [f.name for f in fields(Exponents)]
+        for name, budget in budgets.items():
+            if name not in known:
+                raise QueryError(f"{name} is no cost of a dial", hint=f"give some of {', '.join(known)}")
+            given: object = budget
+            is_number = isinstance(given, int | float | Fraction) and not isinstance(given, bool)
+            if not is_number or not 0 <= budget < math.inf:
+                raise QueryError(f"the budget for {name} is {budget!r}", hint="give a power of N, such as 0.5 for √N")
+        ranked = sorted(self.plan.main.candidates, key=lambda c: not c.chosen)
+        dial = next((c.dial for c in ranked if c.dial), None)
+        if dial is None:
+            raise QueryError(
+                f"no strategy with a dial fits view {self.plan.view.name}",
+                hint="there is one for triangles, and for hierarchical queries that are not q-hierarchical",
+            )
+        return dial.within({name: Fraction(str(budget)) for name, budget in budgets.items()})
+
     def tasks(self, core: CorePlan) -> dict[str, Task]:
         """What each kind of read can cost."""
         return tasks(core.classification, self.plan.constraints)
@@ -103,6 +130,7 @@ class Explanation:
             "tree": main.maintenance.to_dict()["tree"],
             "height": max(c.height for c in self.plan.cores),
             "bounds": self.plan.bounds.to_dict(),
+            "dial": main.dial.to_dict() if main.dial else None,
             "constant_update_for": list(self.plan.constant_update_for),
             "lower_bound": self.lower_bound,
             "notes": list(self.notes),
@@ -138,6 +166,7 @@ class Explanation:
             "operators": list(core.core.operators),
             **core.maintenance.to_dict(),
             "bounds": core.bounds.to_dict(),
+            "dial": core.dial.to_dict() if core.dial else None,
             "constant_update_for": list(core.constant_update_for),
             "lower_bound": lower_bound(core, self.plan.constraints, self.plan.derived),
             "tasks": {name: t.to_dict() for name, t in self.tasks(core).items()},

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import astuple, fields
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from everview.plan.core_plan import CorePlan
 from everview.query.show import show_query
+from everview.strategies.bounds import power
+from everview.strategies.dial import Dial, Exponents
 
 if TYPE_CHECKING:
     from everview.plan.explain import Explanation
@@ -119,6 +122,8 @@ def _core(explanation: Explanation, core: CorePlan, title: str) -> list[str]:
         tight = f" (tight {w.delta_tight})" if w.delta_tight != w.delta else ""
         lines += _entry("widths", f"w = {w.w}, δ = {w.delta}{tight}")
     lines += _entry("strategy", f"{core.strategy.name} — {core.maintenance.reason}")
+    if core.dial:
+        lines += _dial(core.dial)
     for name, text in core.maintenance.notes():
         lines += _entry(name, text)
     for condition in core.filters:
@@ -131,6 +136,17 @@ def _core(explanation: Explanation, core: CorePlan, title: str) -> list[str]:
     lines += _entry(diagram.kind, diagram.title)
     lines += [" " * MARGIN + line for line in diagram.root.lines()]
     return lines
+
+
+def _dial(dial: Dial) -> list[str]:
+    """What an update, the delay, the state and building it cost along the dial; an arrow shows where it stands."""
+    rows = [["ε", *(f.name for f in fields(Exponents))]]
+    rows += [[str(e), *(power(x).short for x in astuple(costs))] for e, costs in dial.curve]
+    marks = ["", *("←" if e == dial.chosen.epsilon else "" for e, _ in dial.curve)]
+    widths = [max(map(len, column)) + 2 for column in zip(*rows, strict=True)]
+    lines = ["".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)) for row in rows]
+    margins = ["dial", *[""] * len(dial.curve)]
+    return [f"{m:<{MARGIN}}{line}{mark}".rstrip() for m, line, mark in zip(margins, lines, marks, strict=True)]
 
 
 def _entry(name: str, text: str) -> list[str]:
@@ -154,6 +170,7 @@ def _table(name: str, rows: Iterable[tuple[str, str]]) -> list[str]:
 def _legend(text: str) -> str:
     known = [
         ("N", "N: rows stored"),
+        ("←", "←: where the dial stands"),
         ("λ", "λ: enclosureness of the updates, 1 for windows and inserts on shallow trees"),
         ("Δ", "Δ: rows changed"),
         ("|Q|", "|Q|: rows of the result"),

@@ -25,6 +25,7 @@ from everview.query.terms import Var
 from everview.strategies.bounds import Bound, Bounds
 from everview.strategies.core import Core, Facts
 from everview.strategies.diagram import Diagram
+from everview.strategies.dial import Dial
 
 DELTA = "delta"
 """The channel on which a program tells what changes."""
@@ -76,6 +77,8 @@ class Judgement:
 
     It is never worse at what the view is for, or the view's options ask for it.
     """
+    dial: Dial | None = None
+    """Its dial ε, where it would stand for the view, and what it costs anywhere else; None if it has none."""
 
 
 class StrategyPlan(Protocol):

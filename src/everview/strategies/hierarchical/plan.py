@@ -11,13 +11,12 @@ from typing import Any
 from everview.query.conjunctive import ConjunctiveQuery, Semantics
 from everview.query.terms import Var
 from everview.query.widths import Widths
-from everview.strategies.bounds import Bound, Bounds, power
+from everview.strategies.bounds import Bounds, power
 from everview.strategies.diagram import Diagram
+from everview.strategies.dial import FEEDS, Chosen, Dial, Exponents
 from everview.strategies.hierarchical.order import Mode, Order, order_of
 from everview.strategies.hierarchical.show import diagram_of, order_line, split_line
 from everview.strategies.strategy import Cost, Task
-
-AMORTISED = ("amortised",)
 
 
 @dataclass(frozen=True)
@@ -30,7 +29,7 @@ class HierarchicalPlan:
     why: str
     """Why this ε."""
     mode: Mode = Mode.DYNAMIC
-    remarks: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = (FEEDS,)
     changes_one_row: bool = False
 
     @cached_property
@@ -53,21 +52,24 @@ class HierarchicalPlan:
         """Why it fits, and what it does here."""
         return f"hierarchical, not q-hierarchical: light keys are joined ahead, heavy ones when read; {self.why}"
 
-    @cached_property
-    def bounds(self) -> Bounds:
-        """The exponents of the dial at this ε (hierarchical-tradeoff.md 11.1).
+    @property
+    def dial(self) -> Dial:
+        """Where it stands, and what it costs."""
+        return Dial(Chosen(self.epsilon, self.why), self.exponents)
+
+    def exponents(self, epsilon: Fraction) -> Exponents:
+        """Those of the dial at some ε (hierarchical-tradeoff.md 11.1).
 
         Views are filled by single updates, so preparation takes as many times the cost of one.
         """
-        e, w, delta = self.epsilon, self.widths.w, self.widths.delta_tight
-        update = power(delta * e)
-        kept = power(1 + max(0, w - 1) * e)
-        return Bounds(
-            power(1 + delta * e),
-            update if delta * e == 0 else Bound(update.terms, update.exponent, AMORTISED),
-            power(1 - e),
-            kept,
-        )
+        update = self.widths.delta_tight * epsilon
+        space = 1 + max(0, self.widths.w - 1) * epsilon
+        return Exponents(update, 1 - epsilon, space, 1 + update)
+
+    @cached_property
+    def bounds(self) -> Bounds:
+        """What it costs at this ε."""
+        return self.dial.exponents.bounds
 
     @property
     def constant_update_for(self) -> tuple[str, ...]:
@@ -108,7 +110,6 @@ class HierarchicalPlan:
         return {
             "tree": {"node": self.summary, "children": []},
             "height": self.height,
-            "epsilon": str(self.epsilon),
             "mode": self.mode.value,
             "split": split,
         }

@@ -37,7 +37,8 @@ class Hierarchical:
         plan = self.plan(core, facts)
         cost = Cost(plan.bounds.update, plan.bounds.delay)
         tasks = {Task.LIST: cost, Task.TEST: cost}
-        return Judgement(True, f"{tradeoff(verdict.widths)}; {advice.reason}", tasks, OPTIONS, advice.advised)
+        reason = f"{tradeoff(verdict.widths)}; {advice.reason}"
+        return Judgement(True, reason, tasks, OPTIONS, advice.advised, plan.dial)
 
     def plan(self, core: Core, facts: Facts) -> HierarchicalPlan:
         """The canonical order, and the ε that the options ask for."""

@@ -10,10 +10,10 @@ from typing import Any
 from everview.query.conjunctive import ConjunctiveQuery
 from everview.query.show import atom_labels
 from everview.query.terms import Var
-from everview.strategies.bounds import Bound, Bounds, power, power_of_n
+from everview.strategies.bounds import Bounds, power, power_of_n
 from everview.strategies.core import Core, Facts
 from everview.strategies.diagram import Box, Diagram, DiagramNode
-from everview.strategies.dial import OPTIONS, Chosen, dial_advice, epsilon_of
+from everview.strategies.dial import FEEDS, OPTIONS, Chosen, Dial, Exponents, dial_advice, epsilon_of
 from everview.strategies.strategy import Cost, Judgement, Maintained, StrategyPlan, Sum, Task
 from everview.strategies.triangle.compile import compile_triangle
 from everview.strategies.triangle.shape import Triangle, triangle_of
@@ -24,7 +24,6 @@ ONE = Fraction(1)
 MOST_COPIES = 2**63 - 1
 """So many rows a group may have: COUNT is a BIGINT."""
 KINDS = {1: "a number for every vertex", 2: "a number for every edge", 3: "a listing"}
-CURVE = (Fraction(0), Fraction(1, 4), HALF, Fraction(3, 4), ONE)
 
 
 def update_exponent(epsilon: Fraction) -> Fraction:
@@ -80,13 +79,19 @@ class ListedPlan:
         return frozenset(self.triangle.outputs)
 
     @property
+    def dial(self) -> Dial:
+        """Where it stands, and what it costs."""
+        return Dial(self.chosen, self.exponents, (Fraction(0), HALF, ONE))
+
+    def exponents(self, epsilon: Fraction) -> Exponents:
+        """Those of the dial at some ε (triangle.md 14); views are filled by single updates."""
+        update = update_exponent(epsilon)
+        return Exponents(update, delay_exponent(self.arity, epsilon), space_exponent(self.arity, epsilon), 1 + update)
+
+    @property
     def bounds(self) -> Bounds:
-        """The exponents at this ε (triangle.md 14)."""
-        update = power(update_exponent(self.epsilon))
-        amortised = Bound(update.terms, update.exponent, ("amortised",))
-        building = power(1 + update_exponent(self.epsilon))
-        space = power(space_exponent(self.arity, self.epsilon))
-        return Bounds(building, amortised, power(delay_exponent(self.arity, self.epsilon)), space)
+        """What it costs at this ε."""
+        return self.dial.exponents.bounds
 
     @property
     def tasks(self) -> Mapping[Task, Cost]:
@@ -98,13 +103,14 @@ class ListedPlan:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """Where another ε is better in everything."""
+        """Where a dial does not pay, and where another ε is better in everything."""
         if self.arity == 3 or self.epsilon >= HALF or self.epsilon == 0:
-            return ()
+            return (FEEDS,)
         other = 1 - self.epsilon
         now, then = (power_of_n(delay_exponent(self.arity, e)) for e in (self.epsilon, other))
         better = "O(1)" if delay_exponent(self.arity, other) == 0 else then
-        return (f"ε = {other} costs an update as much and has delay {better} instead of {now}: better at everything",)
+        same = f"ε = {other} costs an update as much and has delay {better} instead of {now}: better at everything"
+        return (same, FEEDS)
 
     @property
     def diagram(self) -> Diagram:
@@ -131,18 +137,12 @@ class ListedPlan:
         return " ⋈ ".join(labels[atom] for atom in self.triangle.atoms)
 
     def notes(self) -> tuple[tuple[str, str], ...]:
-        """The curve."""
-        at = [f"ε = {e}: {_cost(update_exponent(e))}, {_cost(delay_exponent(self.arity, e))}" for e in CURVE]
-        return (("dial", f"update and delay by ε: {'; '.join(at)}"),)
+        """Nothing beside the dial."""
+        return ()
 
     def to_dict(self) -> dict[str, Any]:
         """The join as data."""
-        curve = [
-            {"epsilon": str(e), "update": str(update_exponent(e)), "delay": str(delay_exponent(self.arity, e))}
-            for e in CURVE
-        ]
-        tree = {"node": self.summary, "children": []}
-        return {"tree": tree, "height": self.height, "epsilon": str(self.epsilon), "curve": curve}
+        return {"tree": {"node": self.summary, "children": []}, "height": self.height}
 
 
 def _cost(exponent: Fraction) -> str:
@@ -185,7 +185,7 @@ class Listed:
             f"update {_cost(update_exponent(plan.epsilon))}, delay {_cost(delay_exponent(plan.arity, plan.epsilon))}"
         )
         reason = f"a triangle, {KINDS[triangle.arity]}: {costs} at ε = {plan.epsilon}; {advice.reason}"
-        return Judgement(True, reason, plan.tasks, OPTIONS, advised=advice.advised)
+        return Judgement(True, reason, plan.tasks, OPTIONS, advice.advised, plan.dial)
 
     def plan(self, core: Core, facts: Facts) -> ListedPlan:
         """The parts' ε."""
