@@ -3,7 +3,8 @@
 ``python -m benchmarks.kernel [--runs 5] [--against SRC]`` makes the workloads (below, from fixed seeds), feeds each to
 the program that the strategy writes for it, and prints nanoseconds of CPU time an update, the best of the runs.
 ``--against`` names the ``src`` folder of another checkout, with its kernel built: its runs come between ours, in one
-session, so that both have the same machine. ``--write`` puts the table into docs/performance-tables.md.
+session, so that both have the same machine. ``--write`` puts the table into docs/performance-tables.md; with ``--only``
+it replaces the lines that were measured.
 """
 
 from __future__ import annotations
@@ -193,8 +194,16 @@ def main() -> None:
     if options.write:
         text = TABLES.read_text(encoding="utf-8")
         head, rest = text.split(BEGIN + "\n", 1)
-        _, tail = rest.split(END, 1)
-        TABLES.write_text(head + BEGIN + "\n" + "\n".join(lines) + "\n" + END + tail, encoding="utf-8")
+        old, tail = rest.split(END, 1)
+        kept = _merged(old.splitlines(), lines)
+        TABLES.write_text(head + BEGIN + "\n" + "\n".join(kept) + "\n" + END + tail, encoding="utf-8")
+
+
+def _merged(old: Sequence[str], new: Sequence[str]) -> list[str]:
+    """A table with the lines that were measured now, and those of other workloads as they were."""
+    found = {line.split(" | ")[0]: line for line in (*old, *new)}
+    order = ["| workload", "|---|---|---|---|---|---|", *(f"| {name}" for name in WORKLOADS)]
+    return [found[first] for first in order if first in found]
 
 
 if __name__ == "__main__":

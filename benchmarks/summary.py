@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import floor
 from pathlib import Path
 
@@ -153,13 +153,14 @@ def cost(folder: Path = RESULTS) -> str:
         lines.append(f"- Ten times the data: at most {told}, for {len(growth)} kinds of queries and updates.")
     state = [r["value"] for r in engine if r["bench"] == "memory" and r["level"] == "database"]
     if state:
-        told = f"{at_least(min(state))} to {at_most(max(state))}"
-        lines.append(
-            f"- State: {told} times the rows of the window as Arrow, counted once for each occurrence of the table."
-        )
-    for r in results.read("state", folder)[1:]:
+        told = f"{at_least(min(state))} to {at_most(max(state))} times the rows of the window as Arrow"
+        of = _revision(results.read("engine", folder))
+        lines.append(f"- State of all queries measured{of}: {told}, counted once for each occurrence of the table.")
+    newer = results.read("state", folder)
+    for r in newer[1:]:
         told = f"{at_most(r['value'])} times that, {r['bytes'] / r['window']:.0f} bytes a row (bar: {r['bar']:g} times)"
-        lines.append(f"- State of {r['query']} on {r['graph']}, {r['order']}, by `make bench-state`: {told}.")
+        of = f", by `make bench-state`{_revision(newer)}"
+        lines.append(f"- State of {r['query']} on {r['graph']}, {r['order']}{of}: {told}.")
     nested = [r for r in results.read("enclosureness", folder) if r["status"] == "ok"]
     if len(nested) > 1:
         first, last = nested[0], nested[-1]
@@ -176,6 +177,12 @@ def cost(folder: Path = RESULTS) -> str:
     if start:
         lines.append(f"- `import everview`: {at_most(start[0]['run_s'])} s, without pyspark or pandas.")
     return "\n".join(lines) or ABSENT
+
+
+def _revision(records: Sequence[results.Record]) -> str:
+    """The code that a results file is of, as some files are older than others."""
+    revision = records[0].get("revision") if records else None
+    return f" ({records[0]['date'][:10]}, {revision.partition(' ')[0]})" if revision else ""
 
 
 BLOCKS: dict[str, Callable[[Path], str]] = {

@@ -238,7 +238,7 @@ class Run:
             if step.kind == "rules":
                 self.db.rules(step.text)
             else:
-                self.db.sql(f"CREATE MATERIALIZED VIEW {step.name} AS {step.text}")
+                self.db.sql(step.definition())
         except EverviewError as error:
             if isinstance(error, ExpressionError):
                 expect(verdict in (Verdict.REFUSED, Verdict.UNKNOWN), f"{error!r}: {step.name} can be computed")
@@ -721,7 +721,7 @@ class Run:
             if step.kind == "rules":
                 fresh.db.rules(step.text)
             else:
-                fresh.db.sql(f"CREATE MATERIALIZED VIEW {step.name} AS {step.text}")
+                fresh.db.sql(step.definition())
         with fresh.db.batch():
             pass
         fresh.db.version = self.db.version

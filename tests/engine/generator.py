@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from decimal import Decimal
@@ -76,6 +77,13 @@ class Step:
     operations: tuple[tuple[str, str, tuple[Row, ...]], ...] = ()
     option: str = ""
     fallible: Fallible | None = None
+    options: str = ""
+    """OPTIONS (…) of a view: they ask for a way of maintenance, and never change its rows."""
+
+    def definition(self) -> str:
+        """The statement that makes a view of SQL."""
+        options = f" OPTIONS ({self.options})" if self.options else ""
+        return f"CREATE MATERIALIZED VIEW {self.name}{options} AS {self.text}"
 
 
 @dataclass(frozen=True)
@@ -91,7 +99,7 @@ class Case:
         lines = [f"-- seed {self.seed}", *(f"{t.ddl()};" for t in self.tables)]
         for i, s in enumerate(self.steps):
             if s.kind in ("view", "rules"):
-                lines.append(f"{i}: {s.text}")
+                lines.append(f"{i}: {s.definition() if s.options else s.text}")
             elif s.operations:
                 lines.append(f"{i}: {s.kind} {s.option}")
                 lines += [f"     {op} {table} {list(rows)!r}" for op, table, rows in s.operations]
@@ -168,6 +176,13 @@ class Scope:
     columns: list[tuple[str, str, bool]] = field(default_factory=list)
     froms: list[str] = field(default_factory=list)
     conditions: list[str] = field(default_factory=list)
+    inner: dict[str, tuple[str, list[str]]] = field(default_factory=dict)
+    """What columns of subqueries are made of, and the FROM of these: a subquery may become part of what reads it."""
+
+    def merge(self, alias: str, inside: tuple[list[str], list[str]] | None) -> None:
+        """Know the outputs and the FROM of a subquery, if it can be merged."""
+        outputs, froms = inside or ([], [])
+        self.inner |= {f"{alias}.c{i}": (output, froms) for i, output in enumerate(outputs)}
 
     def fallible(self) -> str | None:
         """An expression with an integer's value that fails on some rows: a divisor is 0, text is no number."""
@@ -195,6 +210,7 @@ class Scope:
         equal = [found.groups() for c in conditions if (found := re.fullmatch(r"(\w+\.\w+) = ([^\s'].*)", c))]
         ways = [(old, new if re.fullmatch(r"\w+\.\w+", new) else f"({new})") for old, new in equal]
         ways += [(new, old) for old, new in equal if re.fullmatch(r"\w+\.\w+", new)]
+        ways += [(column, f"({made})") for column, (made, _) in self.inner.items()]
         ways = [(old, new) for old, new in ways if re.search(r"\b[a-z]\w*\.", new) and old not in new]
         texts = [text]
         for one in texts:  # it grows
@@ -202,7 +218,8 @@ class Scope:
             texts += [t for t in dict.fromkeys(further) if t not in texts] if len(texts) < 24 else []
         found = []
         for one in texts:
-            froms = [f for f in self.froms if re.search(rf"\b{f.split()[-1]}\.", one)]
+            known = dict.fromkeys([*self.froms, *(f for _, inside in self.inner.values() for f in inside)])
+            froms = [f for f in known if re.search(rf"\b{f.split()[-1]}\.", one)]
             found.append(f"SELECT COUNT({one}) FROM {', '.join(froms)}")
         return found
 
@@ -320,6 +337,9 @@ class Queries:
         """How likely each part of a query is to have an expression that fails on some data."""
         self.probes: list[str] = []
         self.inputs: list[str] = []
+        self._inside: tuple[list[str], list[str]] | None = None
+        """The outputs and the FROM of the last SELECT, if it has no groups."""
+        self._inside_cte: tuple[list[str], list[str]] | None = None
 
     def _fallible(self, scope: Scope) -> str | None:
         return scope.fallible() if self.risk and self.r.random() < self.risk else None
@@ -339,6 +359,8 @@ class Queries:
             relation = first if same else r.choice(self.relations)
             alias = f"{prefix}{i}"
             froms.append(f"{relation.name} {alias}")
+            if relation.name == "cte":
+                scope.merge(alias, self._inside_cte)
             mine = [(f"{alias}.{c}", k) for c, k in relation.columns]
             if entries and r.random() < 0.95:
                 pairs = [(a, b, k) for e in entries for a, k in e for b, q in mine if k == q and k != "b"]
@@ -383,6 +405,7 @@ class Queries:
                 conditions.append("{} = {}".format(*r.choice(pairs)))
             scope.columns += mine
             scope.froms.append(froms[-1])
+            scope.merge("w", self._inside)
         for _ in range(r.choices((0, 1, 2), (7, 3, 1))[0]):
             conditions.append(scope.condition())
         if depth < 2 and r.random() < 0.18:
@@ -397,6 +420,7 @@ class Queries:
         scope.conditions = conditions
         if r.random() < (0.6 if self.risk else 0.4):
             text, kinds = self._grouped(scope, body, shape)
+            self._inside = None
             if self.risk and (depth or shape):
                 self.probes.append(text)
             return text, kinds
@@ -424,6 +448,7 @@ class Queries:
         listed = ", ".join(f"{o} AS c{i}" for i, o in enumerate(outputs))
         distinct = "DISTINCT " if r.random() < 0.35 else ""
         text = f"SELECT {distinct}{listed} {body}"
+        self._inside = outputs, froms
         if self.risk and (depth or shape):
             self.probes.append(text)
         return text, kinds
@@ -562,6 +587,7 @@ class Queries:
         if r.random() < 0.08:
             inner, kinds = self.select(1, most=3)
             mine = len(self.probes), len(self.inputs)
+            self._inside_cte = self._inside
             kept, self.relations = (
                 self.relations,
                 [
@@ -775,6 +801,76 @@ class Script:
         return tuple(found)
 
 
+# --- the dial between updates and reads -------------------------------------------------------------------------------
+
+OPTIONS = (
+    *(f"epsilon = {epsilon}" for epsilon in ("0", "0.25", "0.3333", "0.5", "0.75", "1")),
+    "optimize = 'updates'",
+    "optimize = 'reads'",
+)
+
+
+def dialled(seed: int, schema: Sequence[TableDef], steps: Sequence[Step]) -> tuple[Step, ...]:
+    """The steps with options for some of their views; every fourth case has a view more that heavy and light keys suit.
+
+    Its choices are its own, so that a seed's case is otherwise as if there were none.
+    """
+    r = random.Random(f"dial {seed}")
+    found = [replace(s, options=r.choice(OPTIONS)) if s.kind == "view" and r.random() < 0.3 else s for s in steps]
+    if seed % 4 == 2 and (text := split_query(r, schema)):
+        at = r.choice((0, 0, r.randint(0, len(found))))
+        name = f"d{seed % 10}"
+        found.insert(at, Step("view", name, text, options=r.choice(OPTIONS) if r.random() < 0.8 else ""))
+        if r.random() < 0.3:
+            found.insert(at + 1, Step("feed", name, option=r.choice(("net", "per_update"))))
+    return tuple(found)
+
+
+def split_query(r: random.Random, schema: Sequence[TableDef]) -> str | None:
+    """Triangles, paths, cycles of four and hierarchical joins, counted or listed in part; over one table or several."""
+    edges = [
+        (t.name, *columns)
+        for t in schema
+        for columns in [[c.name for c in t.columns if c.kind == "n"][:2]]
+        if len(columns) == 2
+    ]
+    if not edges:
+        return None
+    shape = r.choice(("triangle", "triangle", "triangle", "path", "square", "star", "fork", "nested"))
+    size = {"triangle": 3, "path": 3, "square": 4, "star": r.randint(2, 4), "fork": 3, "nested": 3}[shape]
+    chosen = [r.choice(edges)] * size if r.random() < 0.5 else [r.choice(edges) for _ in range(size)]
+    firsts, seconds = ([f"x{i}.{edge[column]}" for i, edge in enumerate(chosen)] for column in (1, 2))
+    match shape:
+        case "triangle" | "square":
+            joins = [(seconds[i], firsts[(i + 1) % size]) for i in range(size)]
+        case "path":
+            joins = [(seconds[i], firsts[i + 1]) for i in range(size - 1)]
+        case "star":
+            joins = [(firsts[0], other) for other in firsts[1:]]
+        case "fork":
+            joins = [(firsts[0], firsts[1]), (seconds[1], seconds[2])]
+        case _:
+            joins = [(firsts[0], firsts[1]), (firsts[1], firsts[2]), (seconds[0], seconds[1])]
+    froms = ", ".join(f"{edge[0]} x{i}" for i, edge in enumerate(chosen))
+    body = f"FROM {froms} WHERE {' AND '.join(f'{a} = {b}' for a, b in joins)}"
+    ends = [*firsts, *seconds]
+    shown = r.sample(ends, r.randint(1, min(3, len(ends))))
+    listed = ", ".join(f"{column} AS c{i}" for i, column in enumerate(shown))
+    match r.choice(("count", "count", "group", "sum", "distinct", "bag", "all")):
+        case "count":
+            return f"SELECT COUNT(*) AS n {body}"
+        case "group":
+            return f"SELECT {listed}, COUNT(*) AS n {body} GROUP BY {', '.join(shown)}"
+        case "sum":
+            return f"SELECT {listed}, SUM({r.choice(ends)}) AS n {body} GROUP BY {', '.join(shown)}"
+        case "distinct":
+            return f"SELECT DISTINCT {listed} {body}"
+        case "bag":
+            return f"SELECT {listed} {body}"
+        case _:
+            return f"SELECT {', '.join(f'{column} AS c{i}' for i, column in enumerate(ends))} {body}"
+
+
 def case_for(seed: int, schema: tuple[TableDef, ...], views: tuple[str, ...]) -> Case:
     """A case with given tables and views under random updates; the views are v0, v1, …"""
     script = Script(seed)
@@ -802,5 +898,5 @@ def case_for(seed: int, schema: tuple[TableDef, ...], views: tuple[str, ...]) ->
 def make_case(seed: int) -> Case:
     """The case of a seed."""
     script = Script(seed)
-    steps = script.steps()
+    steps = dialled(seed, script.tables, script.steps())
     return Case(seed, script.tables, steps, script.r.random() < 0.3)

@@ -8,7 +8,7 @@ from everview.engine import change_feed
 from everview.engine.operators import join
 from tests.engine import differential
 from tests.engine.differential import fail_with, run_case
-from tests.engine.generator import make_case
+from tests.engine.generator import OPTIONS, make_case
 from tests.scale import scaled
 
 PARTS = 8
@@ -79,6 +79,11 @@ def test_cases_are_made_of_many_things() -> None:
         "p.n / q.n",
     ):
         assert word in texts, word
+    options = {s.options for c in cases for s in c.steps if s.options}
+    assert options == set(OPTIONS)
+    split = " ".join(s.text for c in cases for s in c.steps if s.name.startswith("d") and s.options)
+    for word in ("SELECT COUNT(*) AS n FROM", "SELECT DISTINCT", "SUM(", "AS c5 FROM"):
+        assert word in split, word
     assert max(len({name for _, name, _ in s.operations}) for c in cases for s in c.steps) >= 3
     kinds = {(s.kind, s.option) for c in cases for s in c.steps if s.kind != "rules"}
     for option in ("net", "per_update", "subscribe", "subscribe_per_update"):

@@ -19,6 +19,7 @@ DIFFERED = {
     91002052: "a join whose other side is empty, in a WITH entry",
     91003351: "a subquery's column that nobody reads fails amid a batch",
     91004530: "a join whose other side is empty, beside an aggregate over no input",
+    92001154: "an argument over a subquery's column is one over a single table",
     93000847: "an argument over two tables is one over a single one, as a join equates a column with a computed one",
     93001351: "the same in a condition, by way of a third table",
 }
