@@ -21,6 +21,7 @@ def main() -> int:
     options = parser.parse_args()
     totals: Counter[str] = Counter()
     refusals: Counter[str] = Counter()
+    strategies: Counter[str] = Counter()
     kinds: dict[str, list[int]] = {}
     began = time.time()
     for number, seed in enumerate(range(options.first, options.first + options.cases * options.step, options.step), 1):
@@ -45,11 +46,13 @@ def main() -> int:
             return 1
         for name in ("views", "commits", "failures", "judged", "without", "rows"):
             totals[name] += getattr(outcome, name)
+        strategies.update(outcome.strategies)
         totals["refused"] += len(outcome.refused)
         totals["unchecked"] += len(outcome.unchecked)
         refusals.update(r.split(": SELECT")[0].split(": (SELECT")[0][:90] for r in outcome.refused)
         if number % 100 == 0 or number == options.cases:
             print(f"{number} cases, {time.time() - began:.0f} s: {dict(totals)}", flush=True)
+            print(f"    views by strategy: {dict(sorted(strategies.items()))}", flush=True)
     for text, count in refusals.most_common(8):
         print(f"refused {count}: {text}")
     for text, seeds in sorted(kinds.items(), key=lambda k: -len(k[1])):

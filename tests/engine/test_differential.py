@@ -8,7 +8,7 @@ from everview.engine import change_feed
 from everview.engine.operators import join
 from tests.engine import differential
 from tests.engine.differential import fail_with, run_case
-from tests.engine.generator import OPTIONS, make_case
+from tests.engine.generator import DROPPED, OPTIONS, make_case
 from tests.scale import scaled
 
 PARTS = 8
@@ -80,7 +80,7 @@ def test_cases_are_made_of_many_things() -> None:
     ):
         assert word in texts, word
     options = {s.options for c in cases for s in c.steps if s.options}
-    assert options == set(OPTIONS)
+    assert options == {*OPTIONS, *DROPPED}
     split = " ".join(s.text for c in cases for s in c.steps if s.name.startswith("d") and s.options)
     for word in ("SELECT COUNT(*) AS n FROM", "SELECT DISTINCT", "SUM(", "AS c5 FROM"):
         assert word in split, word
@@ -90,4 +90,4 @@ def test_cases_are_made_of_many_things() -> None:
         assert ("feed", option) in kinds
     for option in ("over_delete", "duplicate_key", "type", "null", "overflow", "arity"):
         assert ("bad", option) in kinds
-    assert {"close", "batch"} <= {kind for kind, _ in kinds}
+    assert {"close", "batch", "alter", "load"} <= {kind for kind, _ in kinds}
