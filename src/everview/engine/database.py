@@ -17,6 +17,7 @@ from everview.engine.change_feed import MOST_BYTES, Callback, ChangeFeed, Delive
 from everview.engine.definitions import catalogue_of, run
 from everview.engine.expressions.check_supported import check_expressions
 from everview.engine.memory_limit import bounded, checked_limit, too_much, within
+from everview.engine.operators.loading import loaded
 from everview.engine.progress import Progress
 from everview.engine.run_query import Result
 from everview.engine.table_view import Table as TableView
@@ -132,20 +133,25 @@ class Database:
         runtime = ViewRuntime(plan, self._relations(), self._dictionary, self._views)
         left = None if limit is None else max(0, limit - self.state_nbytes())
         with Progress(f"filling {view.name}") as progress, within(left), bounded(self._machine, left):
-            for name in sorted(runtime.reads):
-                for rows in self._rows_of(name):
-                    try:
-                        for _ in runtime.process(self._changes(name, rows)):
-                            pass
-                    except MemoryLimitError as error:
-                        raise too_much(f"filling {view.name}", limit) from error
-                    if limit is not None and self.state_nbytes() + runtime.beside_nbytes() > limit:
-                        raise too_much(f"filling {view.name}", limit)
-                    progress.add(len(rows))
+            try:
+                with loaded(runtime.cores):
+                    for name in sorted(runtime.reads):
+                        for rows in self._rows_of(name):
+                            for _ in runtime.process(self._changes(name, rows)):
+                                pass
+                            self._check_filling(view, runtime, limit)
+                            progress.add(len(rows))
+                self._check_filling(view, runtime, limit)
+            except MemoryLimitError as error:
+                raise too_much(f"filling {view.name}", limit) from error
         runtime.judge()
         runtime.conclude()
         runtime.updates = runtime.deltas = runtime.updates_with_deltas = 0
         return runtime
+
+    def _check_filling(self, view: ViewDefinition, runtime: ViewRuntime, limit: int | None) -> None:
+        if limit is not None and self.state_nbytes() + runtime.beside_nbytes() > limit:
+            raise too_much(f"filling {view.name}", limit)
 
     def _rows_of(self, name: str) -> Iterator[WordRows]:
         return self._tables[name].rows() if name in self._tables else self._views[name].rows()

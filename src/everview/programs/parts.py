@@ -152,6 +152,11 @@ class ThresholdBase:
             ),
         )
 
+    def begun_with(self, size: Operand) -> Block:
+        """|D| and N = 2|D| + 1 for data that comes all at once, and whose parts are made now: that moves nothing."""
+        n = Reg("N")
+        return (self._set("size", size), *self._anew(n), self._set("N", n), Call(self._procedure("thresholds"), (n,)))
+
     def begun_anew(self, major: Block) -> Block:
         """N = 2|D| + 1 and a major rebalancing, as for a base that begins with the data there is."""
         n = Reg("N")

@@ -170,6 +170,8 @@ class Entry:
     With ``is_set`` the rows of the relation, which is a base table, are taken as a set, however many copies there are:
     the change is 1 where a row appears, −1 where it vanishes, and an update that does neither belongs to no occurrence
     (its flags and its change are 0).
+
+    ``load`` takes the same parameters and does no more than store the row: see ``Maintained.build``.
     """
 
     relation: str
@@ -177,6 +179,7 @@ class Entry:
     state_only: str
     with_deltas: str
     is_set: bool = field(default=False, kw_only=True)
+    load: str | None = field(default=None, kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -257,6 +260,12 @@ class Maintained:
 
     Its measures are to be added up then; of a set, where a row has no copies, the row is there once. None: the cursor
     ``result`` is as good. That one gives each row once, so that it serves whoever reads only some of them.
+    """
+    build: str | None = None
+    """Makes the state from rows that were loaded, all at once: run, with one word that it does not use, after them.
+
+    Rows may be loaded only while there are none, and nothing may be read or told before the state is built. None: there
+    is no better way than one update after the other.
     """
     parts: Parts | None = None
     """Where the numbers of heavy and light parts are found; None if it has no such parts."""

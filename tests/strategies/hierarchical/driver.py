@@ -78,8 +78,8 @@ class Run:
 
     # --- updates -----------------------------------------------------------------------------------------------------
 
-    def update(self, relation: str, row: Row, change: int = 1) -> None:
-        """One update of all occurrences of a relation."""
+    def update(self, relation: str, row: Row, change: int = 1, *, load: bool = False) -> None:
+        """One update of all occurrences of a relation; with ``load`` it is only stored."""
         bag = self.database.setdefault(relation, {})
         bag[row] = bag.get(row, 0) + change
         assert bag[row] >= 0
@@ -95,7 +95,7 @@ class Run:
             words += [*(places[v] for v in given.variables), int(fits)]
             words += [change * places[self.sums[j - 1][1]] for j in given.sums]
         procedure = entry.with_deltas if self.with_deltas else entry.state_only
-        self.machine.apply(procedure, [[w] for w in (*words, change)])
+        self.machine.apply((load and entry.load) or procedure, [[w] for w in (*words, change)])
         width = len(self.maintained.outputs)
         for out in zip(*self.machine.take("delta"), strict=True):
             self.told[out[:width]] += out[width]
@@ -106,8 +106,9 @@ class Run:
         """A database that is there before the first update: N = 2|D| + 1, and a strict partition."""
         for relation, rows in tables.items():
             for row in rows:
-                self.update(relation, row, rows[row] if isinstance(rows, Mapping) else 1)
-        self.machine.apply("settle", [[0]])
+                self.update(relation, row, rows[row] if isinstance(rows, Mapping) else 1, load=True)
+        assert self.maintained.build is not None
+        self.machine.apply(self.maintained.build, [[0]])
 
     def switch(self, with_deltas: bool) -> None:
         """Open or close the feed."""

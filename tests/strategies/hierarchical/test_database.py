@@ -178,3 +178,55 @@ def test_the_dial_by_what_the_view_is_for(optimize: Any, epsilon: float) -> None
     db.insert("r", [(1, 1)])
     assert view.explain().strategy == "ivm-eps-hierarchical"
     assert [p["epsilon"] for p in view.stats()["parts"]] == [epsilon]
+
+
+def test_the_first_batch_is_joined_at_once() -> None:
+    """N is 2|D| + 1 then, and nothing has been moved; so it is again once all rows have gone, but not with a feed."""
+    db = ev.Database()
+    db.sql("CREATE TABLE r (a BIGINT, b BIGINT); CREATE TABLE s (b BIGINT, c BIGINT)")
+    view = db.create_view("v", "SELECT r.a, s.c FROM r JOIN s ON r.b = s.b", epsilon=0.5)
+
+    def fill() -> None:
+        with db.batch() as batch:
+            batch.insert("r", [(i, 0) for i in range(20)])
+            batch.delete("r", [(0, 0)])
+            batch.insert("s", [(0, i) for i in range(20)])
+
+    def parts() -> dict[str, Any]:
+        (found,) = view.stats()["parts"]
+        return {name: found[name] for name in ("N", "heavy_keys", "minor", "major", "moved")}
+
+    fill()
+    assert parts() == {"N": 2 * 39 + 1, "heavy_keys": 1, "minor": 0, "major": 0, "moved": 0}
+    assert Counter(view) == Counter((a, c) for a in range(1, 20) for c in range(20))
+    with db.batch() as batch:
+        batch.delete("r", [(i, 0) for i in range(1, 20)])
+        batch.delete("s", [(0, i) for i in range(20)])
+    assert parts()["heavy_keys"] == len(list(view)) == 0
+    fill()
+    assert parts()["N"] == 79
+    with db.batch() as batch:
+        batch.delete("r", [(i, 0) for i in range(1, 20)])
+        batch.delete("s", [(0, i) for i in range(20)])
+    feed = view.changes()
+    fill()
+    assert parts()["N"] != 79
+    assert sum(part.num_rows for part in feed.read()) == 19 * 20
+
+
+def test_a_first_batch_that_is_refused_leaves_nothing() -> None:
+    db = ev.Database()
+    db.sql("CREATE TABLE r (a BIGINT, b BIGINT)")
+    sql = "SELECT p.a, q.a AS other FROM r p JOIN r q ON p.b = q.b"
+    view = db.create_view("v", sql, epsilon=0.5)
+
+    def refused() -> None:
+        with db.batch() as batch:
+            batch.insert("r", [(1, 1), (2, 1)])
+            batch.delete("r", [(3, 3)])
+
+    with pytest.raises(ev.errors.EverviewError):
+        refused()
+    assert list(view) == []
+    db.insert("r", [(1, 1), (2, 1)])
+    assert Counter(view) == Counter([(1, 1), (1, 2), (2, 1), (2, 2)])

@@ -16,6 +16,8 @@ from fractions import Fraction
 
 import pytest
 
+from everview.query.widths import widths
+from everview.strategies.hierarchical.order import Mode
 from tests.strategies.hierarchical.driver import Run, query_of
 
 W1 = ("AC", "RAB", "SBC")
@@ -135,3 +137,39 @@ def test_an_update_with_a_heavy_key_does_not_look_into_the_light_join() -> None:
         run.update("R", (size + 1, 0))
         steps.append(run.machine.machine.steps - before)
     assert steps[0] == steps[1]
+
+
+BUILDS = {
+    "W1": ("AC", "RBA", "SBC"),
+    "W2": ("A", "RBA", "SB"),
+    "W3": ("A", "RBA", "SBC"),
+    "W4": ("ACD", "RBA", "SBC", "TBD"),
+}
+
+
+def steps_to_build(shape: str, size: int, epsilon: Fraction, mode: Mode) -> float:
+    """A hub, and keys at the threshold, in every relation."""
+    query = query_of(*BUILDS[shape])
+    run = Run(query, epsilon, mode)
+    degree = max(1, int(size ** float(epsilon) * 0.7))
+    keys = max(1, size // (2 * degree * len(query.atoms)))
+    for atom in query.atoms:
+        entry = run.maintained.entry(atom.relation)
+        assert entry is not None
+        rows = {(b, i) for b in range(1, keys + 1) for i in range(degree)}
+        rows |= {(0, i) for i in range(size // (2 * len(query.atoms)))}
+        columns = [[{"B": b}.get(v.name, i) for b, i in sorted(rows)] for v in entry.atom_inputs[0].variables]
+        run.machine.apply(entry.load, [*columns, [1] * len(rows), [1] * len(rows)])
+    run.machine.apply("build", [[0]])
+    return float(run.machine.machine.steps)
+
+
+@pytest.mark.parametrize("mode", Mode)
+@pytest.mark.parametrize("epsilon", ["0", "1/2", "1"])
+@pytest.mark.parametrize("shape", BUILDS)
+def test_steps_to_build(shape: str, epsilon: str, mode: Mode) -> None:
+    """Preprocessing takes N^(1+(w−1)ε), in both modes."""
+    e, w = Fraction(epsilon), widths(query_of(*BUILDS[shape])).w
+    sizes = (128, 512, 2048) if (w - 1) * e < 1 else (64, 128, 256) if (w - 1) * e < 2 else (24, 48, 96)
+    points = {n: steps_to_build(shape, n, e, mode) for n in sizes}
+    assert slope(points) <= 1 + (w - 1) * float(e) + TOLERANCE, points

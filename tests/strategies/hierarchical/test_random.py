@@ -57,21 +57,32 @@ def random_query(chance: random.Random) -> ConjunctiveQuery:
             return query
 
 
+def row(chance: random.Random, arity: int) -> tuple[int, ...]:
+    """Small numbers, the smallest most of all."""
+    return tuple(min(chance.randrange(5), chance.randrange(5)) for _ in range(arity))
+
+
 def churn(run: Run, chance: random.Random, updates: int, every: int) -> None:
-    """Phases of mostly inserts and mostly deletes over a small, skewed domain; feeds open and close on the way."""
+    """Phases of mostly inserts and mostly deletes over a small, skewed domain; feeds open and close on the way.
+
+    Half of the time there is data before the first update.
+    """
     arity = {a.relation: len(a.terms) for a in run.query.atoms}
+    if chance.random() < 0.5:
+        run.load({name: {row(chance, n): chance.randint(1, 3) for _ in range(12)} for name, n in arity.items()})
+        run.check()
     for number in range(updates):
         if chance.random() < 0.04:
             run.switch(not run.with_deltas)
         relation = chance.choice(sorted(arity))
         rows = run.database.setdefault(relation, {})
         if rows and chance.random() < (0.2 if number // (updates // 3) % 2 == 0 else 0.75):
-            row = chance.choice(sorted(rows))
-            change = -chance.randint(1, rows[row])
+            found = chance.choice(sorted(rows))
+            change = -chance.randint(1, rows[found])
         else:
-            row = tuple(min(chance.randrange(5), chance.randrange(5)) for _ in range(arity[relation]))
+            found = row(chance, arity[relation])
             change = chance.choice([1, 1, 1, 2])
-        run.update(relation, row, change)
+        run.update(relation, found, change)
         if number % every == 0:
             run.check()
     run.check()
@@ -115,6 +126,26 @@ def test_one_update_of_several_copies_is_several_updates() -> None:
     assert one.result() == several.result()
     for table in one.maintained.program.tables:
         assert sorted(one.machine.dump(table.name)) == sorted(several.machine.dump(table.name))
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_what_is_loaded_is_what_updates_make(mode: Mode) -> None:
+    """A row that comes again, and with other copies, while it is loaded; then everything is the same but N."""
+    chance = random.Random("loaded")
+    for head, *atoms in SHAPES.values():
+        query = query_of(head, *atoms)
+        loaded, updated = (Run(query, Fraction(1), mode) for _ in range(2))
+        arity = {a.relation: len(a.terms) for a in query.atoms}
+        rows = [(name, row(chance, n), chance.randint(1, 3)) for name, n in arity.items() for _ in range(9)]
+        for name, found, copies in rows:
+            loaded.update(name, found, copies, load=True)
+            updated.update(name, found, copies)
+        assert loaded.maintained.build is not None
+        loaded.machine.apply(loaded.maintained.build, [[0]])
+        loaded.check()
+        for table in loaded.maintained.program.tables:
+            if table.name != "parts":
+                assert sorted(loaded.machine.dump(table.name)) == sorted(updated.machine.dump(table.name)), table.name
 
 
 def test_state_is_gone_when_the_data_is() -> None:

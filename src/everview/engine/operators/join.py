@@ -67,6 +67,8 @@ class Join:
         self.total = total() if in_pieces else None
         """Where the pieces of rows are added up while everything is read; None if rows are not listed in pieces."""
         self.emits_deltas = False
+        self.is_loading = False
+        """True while rows are only stored, as its state is made of all of them at the end (``operators.loading``)."""
         self._entries = {
             e.relation: _EntryRuntime(self, e, relations[e.relation], slots) for e in self.maintained.entries
         }
@@ -253,6 +255,8 @@ class _EntryRuntime:
             columns += found
         columns.append(changes.rows.weight)
         procedure = self.entry.with_deltas if self.core.emits_deltas else self.entry.state_only
+        if self.core.is_loading and self.entry.load is not None:
+            procedure = self.entry.load
         done = 0
         while done < len(changes):
             part = [c.slice(done) for c in columns] if done else columns

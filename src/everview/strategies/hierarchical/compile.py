@@ -10,9 +10,10 @@ from everview.programs.optimise import optimise
 from everview.programs.parts import ThresholdBase
 from everview.strategies.hierarchical.layout import ZERO, Layout, regs
 from everview.strategies.hierarchical.listing import PIECES, TEST, Listing, Pieces
+from everview.strategies.hierarchical.loading import BUILD, built, stored
 from everview.strategies.hierarchical.order import Leaf
 from everview.strategies.hierarchical.plan import HierarchicalPlan
-from everview.strategies.hierarchical.rebalance import SETTLE, Rebalance
+from everview.strategies.hierarchical.rebalance import Rebalance
 from everview.strategies.hierarchical.updates import RESULT_TABLE, Updates, change_regs, copied
 from everview.strategies.strategy import COUNT, DELTA, AtomInput, Entry, Gauge, Maintained, Parts, RowCount, Sum
 
@@ -28,9 +29,12 @@ def compile_hierarchical(plan: HierarchicalPlan, sums: Sequence[Sum]) -> Maintai
         layout.declare(RESULT_TABLE, layout.outputs, ("weight",), (layout.result_width,))
     rebalance = Rebalance(layout, base)
     rebalance.write()
-    for with_deltas in (False, True):
-        for leaf in layout.leaves:
+    for leaf in layout.leaves:
+        for with_deltas in (False, True):
             _write_change(layout, rebalance, leaf, with_deltas)
+        parameters = (*regs(leaf.words), *change_regs(layout, leaf).values())
+        layout.procedure(_store(leaf), parameters, stored(layout, leaf))
+    layout.procedure(BUILD, (ONCE,), built(layout, rebalance))
     entries = _write_entries(plan, layout)
     switched = Updates(layout, with_deltas=True)
     for name, sign in ((START_DELTAS, 1), (STOP_DELTAS, -1)):
@@ -47,7 +51,8 @@ def compile_hierarchical(plan: HierarchicalPlan, sums: Sequence[Sum]) -> Maintai
         (result, pieces),
         (*listing.functions, *in_pieces.functions.values()),
     )
-    called = [START_DELTAS, STOP_DELTAS, SETTLE, *(n for e in entries for n in (e.state_only, e.with_deltas))]
+    called = [START_DELTAS, STOP_DELTAS, BUILD]
+    called += [name for e in entries for name in (e.state_only, e.with_deltas, e.load) if name is not None]
     program = optimise(written, called)
     verify(program)
     return Maintained(
@@ -57,6 +62,7 @@ def compile_hierarchical(plan: HierarchicalPlan, sums: Sequence[Sum]) -> Maintai
         test=TEST if layout.outputs else None,
         count=None if layout.is_set else COUNT,
         pieces=PIECES,
+        build=BUILD,
         parts=_parts(layout, base),
     )
 
@@ -87,6 +93,10 @@ def _change(leaf: Leaf, with_deltas: bool) -> str:
     return f"change {leaf.label}{'!' if with_deltas else ''}"
 
 
+def _store(leaf: Leaf) -> str:
+    return f"store {leaf.label}"
+
+
 def _write_entries(plan: HierarchicalPlan, layout: Layout) -> tuple[Entry, ...]:
     """One procedure a relation: an update goes to each occurrence in turn, and all of it is done before the next."""
     relations: dict[str, list[Leaf]] = {}
@@ -95,16 +105,21 @@ def _write_entries(plan: HierarchicalPlan, layout: Layout) -> tuple[Entry, ...]:
     entries = []
     for relation, leaves in relations.items():
         inputs = tuple(AtomInput(x.atom, tuple(sorted(x.words)), layout.carried(x)[1:]) for x in leaves)
-        names = [f"update {relation}{tag}" for tag in ("", "!")]
-        for name, with_deltas in zip(names, (False, True), strict=True):
+        called = {
+            f"update {relation}": [_change(x, with_deltas=False) for x in leaves],
+            f"update {relation}!": [_change(x, with_deltas=True) for x in leaves],
+            f"load {relation}": [_store(x) for x in leaves],
+        }
+        for name, procedures in called.items():
             parameters: list[Reg] = []
             body: list[Instruction] = []
-            for leaf, given in zip(leaves, inputs, strict=True):
+            for leaf, given, procedure in zip(leaves, inputs, procedures, strict=True):
                 words = {v: Reg(f"{leaf.atom}@{v.name}") for v in given.variables}
                 flag, own = Reg(f"{leaf.atom}?"), tuple(Reg(f"{leaf.atom}+{j}") for j in given.sums)
                 parameters += [*words.values(), flag, *own]
-                call = Call(_change(leaf, with_deltas), (*(words[v] for v in leaf.words), Reg("change"), *own))
+                call = Call(procedure, (*(words[v] for v in leaf.words), Reg("change"), *own))
                 body.append(If(Test.NOT_EQUAL, flag, ZERO, (call,)))
             layout.procedures.append(Procedure(name, (*parameters, Reg("change")), tuple(body)))
-        entries.append(Entry(relation, inputs, *names))
+        state_only, with_deltas, load = called
+        entries.append(Entry(relation, inputs, state_only, with_deltas, load=load))
     return tuple(entries)

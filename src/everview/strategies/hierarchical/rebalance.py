@@ -30,7 +30,7 @@ from everview.strategies.hierarchical.layout import ZERO, Layout, regs
 from everview.strategies.hierarchical.order import Leaf, OrderNode
 from everview.strategies.hierarchical.updates import copied, joined_at, row_at
 
-MAJOR, SETTLE = "major", "settle"
+MAJOR = "major"
 MARK, DEGREE, NUMBER = Reg("mark"), Reg("degree"), Reg("number")
 
 
@@ -50,6 +50,7 @@ class Rebalance:
             for leaf in node.all_leaves:
                 self._write_minor(node, leaf)
                 self._write_gone(node, leaf)
+                self._write_marked(node, leaf)
         row = Reg("row")
         major: list[Instruction] = []
         for node in layout.order.split:
@@ -58,7 +59,6 @@ class Rebalance:
                 call = Call(self._name(node, "place"), tuple(words[v] for v in node.keys))
                 major.append(Scan(row, leaf.label, layout.index(leaf.label, ()), (), 0, (call,)))
         layout.procedure(MAJOR, (), major)
-        layout.procedure(SETTLE, (Reg("once"),), self.base.opened(self.base.begun_anew((Call(MAJOR),))))
 
     def after(self, leaf: Leaf, change: Operand) -> list[Instruction]:
         """After an atom's row has come or gone: |D|, then a major rebalancing or minor ones, where they are due."""
@@ -67,6 +67,17 @@ class Rebalance:
         minor = tuple(Call(self._name(n, f"minor{leaf.atom}"), regs(n.keys)) for n in above)
         body = (*self.base.counted("size", change), *self.base.checked((Call(MAJOR),), minor))
         return [If(Test.LESS, change, ZERO, gone), *self.base.opened(body)]
+
+    def marked_all(self) -> list[Instruction]:
+        """Mark every key that is heavy in an atom, strictly; nothing is joined yet, so nothing moves."""
+        row = Reg("row")
+        body: list[Instruction] = []
+        for node in self.layout.order.split:
+            for leaf in node.all_leaves:
+                words = self.layout.words(row, leaf.label)
+                call = Call(self._name(node, f"mark{leaf.atom}"), tuple(words[v] for v in node.keys))
+                body.append(Scan(row, leaf.label, self.layout.index(leaf.label, ()), (), 0, (call,)))
+        return body
 
     def _name(self, node: OrderNode, verb: str) -> str:
         return f"{node.label}.{verb}"
@@ -110,6 +121,13 @@ class Rebalance:
         checked = If(Test.NOT_EQUAL, MARK, ZERO, (to_light,), (to_heavy,))
         body = (self._degree(node, leaf), *self._mark(node, leaf), If(Test.LESS, ZERO, DEGREE, (checked,)))
         self.layout.procedure(self._name(node, f"minor{leaf.atom}"), regs(node.keys), base.opened(body))
+
+    def _write_marked(self, node: OrderNode, leaf: Leaf) -> None:
+        """Mark a key if it is heavy in an atom and has not been marked yet."""
+        marked = If(Test.EQUAL, MARK, ZERO, tuple(self._marked(node, leaf, 1, moves=False)))
+        strict = self.base.if_heavy_strictly(DEGREE, (*self._mark(node, leaf), marked))
+        body = self.base.opened((self._degree(node, leaf), strict))
+        self.layout.procedure(self._name(node, f"mark{leaf.atom}"), regs(node.keys), body)
 
     def _write_gone(self, node: OrderNode, leaf: Leaf) -> None:
         """The last row of a key has gone: so does its mark. Nothing is to be moved, as nothing joins any more."""

@@ -1,0 +1,49 @@
+"""Rows that come while there are none: they are stored first, and the state is made of all of them at the end.
+
+That is cheaper than one update after the other where a strategy knows how (``Maintained.build``): nothing has to be
+moved as tables grow, and what is joined is joined once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from everview.engine.operators.join import Join
+from everview.engine.operators.steps import explained
+from everview.engine.values.rows import zeros
+from everview.kernel.machine import UpdateFault
+
+
+@contextmanager
+def loaded(cores: Sequence[Join]) -> Iterator[None]:
+    """Have the cores that have no rows yet store those that come now, and make their state of them at the end."""
+    loading = [core for core in cores if _can_load(core)]
+    for core in loading:
+        core.is_loading = True
+    try:
+        yield
+    finally:
+        for core in loading:
+            core.is_loading = False
+    for core in loading:
+        _build(core)
+
+
+def _can_load(core: Join) -> bool:
+    """True if there are no rows, nobody is told what changes, and the strategy knows how.
+
+    A table without a key may have a row that holds numbers.
+    """
+    if core.maintained.build is None or core.emits_deltas:
+        return False
+    keyed = {table.name for table in core.maintained.program.tables if table.key}
+    return not any(rows for name, (rows, _) in core.unit.table_stats().items() if name in keyed)
+
+
+def _build(core: Join) -> None:
+    assert core.maintained.build is not None
+    try:
+        core.unit.apply(core.maintained.build, [zeros(1)])
+    except UpdateFault as fault:
+        raise explained(fault) from fault
