@@ -62,7 +62,9 @@ def test_the_curve_is_that_of_the_tables(query: str, update: str, delay: str) ->
     ("query", "space", "preprocessing"),
     [
         (W1, "1 5/4 3/2 7/4 2", "1 5/4 3/2 7/4 2"),
+        (W2, "1 1 1 1 1", "1 1 1 1 1"),
         (W4, "1 3/2 2 5/2 3", "1 3/2 2 5/2 3"),
+        (W10, "1 3/2 2 5/2 3", "1 3/2 2 5/2 3"),
         (BY_VERTEX, "1 5/4 3/2 5/4 1", "2 7/4 3/2 7/4 2"),
         (LISTED, "3/2 3/2 3/2 3/2 3/2", "2 7/4 3/2 7/4 2"),
     ],

@@ -8,12 +8,12 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from everview.errors import DataFormatError, OptionError
 from everview.query.data import canonical, view_from_data, view_to_data
-from everview.query.options import MOST_DEGREE, MOST_PARTS, NAMES, OPTIMIZE, ViewOptions
+from everview.query.options import MODES, MOST_DEGREE, MOST_PARTS, NAMES, OPTIMIZE, ViewOptions
 from everview.sql import parse_schema, parse_view
 
 SCHEMA = parse_schema("CREATE TABLE e (a BIGINT, b BIGINT)")
@@ -23,6 +23,7 @@ OPTIONS = st.builds(
     st.none() | EPSILONS,
     st.none() | st.sampled_from(OPTIMIZE),
     st.none() | st.integers(1, MOST_DEGREE),
+    st.none() | st.sampled_from(MODES),
 )
 
 
@@ -43,8 +44,15 @@ def test_a_tenth_is_a_tenth_however_it_is_written(value: Any) -> None:
         ("epsilon", True, "epsilon is a number, and True is none", "0 to 1"),
         ("epsilon", Fraction(1, 3_000_000), "finer than a millionth", "round it"),
         ("epsilon", Decimal("1e-999999999"), "finer than a millionth", "round it"),
-        ("optimize", "read", "optimize is 'read', and can be 'updates' or 'reads'", "did you mean 'reads'?"),
-        ("optimize", 3, "optimize is 3, and can be", "write 'updates' or 'reads'"),
+        (
+            "optimize",
+            "read",
+            "optimize is 'read', and can be 'updates', 'reads' or 'balanced'",
+            "did you mean 'reads'?",
+        ),
+        ("optimize", 3, "optimize is 3, and can be", "write 'updates', 'reads' or 'balanced'"),
+        ("mode", "statical", "mode is 'statical', and can be 'dynamic' or 'static'", "did you mean 'static'?"),
+        ("mode", 1, "mode is 1, and can be 'dynamic' or 'static'", "write 'dynamic' or 'static'"),
         ("degree", 0, "degree is 0, which is not between 1 and", "neighbours"),
         ("degree", 2.5, "degree is a whole number, and 2.5 is none", "neighbours"),
         ("degree", True, "degree is a whole number, and True is none", "neighbours"),
@@ -64,6 +72,7 @@ def test_what_an_option_cannot_be_is_refused(name: str, value: Any, said: str, h
 
 
 @given(OPTIONS)
+@example(ViewOptions(Fraction(1, 128)))
 def test_options_come_back_from_sql_and_from_data(options: ViewOptions) -> None:
     clause = f"OPTIONS ({options})" if options else ""
     view = parse_view(f"CREATE MATERIALIZED VIEW v {clause} AS SELECT a FROM e", SCHEMA)

@@ -80,8 +80,9 @@ class Database:
         """Define a view by a SELECT, as CREATE MATERIALIZED VIEW … OPTIONS (…) AS … does; gives the view.
 
         The options say what is asked of its maintenance, and never change its rows: ``epsilon`` (0 to 1) trades updates
-        against reads, ``optimize`` is "updates", "reads" or "balanced", and ``degree`` promises that no value has more
-        neighbours. ``explain`` says which of them have an effect.
+        against reads, ``optimize`` is "updates", "reads" or "balanced", ``degree`` promises that no value has more
+        neighbours, and ``mode`` is "static" if tables are filled once and then read. ``explain`` says which of them
+        have an effect.
         """
         from everview.sql.script import read_query_into
 

@@ -40,7 +40,7 @@ def explain(
             of them sit higher in the tree, and shards are cut so that the fullest has least to do.
         shards: also say how the view would be spread over so many shards on Spark.
         updates: what ``rates`` was called before.
-        options: what is asked of the view's maintenance beside OPTIONS (…) in the SQL: epsilon, optimize, degree.
+        options: what is asked of the view's maintenance beside OPTIONS (…) in the SQL: epsilon, optimize, degree, mode.
 
     Returns:
         An Explanation: ``str()`` is text, ``to_dict()`` data, ``to_svg()`` a picture that notebooks show.

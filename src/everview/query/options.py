@@ -6,7 +6,7 @@ An option never changes a view's rows, only what an update and a read of them co
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from decimal import Decimal
 from difflib import get_close_matches
@@ -17,6 +17,8 @@ from everview.errors import OptionError
 
 OPTIMIZE: Final = ("updates", "reads", "balanced")
 """What a view can be optimized for: cheap updates, cheap reads and counts, or neither at the other's cost."""
+MODES: Final = ("dynamic", "static")
+"""Whether tables go on changing, or are filled once and then read."""
 MOST_PARTS: Final = 1_000_000
 """The largest denominator of ε: thresholds are powers of N with it as a root."""
 MOST_DEGREE: Final = 2**63 - 1
@@ -36,6 +38,8 @@ class OptionValues(TypedDict, total=False):
     """What to be cheap at, where strategies differ in it."""
     degree: int | None
     """A promise: no value has more neighbours than this."""
+    mode: Literal["dynamic", "static"] | None
+    """Whether tables go on changing, or are filled once and then read: then updates may be dear."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,7 @@ class ViewOptions:
     epsilon: Fraction | None = None
     optimize: str | None = None
     degree: int | None = None
+    mode: str | None = None
 
     def __post_init__(self) -> None:
         for name, value in self.given().items():
@@ -124,12 +129,13 @@ def unknown_option(name: str) -> OptionError:
 
 
 def _shown(value: object) -> str:
-    """A value as SQL writes it: ε as a decimal number if it is one, else as a fraction."""
+    """A value as SQL writes it: ε as a decimal number if it is one that is read again, else as a fraction."""
     if isinstance(value, str):
         return f"'{value}'"
     if isinstance(value, Fraction):
         number = Decimal(value.numerator) / value.denominator
-        return f"{number:f}" if Fraction(number) == value else str(value)
+        is_short = Fraction(number) == value and (value * MOST_PARTS).denominator == 1
+        return f"{number:f}" if is_short else str(value)
     return str(value)
 
 
@@ -157,14 +163,19 @@ def _epsilon(value: object) -> Fraction:
     return Fraction(rounded)
 
 
-def _optimize(value: object) -> str:
-    if not isinstance(value, str) or value.lower() not in OPTIMIZE:
-        *others, last = (f"'{word}'" for word in OPTIMIZE)
-        known = f"{', '.join(others)} or {last}"
-        close = get_close_matches(str(value).lower(), OPTIMIZE, n=1, cutoff=0.6)
-        hint = f"did you mean '{close[0]}'?" if close else f"write {known}"
-        raise OptionError(f"optimize is {_said(value)}, and can be {known}", option="optimize", hint=hint)
-    return value.lower()
+def _word(name: str, words: Sequence[str]) -> Callable[[object], str]:
+    """The check of an option that is one of some words."""
+
+    def check(value: object) -> str:
+        if not isinstance(value, str) or value.lower() not in words:
+            *others, last = (f"'{word}'" for word in words)
+            known = f"{', '.join(others)} or {last}"
+            close = get_close_matches(str(value).lower(), words, n=1, cutoff=0.6)
+            hint = f"did you mean '{close[0]}'?" if close else f"write {known}"
+            raise OptionError(f"{name} is {_said(value)}, and can be {known}", option=name, hint=hint)
+        return value.lower()
+
+    return check
 
 
 def _degree(value: object) -> int:
@@ -176,7 +187,12 @@ def _degree(value: object) -> int:
     return value
 
 
-_CHECKS: Final[dict[str, Callable[[object], Any]]] = {"epsilon": _epsilon, "optimize": _optimize, "degree": _degree}
+_CHECKS: Final[dict[str, Callable[[object], Any]]] = {
+    "epsilon": _epsilon,
+    "optimize": _word("optimize", OPTIMIZE),
+    "degree": _degree,
+    "mode": _word("mode", MODES),
+}
 
 NO_OPTIONS: Final = ViewOptions()
 """Those of a view of which nothing was asked."""

@@ -58,8 +58,8 @@ class Advice:
     reason: str
 
 
-def dial_advice(core: Core, facts: Facts) -> Advice:
-    """Whether a dial for listing pays: it must be asked for, and nobody may need every change.
+def dial_advice(core: Core, facts: Facts, asking: Sequence[str] = OPTIONS) -> Advice:
+    """Whether a dial for listing pays: an option must ask for it, and nobody may need every change.
 
     Who is told all that changes, or folds it, has every changed row produced anyway, and a plan that keeps a join does
     that as well as any.
@@ -68,7 +68,7 @@ def dial_advice(core: Core, facts: Facts) -> Advice:
         return Advice(False, "a dial does not pay where every change is told, as on Spark or inside a larger view")
     if core.folded:
         return Advice(False, "a dial does not pay where what follows the join needs every change")
-    if not any(name in facts.options.given() for name in OPTIONS):
+    if not any(name in facts.options.given() for name in asking):
         return Advice(False, "for views that are read, and taken if the option epsilon or optimize asks for it")
     return Advice(True, "asked for by the view's options, and nothing needs every change while no feed is open")
 

@@ -170,6 +170,44 @@ def test_where_it_is_not_taken(sql: str, options: dict[str, Any], reason: str) -
     assert reason in found["reason"]
 
 
+STATIC = {
+    "SELECT DISTINCT r.a FROM r JOIN s ON r.b = s.b": ({"update": "1", "delay": "0", "space": "1"}, []),
+    "SELECT r.a, s.c FROM r JOIN s ON r.b = s.b": ({"update": "1/4", "delay": "3/4", "space": "5/4"}, [["b"]]),
+    "SELECT r.a, s.c, t.d FROM r JOIN s ON r.b = s.b, t, u WHERE t.b = u.b": (
+        {"update": "1", "delay": "3/4", "space": "5/4"},
+        [["r_b"]],
+    ),
+}
+
+
+@pytest.mark.parametrize("sql", STATIC)
+def test_static_mode(sql: str) -> None:
+    """What one table has all output of is joined ahead; updates come all the same; ALTER goes back to dynamic mode."""
+    pair = Pair(sql, 0.25, sql)
+    pair.db.sql("DROP VIEW v")
+    with pair.db.batch() as batch:
+        for name in "rstu":
+            found = [tuple(pair.value() for _ in TABLES[name].split()) for _ in range(12)]
+            pair.rows[name] += found
+            batch.insert(name, found)
+            for row in found:
+                pair.other.execute(f"INSERT INTO {name} VALUES ({', '.join('?' * len(row))})", list(row))
+    pair.db.sql(f"CREATE MATERIALIZED VIEW v OPTIONS (epsilon = 0.25, mode = 'static') AS {sql}")
+    explained = pair.db.view("v").explain().to_dict()
+    exponents, split = STATIC[sql]
+    assert explained["strategy"] == "ivm-eps-hierarchical"
+    assert explained["dial"]["exponents"] == {**exponents, "preprocessing": exponents["space"]}
+    core = explained["parts"][0]["cores"][0] if "parts" in explained else explained
+    assert [n["variables"] for n in core["split"]] == split
+    for size, deletes in ((0, 0.0), (20, 0.3), (40, 0.9)):
+        pair.batch(size, deletes)
+        pair.check()
+        pair.switch()
+    pair.db.sql("ALTER MATERIALIZED VIEW v SET OPTIONS (epsilon = 0.75, mode = 'dynamic')")
+    assert pair.db.view("v").explain().to_dict()["dial"]["exponents"]["update"] == "3/4"
+    pair.check()
+
+
 @pytest.mark.parametrize(("optimize", "epsilon"), [("updates", 0.0), ("reads", 1.0), ("balanced", 0.5)])
 def test_the_dial_by_what_the_view_is_for(optimize: Any, epsilon: float) -> None:
     db = ev.Database()

@@ -14,7 +14,7 @@ from everview.query.widths import Widths
 from everview.strategies.bounds import Bounds, power
 from everview.strategies.diagram import Diagram
 from everview.strategies.dial import FEEDS, Chosen, Dial, Exponents
-from everview.strategies.hierarchical.order import Mode, Order, order_of
+from everview.strategies.hierarchical.order import Mode, Order, Role, order_of
 from everview.strategies.hierarchical.show import diagram_of, order_line, split_line
 from everview.strategies.strategy import Cost, Task
 
@@ -50,7 +50,17 @@ class HierarchicalPlan:
     @property
     def reason(self) -> str:
         """Why it fits, and what it does here."""
-        return f"hierarchical, not q-hierarchical: light keys are joined ahead, heavy ones when read; {self.why}"
+        how = "light keys are joined ahead, heavy ones when read"
+        if not self.order.split:
+            how = "tables are filled once, so everything is joined ahead"
+        elif self._joins_ahead:
+            how = "tables are filled once, so keys are joined ahead if one relation has all output, else light ones are"
+        return f"hierarchical, not q-hierarchical: {how}; {self.why}"
+
+    @property
+    def _joins_ahead(self) -> bool:
+        """True if some keys are joined ahead, whatever their degree."""
+        return any(node.role is Role.JOINED for node in self.order.walk())
 
     @property
     def dial(self) -> Dial:
@@ -58,13 +68,16 @@ class HierarchicalPlan:
         return Dial(Chosen(self.epsilon, self.why), self.exponents)
 
     def exponents(self, epsilon: Fraction) -> Exponents:
-        """Those of the dial at some ε (hierarchical-tradeoff.md 11.1).
+        """Those of the dial at some ε (hierarchical-tradeoff.md 11.1): the state is made of all rows at once.
 
-        Views are filled by single updates, so preparation takes as many times the cost of one.
+        In static mode an update may join a row with all that has the same key; where nothing is split, ε has no effect.
         """
-        update = self.widths.delta_tight * epsilon
-        space = 1 + max(0, self.widths.w - 1) * epsilon
-        return Exponents(update, 1 - epsilon, space, 1 + update)
+        built = 1 + max(0, self.widths.w - 1) * epsilon
+        if self.mode is Mode.DYNAMIC:
+            return Exponents(self.widths.delta_tight * epsilon, 1 - epsilon, built, built)
+        split = bool(self.order.split)
+        update = max(Fraction(self._joins_ahead), self.widths.delta_tight * epsilon * split)
+        return Exponents(update, (1 - epsilon) * split, built, built)
 
     @cached_property
     def bounds(self) -> Bounds:

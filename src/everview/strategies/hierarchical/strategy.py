@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Final
 
 from everview.query.widths import Widths
 from everview.strategies.bounds import power, power_of_n
 from everview.strategies.core import Core, Facts
 from everview.strategies.dial import OPTIONS, dial_advice, epsilon_of
 from everview.strategies.hierarchical.compile import compile_hierarchical
+from everview.strategies.hierarchical.order import Mode
 from everview.strategies.hierarchical.plan import HierarchicalPlan
 from everview.strategies.strategy import Cost, Judgement, Maintained, StrategyPlan, Sum, Task
+
+ASKING: Final = (*OPTIONS, "mode")
+"""The options that guide it."""
 
 
 @dataclass(frozen=True)
@@ -33,19 +38,20 @@ class Hierarchical:
         if not all(a.function.is_count for a in core.aggregates):
             return Judgement(False, "of groups it keeps counts only: CROWN keeps sums and other aggregates")
         assert verdict.widths is not None
-        advice = dial_advice(core, facts)
+        advice = dial_advice(core, facts, ASKING)
         plan = self.plan(core, facts)
         cost = Cost(plan.bounds.update, plan.bounds.delay)
         tasks = {Task.LIST: cost, Task.TEST: cost}
         reason = f"{tradeoff(verdict.widths)}; {advice.reason}"
-        return Judgement(True, reason, tasks, OPTIONS, advice.advised, plan.dial)
+        return Judgement(True, reason, tasks, ASKING, advice.advised, plan.dial)
 
     def plan(self, core: Core, facts: Facts) -> HierarchicalPlan:
         """The canonical order, and the ε that the options ask for."""
         widths = facts.classification.widths
         assert widths is not None
         chosen = epsilon_of(facts.options, balance(widths), Fraction(0), Fraction(1))
-        return HierarchicalPlan(facts.query, widths, chosen.epsilon, chosen.reason)
+        mode = Mode(facts.options.mode or Mode.DYNAMIC.value)
+        return HierarchicalPlan(facts.query, widths, chosen.epsilon, chosen.reason, mode)
 
     def compile(self, plan: StrategyPlan, sums: Sequence[Sum], signatures: Sequence[Hashable] = ()) -> Maintained:
         """The program; every occurrence of a relation has a table of its own."""
