@@ -209,6 +209,10 @@ class KeyViolationError(DataError):
     """A second row with the same primary key."""
 
 
+class ReferenceViolationError(DataError):
+    """A row whose foreign key points at no row: as the batch would leave it, or as it would become by a deletion."""
+
+
 class OverDeleteError(DataError):
     """The deletion of a row, or of a copy of it, that is not there."""
 

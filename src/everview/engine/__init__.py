@@ -3,7 +3,8 @@
 - ``database`` has the public calls, ``definitions`` what CREATE and DROP do, ``run_query`` a SELECT;
 - ``explain`` gives a view's verdict;
 - ``batch`` is what a user wants changed; ``input`` reads rows of any form, ``values`` are words and rows of words;
-- ``transaction`` is the one place in which a batch is run: tables (``base_table``) first, then every view;
+- ``transaction`` is the one place in which a batch is run: tables (``base_table``) first, whose foreign keys
+  (``references``) are judged then, and then every view;
 - ``view_runtime`` is a view at work: its stages in turn, each built of ``operators``, which ask ``expressions``;
 - ``change_feed`` hands on what changed; ``view``, ``table_view`` and ``relation`` are what a user reads;
 - ``storage`` saves and loads; ``shard_interface`` is how Spark's shards use all of it;

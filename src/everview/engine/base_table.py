@@ -21,13 +21,15 @@ from everview.programs.base_table import (
     CHANGE_AND_TELL,
     DUPLICATE_KEY,
     FOUND,
+    HAS_KEY,
     LOOK_UP,
     OVER_DELETED,
     ROWS,
     SET_CHANGES,
     compile_base,
+    refers,
 )
-from everview.query.schema import Table
+from everview.query.schema import Enforcement, ForeignKey, Table
 from everview.query.types import DataType
 
 if TYPE_CHECKING:
@@ -43,7 +45,11 @@ class BaseTable(Answers):
         self.dictionary = dictionary
         self.types: tuple[DataType, ...] = tuple(c.type for c in schema.columns)
         self.key = schema.positions(schema.primary_key)
-        self.unit = Unit(compile_base(schema.arity, self.key), dictionary.machine, is_logged=False)
+        counted = tuple(dict.fromkeys(schema.positions(k.columns) for k in self.foreign_keys))
+        self._references = {columns: i for i, columns in enumerate(counted)}
+        is_unique = schema.key_enforcement is Enforcement.ENFORCED
+        program = compile_base(schema.arity, self.key, counted, is_unique=is_unique)
+        self.unit = Unit(program, dictionary.machine, is_logged=False)
         self.updates = 0
         self.copies = 0
         """How many rows there are, equal ones as often as they are there."""
@@ -80,6 +86,11 @@ class BaseTable(Answers):
         """What each of the updates that were told has done to the set of rows: 1 a row appeared, −1 it vanished."""
         (flips,) = (words_array(c) for c in self.unit.take(SET_CHANGES))
         return flips
+
+    @property
+    def foreign_keys(self) -> tuple[ForeignKey, ...]:
+        """Those that are checked."""
+        return tuple(k for k in self.schema.foreign_keys if k.enforcement is Enforcement.ENFORCED)
 
     def check_there(self) -> None:
         """Refuse to be used once it was dropped."""
@@ -136,7 +147,7 @@ class BaseTable(Answers):
         missing = _first(self.unit, OVER_DELETED)
         double = _first(self.unit, DUPLICATE_KEY)
         if missing is not None and (double is None or missing <= double):
-            shown = self._shown(changes, missing)
+            shown = self.shown(changes, missing)
             raise OverDeleteError(
                 f"row {missing} of the changes to {self.schema.name} deletes {shown}, which is not there; "
                 "nothing has changed",
@@ -147,7 +158,7 @@ class BaseTable(Answers):
         if double is not None:
             key = ", ".join(self.schema.primary_key)
             raise KeyViolationError(
-                f"row {double} of the changes to {self.schema.name} inserts {self._shown(changes, double)}, but there "
+                f"row {double} of the changes to {self.schema.name} inserts {self.shown(changes, double)}, but there "
                 f"is a row with its key ({key}) already; nothing has changed",
                 table=self.schema.name,
                 row=double,
@@ -155,7 +166,8 @@ class BaseTable(Answers):
                 hint="use upsert to replace rows by key",
             )
 
-    def _shown(self, changes: Changes, row: int) -> str:
+    def shown(self, changes: Changes, row: int) -> str:
+        """A changed row as messages show it."""
         shown = [i for i in range(len(self.types)) if i not in self._implied]
         return "(" + ", ".join(repr(changes.values(i)[row].as_py()) for i in shown) + ")"
 
@@ -177,6 +189,16 @@ class BaseTable(Answers):
     def test(self, row: Sought) -> bool:
         """One lookup."""
         return self.unit.find(ROWS, row.words) is not None
+
+    def has_keys(self, keys: Sequence[pa.Array]) -> pa.Array:
+        """1 for each of the keys that a row has, 0 for the others."""
+        (found,) = (words_array(c) for c in self.unit.ask(HAS_KEY, keys))
+        return found
+
+    def refers(self, columns: tuple[int, ...], keys: Sequence[pa.Array]) -> pa.Array:
+        """1 for each of the keys that a row has in the columns of a foreign key, 0 for the others."""
+        (found,) = (words_array(c) for c in self.unit.ask(refers(self._references[columns]), keys))
+        return found
 
     def with_keys(self, keys: Sequence[pa.Array]) -> tuple[WordRows, pa.Array]:
         """The rows that have these keys, given as columns of words, and which of the keys each of them has."""

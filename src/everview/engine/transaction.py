@@ -15,6 +15,7 @@ from everview.engine.operators.loading import loaded
 from everview.engine.operators.netting import is_net, net_changes
 from everview.engine.operators.steps import explained
 from everview.engine.progress import Progress
+from everview.engine.references import check_references
 from everview.engine.storage.check_saved import blame_the_file
 from everview.engine.values.rows import Changes, WordRows
 from everview.errors import DataError, FeedError, MemoryLimitError, SubscriberError
@@ -101,6 +102,7 @@ class Transaction:
                 if tell:
                     batch[-1] = replace(batch[-1], flips=base.take_flips())
                 flips += [flipped] if len(changes) else []
+        check_references(db._tables, batch)
         is_net_batch = is_net(flips, disjoint)
         if not is_net_batch and sets and sets == self._sets(operations) and self._gains_by_netting():
             batch, is_net_batch = net_changes(batch), True

@@ -20,7 +20,7 @@ from everview.errors import DataFormatError, OptionError
 from everview.query.aggregates import saved_as
 from everview.query.conjunctive import Atom, Computed
 from everview.query.options import ViewOptions
-from everview.query.schema import Column, ForeignKey, Schema, SmallDomain, Table
+from everview.query.schema import Column, Enforcement, ForeignKey, Schema, SmallDomain, Table
 from everview.query.terms import Const, Expression, Term, Value, Var
 from everview.query.types import DataType, Kind, char, varchar
 from everview.query.view import (
@@ -69,11 +69,25 @@ def table_to_data(table: Table) -> Data:
         "columns": [_column(c) for c in table.columns],
         "primary_key": list(table.primary_key),
         "foreign_keys": [
-            {"columns": list(k.columns), "target": k.target, "target_columns": list(k.target_columns)}
+            {
+                "columns": list(k.columns),
+                "target": k.target,
+                "target_columns": list(k.target_columns),
+                **_enforcement("enforcement", k.enforcement),
+            }
             for k in table.foreign_keys
         ],
-        "small_domains": [{"column": d.column, "values": [_term(v) for v in d.values]} for d in table.small_domains],
+        "small_domains": [
+            {"column": d.column, "values": [_term(v) for v in d.values], **_enforcement("enforcement", d.enforcement)}
+            for d in table.small_domains
+        ],
+        **_enforcement("key_enforcement", table.key_enforcement),
     }
+
+
+def _enforcement(name: str, enforcement: Enforcement) -> Data:
+    """How a constraint is enforced, if that is not as usual."""
+    return {} if enforcement is Enforcement.ENFORCED else {name: enforcement.value}
 
 
 def table_from_data(data: Data) -> Table:
@@ -277,10 +291,30 @@ def _read_table(data: Data) -> Table:
         for c in data["columns"]
     )
     foreign = (
-        ForeignKey(_texts(k["columns"]), _text(k["target"]), _texts(k["target_columns"])) for k in data["foreign_keys"]
+        ForeignKey(
+            _texts(k["columns"]),
+            _text(k["target"]),
+            _texts(k["target_columns"]),
+            Enforcement(_text(k.get("enforcement", ""))),
+        )
+        for k in data["foreign_keys"]
     )
-    domains = (SmallDomain(_text(d["column"]), tuple(map(_read_constant, d["values"]))) for d in data["small_domains"])
-    return Table(_text(data["name"]), tuple(columns), _texts(data["primary_key"]), tuple(foreign), tuple(domains))
+    domains = (
+        SmallDomain(
+            _text(d["column"]),
+            tuple(map(_read_constant, d["values"])),
+            Enforcement(_text(d.get("enforcement", ""))),
+        )
+        for d in data["small_domains"]
+    )
+    return Table(
+        _text(data["name"]),
+        tuple(columns),
+        _texts(data["primary_key"]),
+        tuple(foreign),
+        tuple(domains),
+        Enforcement(_text(data.get("key_enforcement", ""))),
+    )
 
 
 def _read_constant(data: Data) -> Const:

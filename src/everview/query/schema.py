@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from enum import Enum
 
 from everview.errors import SchemaError
 from everview.query.terms import Const
@@ -20,13 +21,33 @@ class Column:
     closed: str = ""
 
 
+class Enforcement(Enum):
+    """Whether a constraint is checked, and whether plans may use it. Each value is what SQL says for it."""
+
+    ENFORCED = ""
+    """A batch that violates it is refused, so plans use it."""
+    RELIED_ON = "NOT ENFORCED RELY"
+    """It is not checked, and plans use it all the same: data that violates it gives wrong results."""
+    IGNORED = "NOT ENFORCED"
+    """It is neither checked nor used."""
+
+    @property
+    def is_used(self) -> bool:
+        """True if plans may use the constraint."""
+        return self is not Enforcement.IGNORED
+
+
 @dataclass(frozen=True, slots=True)
 class ForeignKey:
-    """``columns`` of the table point at ``target_columns`` of ``target``: an inclusion dependency."""
+    """``columns`` of the table point at ``target_columns`` of ``target``: an inclusion dependency.
+
+    A row with a NULL in one of the columns points at nothing, which is allowed.
+    """
 
     columns: tuple[str, ...]
     target: str
     target_columns: tuple[str, ...]
+    enforcement: Enforcement = Enforcement.ENFORCED
 
     def __str__(self) -> str:
         return f"({', '.join(self.columns)}) → {self.target}({', '.join(self.target_columns)})"
@@ -38,6 +59,7 @@ class SmallDomain:
 
     column: str
     values: tuple[Const, ...]
+    enforcement: Enforcement = Enforcement.ENFORCED
 
     def __str__(self) -> str:
         return f"{self.column} IN ({', '.join(map(str, self.values))})"
@@ -52,6 +74,8 @@ class Table:
     primary_key: tuple[str, ...] = ()
     foreign_keys: tuple[ForeignKey, ...] = ()
     small_domains: tuple[SmallDomain, ...] = ()
+    key_enforcement: Enforcement = Enforcement.ENFORCED
+    """That of the primary key, if there is one; its columns are NOT NULL in any case."""
 
     def __post_init__(self) -> None:
         seen: set[str] = set()

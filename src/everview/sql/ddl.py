@@ -8,10 +8,11 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from everview.errors import SchemaError
-from everview.query.schema import Column, ForeignKey, Schema, SmallDomain, Table
+from everview.query.schema import Column, Enforcement, ForeignKey, Schema, SmallDomain, Table
 from everview.query.terms import Const
-from everview.query.types import DataType, Kind, common_type
-from everview.sql.datatypes import read_type, refuse_collation
+from everview.query.types import DataType, Kind
+from everview.sql.datatypes import read_type, refuse_collation, same_word
+from everview.sql.dialect import CHECK_OPTIONS
 from everview.sql.literals import constant, is_string_literal, literal_type, parse_string
 from everview.sql.sql_text import SqlText
 
@@ -23,7 +24,8 @@ class _Draft:
     name: str
     columns: list[Column] = field(default_factory=list)
     primary_key: tuple[str, ...] = ()
-    checks: list[exp.Expr] = field(default_factory=list)
+    key_enforcement: Enforcement = Enforcement.ENFORCED
+    checks: list[exp.CheckColumnConstraint] = field(default_factory=list)
     places: dict[str, exp.Expr] = field(default_factory=dict)
 
 
@@ -61,7 +63,7 @@ def create_table(source: SqlText, statement: exp.Expr, schema: Schema) -> tuple[
     columns = tuple(replace(c, nullable=c.nullable and c.name.lower() not in key) for c in draft.columns)
     domains = tuple(_domain(source, draft, columns, check) for check in draft.checks)
     try:
-        table = Table(draft.name, columns, draft.primary_key, tuple(k for k, _ in keys), domains)
+        table = Table(draft.name, columns, draft.primary_key, tuple(k for k, _ in keys), domains, draft.key_enforcement)
     except SchemaError as error:
         raise error.located(source.position(target), source.text) from None
     return table, References(draft.name, tuple(keys))
@@ -70,13 +72,19 @@ def create_table(source: SqlText, statement: exp.Expr, schema: Schema) -> tuple[
 def table_text(table: Table) -> str:
     """The CREATE TABLE statement of a table."""
     parts = [f"{_quoted([c.name])} {c.type}{'' if c.nullable else ' NOT NULL'}" for c in table.columns]
-    parts += [f"PRIMARY KEY ({_quoted(table.primary_key)})"] if table.primary_key else []
+    if table.primary_key:
+        parts.append(f"PRIMARY KEY ({_quoted(table.primary_key)}){_enforced(table.key_enforcement)}")
     for key in table.foreign_keys:
         target = f"{qualified(key.target)} ({_quoted(key.target_columns)})"
-        parts.append(f"FOREIGN KEY ({_quoted(key.columns)}) REFERENCES {target}")
+        parts.append(f"FOREIGN KEY ({_quoted(key.columns)}) REFERENCES {target}{_enforced(key.enforcement)}")
     for domain in table.small_domains:
-        parts.append(f"CHECK ({_quoted([domain.column])} IN ({', '.join(map(str, domain.values))}))")
+        listed = ", ".join(map(str, domain.values))
+        parts.append(f"CHECK ({_quoted([domain.column])} IN ({listed})){_enforced(domain.enforcement)}")
     return f"CREATE TABLE {qualified(table.name)} ({', '.join(parts)})"
+
+
+def _enforced(enforcement: Enforcement) -> str:
+    return f" {enforcement.value}" if enforcement.value else ""
 
 
 def _quoted(names: Sequence[str]) -> str:
@@ -109,11 +117,11 @@ def _column(source: SqlText, draft: _Draft, node: exp.ColumnDef, keys: list[tupl
         if isinstance(inner, exp.NotNullColumnConstraint):
             nullable = bool(inner.args.get("allow_null"))
         elif isinstance(inner, exp.PrimaryKeyColumnConstraint):
-            _primary_key(source, draft, [name], node)
+            _primary_key(source, draft, [name], node, _enforcement(source, inner.args.get("options"), node))
         elif isinstance(inner, exp.Reference):
-            keys.append((_reference([name], inner), node))
+            keys.append((_reference(source, [name], inner, node), node))
         elif isinstance(inner, exp.CheckColumnConstraint):
-            draft.checks.append(inner.this)
+            draft.checks.append(inner)
         elif isinstance(inner, exp.CollateColumnConstraint):
             refuse_collation(inner.this, source, node, f"column {name}")
         elif not isinstance(inner, exp.CommentColumnConstraint):
@@ -132,16 +140,17 @@ def _constraint(source: SqlText, draft: _Draft, node: exp.Expr, keys: list[tuple
         names = [(e.this if isinstance(e, exp.Ordered) else e) for e in node.expressions]
         for name in names:
             _known(source, draft, name)
-        _primary_key(source, draft, [n.name for n in names], node)
+        enforcement = _enforcement(source, node.args.get("options"), node)
+        _primary_key(source, draft, [n.name for n in names], node, enforcement)
     elif isinstance(node, exp.ForeignKey):
         for name in node.expressions:
             _known(source, draft, name)
         reference = node.args.get("reference")
         if reference is None:
             raise source.schema("a foreign key needs REFERENCES", node, hint="FOREIGN KEY (a) REFERENCES t (b)")
-        keys.append((_reference([e.name for e in node.expressions], reference), node))
+        keys.append((_reference(source, [e.name for e in node.expressions], reference, node), node))
     elif isinstance(node, exp.CheckColumnConstraint):
-        draft.checks.append(node.this)
+        draft.checks.append(node)
     elif isinstance(node, exp.Identifier | exp.Column):
         raise source.schema(f"column {node.name} has no type", node, hint=f"write {node.name} INT, or another type")
     else:
@@ -158,7 +167,7 @@ def _known(source: SqlText, draft: _Draft, name: exp.Expr) -> None:
         )
 
 
-def _primary_key(source: SqlText, draft: _Draft, names: list[str], where: exp.Expr) -> None:
+def _primary_key(source: SqlText, draft: _Draft, names: list[str], where: exp.Expr, enforcement: Enforcement) -> None:
     if draft.primary_key:
         raise source.schema(
             f"table {draft.name} has two primary keys",
@@ -167,17 +176,39 @@ def _primary_key(source: SqlText, draft: _Draft, names: list[str], where: exp.Ex
         )
     if len({n.lower() for n in names}) != len(names):
         raise source.schema("the primary key names a column twice", where)
-    draft.primary_key = tuple(names)
+    draft.primary_key, draft.key_enforcement = tuple(names), enforcement
 
 
-def _reference(columns: list[str], reference: exp.Expr) -> ForeignKey:
+def _enforcement(source: SqlText, options: Sequence[str] | None, where: exp.Expr) -> Enforcement:
+    """What the words behind a constraint say; those that would have to change other rows are refused."""
+    words = [" ".join(o.upper().split()) for o in options or ()]
+    for word in words:
+        if word.startswith("ON ") and not word.endswith((" NO ACTION", " RESTRICT")):
+            raise source.unsupported(
+                word,
+                where,
+                message=f"{word} is not supported: a foreign key refuses batches, and changes no rows by itself",
+                hint="leave it out, and change the rows that point at others in the same batch",
+            )
+    if "NOT ENFORCED" in words:
+        return Enforcement.RELIED_ON if "RELY" in words else Enforcement.IGNORED
+    return Enforcement.ENFORCED
+
+
+def _reference(source: SqlText, columns: list[str], reference: exp.Expr, where: exp.Expr) -> ForeignKey:
+    options = list(reference.args.get("options") or ())
+    if isinstance(where, exp.ForeignKey):
+        options += where.args.get("options") or ()
+        options += [f"ON {word.upper()} {where.args[word]}" for word in ("delete", "update") if where.args.get(word)]
+    enforcement = _enforcement(source, options, where)
     target = reference.this
     named = target.expressions if isinstance(target, exp.Schema) else []
     table = target.this if isinstance(target, exp.Schema) else target
-    return ForeignKey(tuple(columns), ".".join(p.name for p in table.parts), tuple(e.name for e in named))
+    return ForeignKey(tuple(columns), ".".join(p.name for p in table.parts), tuple(e.name for e in named), enforcement)
 
 
-def _domain(source: SqlText, draft: _Draft, columns: tuple[Column, ...], check: exp.Expr) -> SmallDomain:
+def _domain(source: SqlText, draft: _Draft, columns: tuple[Column, ...], constraint: exp.Expr) -> SmallDomain:
+    check = constraint.this
     node = check.unnest()
     if isinstance(node, exp.EQ):
         node = exp.In(this=node.this, expressions=[node.expression])
@@ -193,7 +224,8 @@ def _domain(source: SqlText, draft: _Draft, columns: tuple[Column, ...], check: 
     if found is None:
         _known(source, draft, column)
         raise AssertionError
-    return SmallDomain(found.name, tuple(_value(source, v, found) for v in node.expressions))
+    enforcement = _enforcement(source, constraint.meta.get(CHECK_OPTIONS), check)
+    return SmallDomain(found.name, tuple(_value(source, v, found) for v in node.expressions), enforcement)
 
 
 def _value(source: SqlText, node: exp.Expr, column: Column) -> Const:
@@ -247,8 +279,13 @@ def _check_types(source: SqlText, table: Table, key: ForeignKey, target: Table, 
         )
     for mine, theirs in zip(key.columns, key.target_columns, strict=True):
         a, b = _type(table, mine), _type(target, theirs)
-        if common_type(a, b) is None:
-            raise source.schema(f"{table.name}.{mine} is {a}, and {target.name}.{theirs} is {b}", where)
+        alike = a == b if a.padded or b.padded or a.kind is Kind.DECIMAL else same_word(a, b)
+        if not alike:
+            raise source.schema(
+                f"{table.name}.{mine} is {a}, and {target.name}.{theirs}, at which its foreign key points, is {b}",
+                where,
+                hint=f"declare {mine} as {b}",
+            )
 
 
 def _type(table: Table, column: str) -> DataType:

@@ -22,6 +22,8 @@ from everview.sql.chains import ChainWriter
 
 WRITTEN: Final = "written"
 """Where a type's node keeps the words that it was read from."""
+CHECK_OPTIONS: Final = "options"
+"""Where a CHECK's node keeps the words behind it, such as NOT ENFORCED."""
 _SPECIAL_SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "SUBSTRING", "SUBSTR", "POSITION")
 
 
@@ -56,6 +58,13 @@ class _Parser(SparkParser):
         """ALTER MATERIALIZED VIEW is read as ALTER VIEW."""
         self._match_text_seq("MATERIALIZED")
         return super()._parse_alter()
+
+    def _parse_check_constraint(self) -> exp.CheckColumnConstraint | None:
+        """CHECK (…) may have the options of a key behind it, which sqlglot does not look for."""
+        found = super()._parse_check_constraint()
+        if found is not None:
+            found.meta[CHECK_OPTIONS] = self._parse_key_constraint_options()
+        return found
 
     def _parse_types(self, *args: Any, **options: Any) -> exp.Expr | None:
         """Keep how a type was written: sqlglot takes NUMBER for DECIMAL, and drops WITHOUT TIME ZONE."""

@@ -26,7 +26,7 @@ from everview.errors import (
     RowShapeError,
     ValueTypeError,
 )
-from everview.query.schema import Column, SmallDomain, Table
+from everview.query.schema import Column, Enforcement, SmallDomain, Table
 from everview.query.types import BIGINT, STRING, DataType, Kind
 
 CHANGE_TYPE = "_change_type"
@@ -107,7 +107,7 @@ def _column(table: Table, column: Column, raw: Raw, size: int, where: Where) -> 
     _check_reserved(array, column.type, where)
     _check_calendar(array, column.type, where)
     for domain in table.small_domains:
-        if domain.column.lower() == column.name.lower():
+        if domain.column.lower() == column.name.lower() and domain.enforcement is Enforcement.ENFORCED:
             _check_domain(array, domain, column.type, where)
     return array
 

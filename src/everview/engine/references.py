@@ -1,0 +1,114 @@
+"""Foreign keys, judged at the end of a batch: no row that is there may point at a row that is not.
+
+Only keys that the batch touches are looked at: those of rows that point and have come, and those of rows that have gone
+and may have been pointed at. Of these, one is a violation if no row has the key and some row points at it. So the order
+of changes within a batch does not matter, and what comes and goes in it may point anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from everview.engine.base_table import BaseTable
+from everview.engine.values.rows import ZERO, Changes
+from everview.engine.values.words import NULL
+from everview.errors import ReferenceViolationError
+from everview.query.schema import ForeignKey
+
+_NULL = pa.scalar(NULL, pa.int64())
+
+
+class _Reference(NamedTuple):
+    """A foreign key with the places of its columns, in the order of the key that it points at."""
+
+    key: ForeignKey
+    child: BaseTable
+    columns: tuple[int, ...]
+    """As the table declares them."""
+    in_order: tuple[int, ...]
+    parent: BaseTable
+
+    def dangling(self, keys: Sequence[pa.Array]) -> pa.Array:
+        """Of keys, given as columns in the order of the parent's, the places of those that are violations."""
+        places = _where(pc.equal(self.parent.has_keys(keys), ZERO))
+        if len(places):
+            # The order of the child's own columns, in which it counts.
+            order = [self.in_order.index(c) for c in self.columns]
+            pointed = self.child.refers(self.columns, [keys[i].take(places) for i in order])
+            places = places.take(_where(pc.greater(pointed, ZERO)))
+        return places
+
+
+def check_references(tables: Mapping[str, BaseTable], batch: Sequence[Changes]) -> None:
+    """Refuse a batch, which the tables have taken in, if it leaves a row that points at no row."""
+    touched = {changes.relation for changes in batch}
+    for reference in _references(tables, touched):
+        for changes in batch:
+            if changes.relation == reference.child.schema.name:
+                _check_children(reference, changes)
+        for changes in batch:
+            if changes.relation == reference.parent.schema.name:
+                _check_parents(reference, changes)
+
+
+def _references(tables: Mapping[str, BaseTable], touched: set[str]) -> Iterator[_Reference]:
+    """The foreign keys of the tables that were touched, and those that point at these."""
+    by_name = {name.lower(): table for name, table in tables.items()}
+    for child in tables.values():
+        for key in child.foreign_keys:
+            parent = by_name.get(key.target.lower())
+            if parent is None or not touched & {child.schema.name, parent.schema.name}:
+                continue
+            columns = child.schema.positions(key.columns)
+            targets = parent.schema.positions(key.target_columns)
+            in_order = tuple(columns[targets.index(t)] for t in parent.key)
+            yield _Reference(key, child, columns, in_order, parent)
+
+
+def _check_children(reference: _Reference, changes: Changes) -> None:
+    """Rows that have come point at rows that are there, or hold a NULL."""
+    keys = [changes.words(i) for i in reference.in_order]
+    points = pc.greater(changes.rows.weight, ZERO)
+    for key in keys:
+        points = pc.and_(points, pc.not_equal(key, _NULL))
+    rows = _where(points)
+    if len(rows) < len(points):
+        keys = [key.take(rows) for key in keys]
+    found = reference.dangling(keys)
+    if len(found):
+        row = int(rows[found[0].as_py()].as_py())
+        child, key = reference.child, reference.key
+        raise ReferenceViolationError(
+            f"row {row} of the changes to {child.schema.name} inserts {child.shown(changes, row)}, and no row of "
+            f"{key.target} has the key at which its foreign key {key} points; nothing has changed",
+            table=child.schema.name,
+            row=row,
+            column=", ".join(key.columns),
+            hint=f"insert the row of {key.target} before it, or in the same batch (db.batch())",
+        )
+
+
+def _check_parents(reference: _Reference, changes: Changes) -> None:
+    """Nothing points at rows that have gone, unless another one has come in their place."""
+    rows = _where(pc.less(changes.rows.weight, ZERO))
+    found = reference.dangling([changes.words(i).take(rows) for i in reference.parent.key])
+    if len(found):
+        row = int(rows[found[0].as_py()].as_py())
+        parent, child, key = reference.parent, reference.child, reference.key
+        raise ReferenceViolationError(
+            f"row {row} of the changes to {parent.schema.name} deletes {parent.shown(changes, row)}, at which the "
+            f"foreign key {key} of rows of {child.schema.name} still points; nothing has changed",
+            table=parent.schema.name,
+            row=row,
+            column=", ".join(parent.schema.primary_key),
+            hint=f"delete these rows of {child.schema.name} before it, or in the same batch (db.batch())",
+        )
+
+
+def _where(truths: pa.Array) -> pa.Array:
+    """The places at which it is true."""
+    return pc.indices_nonzero(truths)
