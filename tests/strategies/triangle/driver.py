@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import Any
+
+import pyarrow as pa
 
 from everview.programs.parts import COLUMNS, threshold
 from everview.query.conjunctive import Atom, ConjunctiveQuery, Semantics
@@ -119,7 +122,18 @@ class Driver:
         found: Counter[tuple[int, ...]] = Counter()
         for row in self.machine.rows("pieces"):
             found[row[:-1]] += row[-1]
-        return dict(found)
+        return dict.fromkeys(found, 1) if self.is_set else dict(found)
+
+    def has(self, row: tuple[int, ...]) -> bool:
+        """Whether a row is there, as the program answers it."""
+        if self.maintained.test == "test":
+            kernel = self.machine.kernel if isinstance(self.machine, Both) else self.machine
+            return bool(pa.array(kernel.machine.ask("test", [array("q", [word]) for word in row])[0])[0].as_py())
+        lookups = self.maintained.test
+        assert isinstance(lookups, tuple)
+        words = dict(zip(self.triangle.outputs, row, strict=True))
+        dumps = {lookup.table: {key for key, _, _ in self.machine.dump(lookup.table)} for lookup in lookups}
+        return all(tuple(words[v] for v in lookup.key) in dumps[lookup.table] for lookup in lookups)
 
     def expected(self) -> dict[tuple[int, ...], int]:
         """By brute force."""
@@ -152,8 +166,10 @@ class Driver:
         """The result, what was told, and the invariants I1 to I8 (triangle.md 5)."""
         wanted = self.expected()
         assert self.result() == wanted
-        if any(c.name == "pieces" for c in self.maintained.program.cursors):
+        if self.maintained.pieces is not None:
             assert self.pieces() == wanted
+        asked = [*wanted, *(row[::-1] for row in wanted), (77,) * self.triangle.arity]
+        assert all(self.has(row) == (row in wanted) for row in asked[:12])
         if self.with_deltas:
             assert dict(self.told) == wanted
         self.check_invariants()

@@ -61,7 +61,7 @@ def compile_triangle(
     layout.procedure(Maintained.start_deltas, (ONCE,), deltas.start())
     layout.procedure(Maintained.stop_deltas, (ONCE,), deltas.stop())
     listing = Listing(layout)
-    cursors = listing.cursors()
+    cursors, test = listing.cursors(), listing.test()
     channels = ((DELTA, len(triangle.outputs) + len(layout.measures) + 1), (ALARM, 1))
     written = Program(layout.tables, channels, tuple(layout.procedures), cursors, tuple(listing.functions))
     kept = [Maintained.start_deltas, Maintained.stop_deltas, REBASE]
@@ -74,7 +74,7 @@ def compile_triangle(
         entries,
         triangle.outputs,
         alarm=ALARM if limits and not layout.counts_edges else None,
-        test=listing.lookups(),
+        test=test,
         pieces=next((c.name for c in cursors if c.name == PIECES), None),
         parts=parts,
     )

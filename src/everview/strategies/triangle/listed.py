@@ -41,6 +41,11 @@ def delay_exponent(arity: int, epsilon: Fraction) -> Fraction:
     return min(ONE, (3 - arity) * (1 - epsilon))
 
 
+def test_exponent(arity: int, epsilon: Fraction) -> Fraction:
+    """Of a test, and of a weight: a value that is light has short lists, and there are few heavy ones in a list."""
+    return min(ONE, (3 - arity) * min(epsilon, 1 - epsilon))
+
+
 def space_exponent(arity: int, epsilon: Fraction) -> Fraction:
     """Of all views together."""
     return Fraction(3, 2) if arity == 3 else 1 + min(epsilon, 1 - epsilon)
@@ -95,11 +100,10 @@ class ListedPlan:
 
     @property
     def tasks(self) -> Mapping[Task, Cost]:
-        """What is listed; a triangle of all corners is found by its edges."""
-        listed = {Task.LIST: Cost(self.bounds.update, self.bounds.delay)}
-        if self.arity == 3:
-            listed[Task.TEST] = Cost(self.bounds.update, power(Fraction(0)))
-        return listed
+        """Listing, and testing a row: by its edges, or by those triangles of it that are in no stored view."""
+        update = self.bounds.update
+        tested = power(test_exponent(self.arity, self.epsilon))
+        return {Task.LIST: Cost(update, self.bounds.delay), Task.TEST: Cost(update, tested)}
 
     @property
     def remarks(self) -> tuple[str, ...]:

@@ -47,6 +47,7 @@ from everview.strategies.triangle.views import ALL, Tree, View
 
 PIECES = "pieces"
 WEIGH = "weigh"
+TEST = "test"
 FOUND = Reg("found")
 Block = tuple[Instruction, ...]
 
@@ -64,14 +65,12 @@ class Listing:
         """The cursor that gives each row once, and, where rows come from several pieces, one that gives the pieces."""
         if self.triangle.arity == 3:
             return (self._disjoint(),)
-        if self.layout.is_set or any(self.triangle.private):
-            return (self._union(),)
         return (self._union(), self._in_pieces())
 
-    def lookups(self) -> tuple[Lookup, ...] | None:
-        """A triangle is there if its edges are; for fewer corners, it takes more than lookups to know."""
+    def test(self) -> tuple[Lookup, ...] | str:
+        """A triangle is there if its edges are; for fewer corners, a function asks every piece for the row."""
         if self.triangle.arity < 3:
-            return None
+            return self._write_test()
         layout = self.layout
         return tuple(
             Lookup(layout.rows_table(k), layout.rows_key(k), 0)
@@ -109,18 +108,33 @@ class Listing:
         return Part((Step(row, view.name, 0, (), 0),), tuple(self.layout.view_places(row, view).values()))
 
     def _weighed(self, view: View) -> Part:
-        """The rows of a piece with its measures, which must fit a word each: a function looks them up."""
-        part = self._stored(view)
-        words = tuple(map(reg, self.triangle.words(view.key)))
+        """The rows of a piece with its measures, which must fit a word each: a function looks them up.
+
+        Where there are rows under the edges, each of them comes with its share.
+        """
+        layout = self.layout
+        steps = self._stored(view).steps
+        corners = self.triangle.words(view.key)
+        places = layout.view_places(Reg(f"of {view.name}"), view)
+        if self.triangle.private[0]:
+            row = Reg(f"under {view.name}")
+            steps = (*steps, Step(row, layout.rows_table(0), 0, tuple(places[v] for v in layout.key(0)), 0))
+            places = {**layout.rows_places(row, 0), **places}
+        outputs = tuple(places[v] for v in self.triangle.outputs)
+        if layout.is_set:
+            return Part(steps, (*outputs, Lit(1)))
         row = Reg("row")
-        found = {j: Reg(f"found{j}", WORDS) for j in self.layout.measures}
-        body = [copied(target, Lit(0)) for target in found.values()]
-        kept = [copied(target, self.layout.kept(row, view, j)) for j, target in found.items()]
-        results = [Product((target,)) for target in found.values()]
-        name = self._function(f"of {view.name}", words, (*body, Find(row, view.name, words, tuple(kept))), results)
-        targets = tuple(Reg(f"measure{j} of {view.name}") for j in self.layout.measures)
-        key = tuple(self.layout.view_places(Reg(f"of {view.name}"), view).values())
-        return Part((*part.steps, Ask(targets, Question(name, key))), (*part.outputs, *targets))
+        found = {j: Reg(f"found{j}", WORDS) for j in layout.measures}
+        body: list[Instruction] = [copied(target, Lit(0)) for target in found.values()]
+        kept = [copied(target, layout.kept(row, view, j)) for j, target in found.items()]
+        body.append(Find(row, view.name, tuple(map(reg, corners)), tuple(kept)))
+        results: list[Output] = [Product((target,)) for target in found.values()]
+        if self.triangle.private[0]:
+            body += self._share(found)
+            results = [Reg(f"share{j}") for j in found]
+        name = self._function(f"of {view.name}", tuple(map(reg, self.triangle.outputs)), tuple(body), results)
+        targets = tuple(Reg(f"measure{j} of {view.name}") for j in layout.measures)
+        return Part((*steps, Ask(targets, Question(name, outputs))), (*outputs, *targets))
 
     def _tree_steps(self, tree: Tree, above: Places | None = None) -> tuple[Node, ...]:
         """The rows of a tree's root, from a bucket or all of them, and the leaves that each leads to."""
@@ -215,6 +229,21 @@ class Listing:
         body = (copied(FOUND, Lit(0)), *self._candidates(tree, lambda _: (copied(FOUND, Lit(1)),)))
         return self._function(f"in {tree.root.name}", words, body, (FOUND,))
 
+    def _write_test(self) -> str:
+        """Whether there is a row: some piece, or some tree, has its corners, and it is one of those under its edge."""
+        words = tuple(map(reg, self.triangle.words("abc"[: self.triangle.arity])))
+        body: Block = ()
+        for view in self.design.pieces:
+            body = (*body, Find(Reg(f"of {view.name}"), view.name, words, (copied(FOUND, Lit(1)),)))
+        for tree in self.design.trees:
+            among = self._candidates(tree, lambda _: (copied(FOUND, Lit(1)),))
+            body = (*body, If(Test.EQUAL, FOUND, Lit(0), among))
+        if self.triangle.private[0]:
+            key = tuple(map(reg, self.layout.rows_key(0)))
+            body = (Find(Reg("under"), self.layout.rows_table(0), key, body),)
+        parameters = tuple(map(reg, self.triangle.outputs))
+        return self._function(TEST, parameters, (copied(FOUND, Lit(0)), *body), (FOUND,))
+
     def _candidates(self, tree: Tree, then: Callable[[Mapping[int, Reg]], Block]) -> Block:
         """Go through the triangles of a tree that have a row's corners; ``then`` is given the rows of their edges.
 
@@ -302,8 +331,7 @@ class Listing:
     def _in_pieces(self) -> Cursor:
         """The same rows in pieces, whose measures are to be added up: nothing is tested."""
         layout = self.layout
-        words = self.triangle.words("abc"[: self.triangle.arity])
-        targets = tuple(Reg(f"measure{j}") for j in layout.measures)
+        targets = (Reg("measure0"),) if layout.is_set else tuple(Reg(f"measure{j}") for j in layout.measures)
         parts = [self._weighed(view) for view in self.design.pieces]
         for tree in self.design.trees:
             leaf = self._rows(tree)[1]
@@ -312,10 +340,16 @@ class Listing:
             rows = {k: Reg(f"row{k} of {tree.root.name}") for k in range(3)}
             for k, row in rows.items():
                 key = tuple(places[v] for v in layout.key(k))
-                steps.append(Step(row, RELATIONS[k], BY_KEY, key, 0))
-            weights = [Product(tuple(layout.measure(row, k, j) for k, row in rows.items())) for j in layout.measures]
-            parts.append(Part(tuple(steps), (*self._leaf_words(tree), *weights)))
-        outputs = (*map(reg, words), *targets)
+                if layout.has_rows(k):
+                    steps.append(Step(row, layout.rows_table(k), 0, key, 0))
+                    places = {**layout.rows_places(row, k), **places}
+                elif not layout.is_set:
+                    steps.append(Step(row, RELATIONS[k], BY_KEY, key, 0))
+            weights: list[Output] = [Lit(1)] if layout.is_set else []
+            for j in () if layout.is_set else layout.measures:
+                weights.append(Product(tuple(layout.measure(row, k, j, layout.has_rows(k)) for k, row in rows.items())))
+            parts.append(Part(tuple(steps), (*(places[v] for v in self.triangle.outputs), *weights)))
+        outputs = (*map(reg, self.triangle.outputs), *targets)
         return Cursor(PIECES, (), (Concat(outputs, tuple(parts)),), outputs)
 
     def _function(
