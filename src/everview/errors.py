@@ -175,6 +175,12 @@ class DataError(EverviewError):
         self.row = row
         self._column = column
 
+    def name_view(self, name: str) -> None:
+        """Say which view it happened in, where the message does not yet."""
+        if not self.message.startswith(f"{name}: "):
+            self.message = f"{name}: {self.message}"
+            self.args = (self.message,)
+
     @property
     def column(self) -> str | None:  # type: ignore[override]  # data has columns with names, text has them by number
         """The name of the offending column; None when the error is about a whole row, or about no row."""

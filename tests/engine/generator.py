@@ -832,10 +832,11 @@ def dialled(case: Case) -> Case:
             own = graphs(r)
             schema += own
             text = split_query(r, own)
-            for rows in hubs(r, own):
-                found.insert(
-                    r.randint(0, len(found)), Step("batch", operations=rows, option=r.choice(("plain", "apply")))
-                )
+            at = 0
+            for operations in hubs(r, own):
+                at = r.randint(at, len(found))
+                found.insert(at, Step("batch", operations=operations, option=r.choice(("plain", "apply"))))
+                at += 1
         else:
             text = split_query(r, schema)
         if text:
@@ -872,10 +873,10 @@ def hubs(r: random.Random, schema: Sequence[TableDef]) -> list[tuple[tuple[str, 
     """Batches in which keys become heavy and light again, and the number of rows grows and shrinks by a lot."""
     size, domain = r.choice((6, 12, 24)), r.choice((3, 6, 12))
 
-    def end(column: ColumnDef) -> int | None:
+    def end(column: ColumnDef, share: float) -> int | None:
         if column.nullable and r.random() < 0.05:
             return None
-        return 0 if r.random() < 0.35 else r.randint(0, domain)
+        return 0 if r.random() < share else r.randint(0, domain)
 
     found: list[tuple[tuple[str, str, tuple[Row, ...]], ...]] = []
     known: dict[str, list[Row]] = {t.name: [] for t in schema}
@@ -883,8 +884,10 @@ def hubs(r: random.Random, schema: Sequence[TableDef]) -> list[tuple[tuple[str, 
         batch = []
         for table in schema:
             rows = known[table.name]
-            out = r.sample(rows, r.choice((0, 0, len(rows) // 2, len(rows) * 9 // 10)))
-            into = [tuple(map(end, table.columns)) for _ in range(r.randint(1, size))]
+            gone = r.sample(rows, r.choice((0, 0, len(rows) // 2, len(rows) * 9 // 10)))
+            out = r.choice((gone, [row for row in rows if row[0] == 0]))
+            share = r.choice((0, 0.35, 0.9))
+            into = [tuple(end(c, share) for c in table.columns) for _ in range(r.randint(1, size))]
             if r.random() < 0.2:
                 into += into[: size // 3]
             for row in out:

@@ -416,3 +416,27 @@ def test_a_watched_view_can_be_saved(tmp_path: Any) -> None:
         again.insert("t", [(1, 1)])
     again.insert("t", [(1, -1)])
     assert sorted(again.view("v")) == [(1, BIG - 1), (2, 1)]
+
+
+COPIES = "SELECT x.a, x.b FROM e x, e y, e z, e w WHERE x.a = y.a AND y.a = z.a AND z.a = w.a"
+TRIANGLES = "FROM m x, m y, m z WHERE x.b = y.a AND y.b = z.a AND z.b = x.a"
+
+
+@pytest.mark.parametrize("options", ["", "OPTIONS (epsilon = 0)", "OPTIONS (epsilon = 1/2)"])
+@pytest.mark.parametrize("has_feed", [False, True])
+def test_a_batch_that_leaves_64_bits_is_refused_with_the_view(options: str, has_feed: bool) -> None:
+    """The number of triangles is 160¹² by then, of copies of one row that another view makes of 40."""
+    db = ev.Database()
+    db.sql(f"CREATE TABLE e (a INT, b INT); CREATE MATERIALIZED VIEW m AS {COPIES}")
+    query = f"SELECT x.a AS p, COUNT(*) AS n {TRIANGLES} GROUP BY x.a"
+    db.sql(f"CREATE MATERIALIZED VIEW corners {options} AS {query}")
+    db.insert("e", [(0, 0)] * 10)
+    view = db.view("corners")
+    feed = view.changes() if has_feed else None
+    assert list(view) == [(0, 10**12)]
+    with pytest.raises(DataError, match=r"^corners: .*leaves (the )?64 bits.*nothing has changed"):
+        db.insert("e", [(0, 0)] * 150)
+    assert list(view) == [(0, 10**12)]
+    assert feed is None or not feed.read()
+    db.delete("e", [(0, 0)] * 10)
+    assert list(view) == []

@@ -18,7 +18,7 @@ from everview.engine.progress import Progress
 from everview.engine.values.dictionary import Dictionary
 from everview.engine.values.rows import ZERO, Changes, WordRows, zeros
 from everview.engine.values.words import is_wide
-from everview.errors import ExpressionError
+from everview.errors import DataError, ExpressionError, MemoryLimitError
 from everview.kernel.machine import Unit
 from everview.plan.view_plan import ViewPlan
 from everview.query.terms import Var
@@ -122,15 +122,20 @@ class ViewRuntime:
         waiting = [
             replace(changes, per_update=False) if changes.per_update and not self.keeps_update_numbers else changes
         ]
-        for name, source in self.stages[:-1]:
-            rows = WordRows.concat(self._pieces(source, waiting), source.width)
-            if len(rows) > _MANY_COPIES * len(changes):
-                rows = self._added_up(name, rows)
-            if len(rows):
-                waiting.append(self._of_stage(name, rows))
-        for piece in self._pieces(self.result, waiting):
-            self.deltas += len(piece)
-            yield piece
+        try:
+            for name, source in self.stages[:-1]:
+                rows = WordRows.concat(self._pieces(source, waiting), source.width)
+                if len(rows) > _MANY_COPIES * len(changes):
+                    rows = self._added_up(name, rows)
+                if len(rows):
+                    waiting.append(self._of_stage(name, rows))
+            for piece in self._pieces(self.result, waiting):
+                self.deltas += len(piece)
+                yield piece
+        except DataError as error:
+            if not isinstance(error, MemoryLimitError):
+                error.name_view(self.view.name)
+            raise
 
     def _added_up(self, stage: str, rows: WordRows) -> WordRows:
         """A stage's changes with copies as numbers: UNION ALL of a stage with itself, and so on, would double them."""

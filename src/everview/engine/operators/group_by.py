@@ -201,7 +201,12 @@ class GroupBy(Answers):
 
     def _watch(self, place: Place) -> None:
         """From now on look at every changed group, and now at all of them; they are those of the core itself."""
-        self.emit_deltas(True)
+        try:
+            self.emit_deltas(True)
+        except DataError as error:  # a strategy may keep sums in fewer words than their types have
+            table, row = place
+            why = "a count or sum of a group leaves 64 bits; nothing has changed"
+            raise DataError(why, table=table, row=row, hint=_SMALLER) from error
         self.is_watched = True
         self.dictionary.machine.on_roll_back(partial(setattr, self, "is_watched", False))
         for words, measures in self.groups.rows():
