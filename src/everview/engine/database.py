@@ -16,8 +16,8 @@ from everview.engine.batch import Batch, Operation, applied, deleted, inserted, 
 from everview.engine.change_feed import MOST_BYTES, Callback, ChangeFeed, Delivery, feed_schema
 from everview.engine.definitions import catalogue_of, run
 from everview.engine.expressions.check_supported import check_expressions
+from everview.engine.loading import loaded
 from everview.engine.memory_limit import bounded, checked_limit, too_much, within
-from everview.engine.operators.loading import loaded
 from everview.engine.progress import Progress
 from everview.engine.run_query import Result
 from everview.engine.table_view import Table as TableView
@@ -135,7 +135,7 @@ class Database:
         left = None if limit is None else max(0, limit - self.state_nbytes())
         with Progress(f"filling {view.name}") as progress, within(left), bounded(self._machine, left):
             try:
-                with loaded(runtime.cores):
+                with loaded([runtime]):
                     for name in sorted(runtime.reads):
                         for rows in self._rows_of(name):
                             for _ in runtime.process(self._changes(name, rows)):

@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from everview.engine.batch import Operation
 from everview.engine.change_feed import ChangeFeed, Delivery, FeedRows, as_feed_rows, feed_batches
+from everview.engine.loading import loaded
 from everview.engine.memory_limit import bounded, too_much, within
-from everview.engine.operators.loading import loaded
 from everview.engine.operators.netting import is_net, net_changes
 from everview.engine.operators.steps import explained
 from everview.engine.progress import Progress
@@ -106,7 +106,7 @@ class Transaction:
         is_net_batch = is_net(flips, disjoint)
         if not is_net_batch and sets and sets == self._sets(operations) and self._gains_by_netting():
             batch, is_net_batch = net_changes(batch), True
-        with loaded([core for view in db._views.values() for core in view.cores]):
+        with loaded(list(db._views.values())):
             for changes in batch:
                 for part in self._sliced(changes):
                     self.propagate(part, is_net_batch=is_net_batch)

@@ -268,3 +268,48 @@ def test_a_first_batch_that_is_refused_leaves_nothing() -> None:
     assert list(view) == []
     db.insert("r", [(1, 1), (2, 1)])
     assert Counter(view) == Counter([(1, 1), (1, 2), (2, 1), (2, 2)])
+
+
+MANY_JOINS = (
+    "FROM r, " + ", ".join(f"s s{i}" for i in range(8)) + " WHERE " + " AND ".join(f"s{i}.b = r.b" for i in range(8))
+)
+
+
+@pytest.mark.parametrize("epsilon", [0, 0.5, 1])
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_group_that_cannot_be_counted_is_refused(epsilon: float, at_once: bool) -> None:
+    """250^8 > 2^63: the batch is refused when it comes, not the read after it, and whether it is the first or not."""
+    db = ev.Database()
+    db.sql("CREATE TABLE r (a BIGINT, b BIGINT); CREATE TABLE s (b BIGINT)")
+    view = db.create_view("v", f"SELECT r.a, count(*) AS n {MANY_JOINS} GROUP BY r.a", epsilon=epsilon)
+    assert view.explain().strategy == "ivm-eps-hierarchical"
+    if not at_once:
+        db.insert("r", [(1, 0)])
+        db.insert("s", [(0,)] * 200)
+        assert list(view) == [(1, 200**8)]
+
+    def refused() -> None:
+        with db.batch() as batch:
+            batch.insert("r", [(2, 0)])
+            batch.insert("s", [(0,)] * 250)
+
+    before = list(view)
+    with pytest.raises(ev.errors.DataError):
+        refused()
+    assert list(view) == before
+    db.insert("s", [(0,)])
+
+
+def test_many_groups_may_have_more_rows_together() -> None:
+    """All rows together are more than 2^63, each group has fewer: every one of them is looked at from then on."""
+    db = ev.Database()
+    db.sql("CREATE TABLE r (a BIGINT, b BIGINT); CREATE TABLE s (b BIGINT)")
+    view = db.create_view("v", f"SELECT r.a, count(*) AS n {MANY_JOINS} GROUP BY r.a", epsilon=0.5)
+    db.insert("s", [(0,)] * 200)
+    db.insert("r", [(a, 0) for a in range(5)])
+    assert sorted(view) == [(a, 200**8) for a in range(5)]
+    db.insert("r", [(7, 0)])
+    assert (7, 200**8) in list(view)
+    with pytest.raises(ev.errors.DataError):
+        db.insert("s", [(0,)] * 100)
+    assert sorted(view)[0] == (0, 200**8)

@@ -4,7 +4,6 @@ In the order in which a delta passes:
 
 - ``build``: a plan becomes operators, when the view is defined;
 - ``join``: a core, its strategy's program in the kernel: updates of tables in, its delta out;
-- ``loading``: the first rows of a core, of which its state is made at once;
 - ``row_test``: whether its result has a row; ``gauges``: what its strategy counts of itself;
 - ``steps``: what a fault of the kernel means in a batch;
 - ``select``: a block without grouping: conditions across relations, computed columns, DISTINCT;

@@ -199,6 +199,11 @@ class GroupBy(Answers):
         listed = [a.results(words, 1) for a in self.listed]
         return self.finish.why(words, self._columns(kept), listed)
 
+    def heed(self, place: Place) -> None:
+        """Look at all groups if there is an alarm that was not raised by one update: ``place`` is to blame then."""
+        if not self.core.emits_deltas and self.core.alarm() is not None:
+            self._watch(place)
+
     def _watch(self, place: Place) -> None:
         """From now on look at every changed group, and now at all of them; they are those of the core itself."""
         try:

@@ -55,6 +55,15 @@ def group_step(layout: Layout, row: Reg, table: str, by: Sequence[Var], places: 
     return Step(row, table, layout.index(table, words), layout.index_key(table, words, places), 0)
 
 
+def counted(layout: Layout, total: Reg, then: Sequence[Instruction] = ()) -> tuple[Instruction, ...]:
+    """total ← how many results there are, copies included; ``then`` is run if there are any."""
+    rows = {unit: layout.fresh("row") for unit in top_units(layout)}
+    body = (*product(total, [layout.value(row, u, 0) for u, row in rows.items()]), *then)
+    for unit, row in rows.items():
+        body = (Find(row, layout.table(unit), (), body),)
+    return (copied(total, ZERO), *body)
+
+
 class Listing:
     """The cursor that gives each row once, and the functions it asks."""
 
@@ -164,11 +173,7 @@ class Listing:
         measures = tuple(Product((weights[j],)) for j in layout.measures)
         self._function(WEIGHT, regs(layout.outputs), body, measures)
         total = Reg("total", layout.result_width)
-        rows = {unit: Reg(f"row{i}") for i, unit in enumerate(top_units(layout))}
-        counted: tuple[Instruction, ...] = tuple(product(total, [layout.value(row, u, 0) for u, row in rows.items()]))
-        for unit, row in rows.items():
-            counted = (Find(row, layout.table(unit), (), counted),)
-        self._function(COUNT, (Reg("once"),), (copied(total, ZERO), *counted), (total,))
+        self._function(COUNT, (Reg("once"),), counted(layout, total), (total,))
 
 
 class Weigher:

@@ -29,6 +29,8 @@ class HierarchicalPlan:
     why: str
     """Why this ε."""
     mode: Mode = Mode.DYNAMIC
+    has_groups: bool = False
+    """True if its rows are groups, which must not have more copies than a BIGINT counts."""
     remarks: tuple[str, ...] = (FEEDS,)
     changes_one_row: bool = False
 

@@ -51,7 +51,8 @@ class Hierarchical:
         assert widths is not None
         chosen = epsilon_of(facts.options, balance(widths), Fraction(0), Fraction(1))
         mode = Mode(facts.options.mode or Mode.DYNAMIC.value)
-        return HierarchicalPlan(facts.query, widths, chosen.epsilon, chosen.reason, mode)
+        has_groups = core.grouped and not core.folded
+        return HierarchicalPlan(facts.query, widths, chosen.epsilon, chosen.reason, mode, has_groups)
 
     def compile(self, plan: StrategyPlan, sums: Sequence[Sum], signatures: Sequence[Hashable] = ()) -> Maintained:
         """The program; every occurrence of a relation has a table of its own."""

@@ -9,16 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from everview.engine.operators.build import grouped_blocks
 from everview.engine.operators.join import Join
 from everview.engine.operators.steps import explained
 from everview.engine.values.rows import zeros
+from everview.engine.view_runtime import ViewRuntime
 from everview.kernel.machine import UpdateFault
 
 
 @contextmanager
-def loaded(cores: Sequence[Join]) -> Iterator[None]:
+def loaded(views: Sequence[ViewRuntime]) -> Iterator[None]:
     """Have the cores that have no rows yet store those that come now, and make their state of them at the end."""
-    loading = [core for core in cores if _can_load(core)]
+    loading = [core for view in views for core in view.cores if _can_load(core)]
     for core in loading:
         core.is_loading = True
     try:
@@ -28,6 +30,9 @@ def loaded(cores: Sequence[Join]) -> Iterator[None]:
             core.is_loading = False
     for core in loading:
         _build(core)
+    for view in views if loading else ():
+        for block in (b for _, source in view.stages for b in grouped_blocks(source)):
+            block.heed((None, None))
 
 
 def _can_load(core: Join) -> bool:
