@@ -101,7 +101,7 @@ bench-kernel: $(INSTALLED) ## what an update costs in the kernel; ARGS="--agains
 	@$(BIN)/python -m benchmarks.kernel $(ARGS)
 
 .PHONY: bench-state
-bench-state: $(INSTALLED) ## how much memory 3-Hop's state takes; ARGS="--data ../shared/data --write" to keep it
+bench-state: $(INSTALLED) ## how much memory the state of 3-Hop and 4-Hop takes; ARGS="--data ../shared/data --write" to keep it
 	@$(BIN)/python -m benchmarks.state $(filter-out --resume --runs%,$(ARGS))
 
 .PHONY: bench-spark

@@ -1,45 +1,58 @@
-"""How much memory 3-Hop's state takes over a window of a graph: by ``db.nbytes()``, base table and view, at its most.
+"""How much memory the state of 3-Hop and 4-Hop takes over windows of graphs: by ``db.nbytes()``, base table and view.
 
-``make bench-state ARGS="--data ../shared/data --write"`` runs the window over Epinions in its file's order, reading the
-feed, keeps the figure in benchmarks/results/ and puts it into docs/performance.md. Bytes are counted, so it repeats
-exactly on any machine. The bar: at most three times the window's rows as Arrow, once for each occurrence of the table.
+``make bench-state ARGS="--data ../shared/data --write"`` runs the windows of ``make bench-engine``, reading the feed,
+keeps the most that each state has taken in benchmarks/results/ and puts it into docs/performance.md. Bytes are counted,
+so it repeats exactly on any machine. The bar, for 3-Hop over Epinions in its file's order: at most three times the
+window's rows as Arrow, once for each occurrence of the table.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks import report, results
-from benchmarks.data.graphs import Edge, fifo, power_law, read_graph
+from benchmarks.data.graphs import Edge, fifo
 from benchmarks.drive import ROW_BYTES, DatabaseRun
+from benchmarks.engine import graphs
 
-OCCURRENCES = 3
-BAR = 3.0
+OCCURRENCES = {"3-hop": 3, "4-hop": 4}
+BARS = {("3-hop", "epinions", "file order"): 3.0}
 
 
-def measured(graph: str, order: str, edges: list[Edge]) -> results.Record:
+def measured(query: str, graph: str, order: str, edges: list[Edge]) -> results.Record:
     """The most that the state has taken after any batch."""
     updates = fifo(order, edges)
-    _, peak = DatabaseRun("3-hop", updates).deltas()
-    found = {"bench": "state", "query": "3-hop", "graph": graph, "order": order, "window": updates.window}
-    return {**found, "bytes": peak, "value": peak / (updates.window * ROW_BYTES * OCCURRENCES), "bar": BAR}
+    _, peak = DatabaseRun(query, updates).deltas()
+    found = {"bench": "state", "query": query, "graph": graph, "order": order, "window": updates.window}
+    value = peak / (updates.window * ROW_BYTES * OCCURRENCES[query])
+    return {**found, "bytes": peak, "value": value, "bar": BARS.get((query, graph, order))}
+
+
+def windows(data: Path | None, scale: int) -> Iterator[tuple[str, str, str, list[Edge]]]:
+    """Query, graph, order and edges of each run."""
+    for graph, order, edges, _ in graphs(data, scale):
+        yield "3-hop", graph, order, edges
+        if order == ("random" if data is None else "shuffled"):
+            half = edges[: len(edges) // 2 if data is not None else len(edges) // 10]
+            yield "4-hop", f"{graph}, {len(half):,} edges", order, half
 
 
 def main() -> int:
     """Measure, print, and keep what was measured."""
     parser = argparse.ArgumentParser(prog="benchmarks.state", description=__doc__)
-    parser.add_argument("--data", type=Path, help="the folder with epinions.csv.gz; without it, a power-law graph")
-    parser.add_argument("--write", action="store_true", help="keep the figure and put it into docs/performance.md")
+    parser.add_argument("--data", type=Path, help="the folder with epinions.csv.gz and bitcoin-alpha.csv.gz")
+    parser.add_argument("--small", action="store_true", help="graphs of a hundredth of the size, to see that it works")
+    parser.add_argument("--write", action="store_true", help="keep the figures and put them into docs/performance.md")
     options = parser.parse_args()
-    if options.data is None:
-        record = measured("power law", "random", power_law(50_000))
-    else:
-        record = measured("epinions", "file order", read_graph(options.data / "epinions.csv.gz"))
-    print(record)
+    records = []
+    for window in windows(options.data, 100 if options.small else 1):
+        records.append(measured(*window))
+        print(records[-1], flush=True)
     if options.write:
-        results.put("state", results.circumstances("benchmarks.state"), [record])
+        results.put("state", results.circumstances("benchmarks.state"), records)
         report.PAGE.write_text(report.page(), encoding="utf-8")
     return 0
 

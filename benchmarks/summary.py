@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from math import floor
 from pathlib import Path
 
@@ -151,16 +151,15 @@ def cost(folder: Path = RESULTS) -> str:
     if growth:
         told = f"{at_most(max(growth))} times the kernel's steps an update"
         lines.append(f"- Ten times the data: at most {told}, for {len(growth)} kinds of queries and updates.")
-    state = [r["value"] for r in engine if r["bench"] == "memory" and r["level"] == "database"]
-    if state:
-        told = f"{at_least(min(state))} to {at_most(max(state))} times the rows of the window as Arrow"
-        of = _revision(results.read("engine", folder))
+    state = results.read("state", folder)
+    if values := [r["value"] for r in state[1:]]:
+        told = f"{at_least(min(values))} to {at_most(max(values))} times the rows of the window as Arrow"
+        of = f" ({', '.join(sorted({r['query'] for r in state[1:]}))}; `make bench-state`, {state[0]['date'][:10]})"
         lines.append(f"- State of all queries measured{of}: {told}, counted once for each occurrence of the table.")
-    newer = results.read("state", folder)
-    for r in newer[1:]:
-        told = f"{at_most(r['value'])} times that, {r['bytes'] / r['window']:.0f} bytes a row (bar: {r['bar']:g} times)"
-        of = f", by `make bench-state`{_revision(newer)}"
-        lines.append(f"- State of {r['query']} on {r['graph']}, {r['order']}{of}: {told}.")
+    for r in state[1:]:
+        if r["bar"]:
+            told = f"{at_most(r['value'])} times that, {r['bytes'] / r['window']:.0f} bytes a row"
+            lines.append(f"- State of {r['query']} on {r['graph']}, {r['order']}: {told} (bar: {r['bar']:g} times).")
     nested = [r for r in results.read("enclosureness", folder) if r["status"] == "ok"]
     if len(nested) > 1:
         first, last = nested[0], nested[-1]
@@ -177,12 +176,6 @@ def cost(folder: Path = RESULTS) -> str:
     if start:
         lines.append(f"- `import everview`: {at_most(start[0]['run_s'])} s, without pyspark or pandas.")
     return "\n".join(lines) or ABSENT
-
-
-def _revision(records: Sequence[results.Record]) -> str:
-    """The code that a results file is of, as some files are older than others."""
-    revision = records[0].get("revision") if records else None
-    return f" ({records[0]['date'][:10]}, {revision.partition(' ')[0]})" if revision else ""
 
 
 BLOCKS: dict[str, Callable[[Path], str]] = {

@@ -36,12 +36,16 @@ def test_random_updates_delete_only_what_is_there() -> None:
 
 
 def test_the_state_of_a_window_is_measured_and_quoted(tmp_path: Path) -> None:
-    record = state.measured("power law", "random", EDGES)
+    names = [window[:3] for window in state.windows(None, 500)]
+    assert names[1:] == [("3-hop", "power law", "random"), ("4-hop", "power law, 100 edges", "random")]
+    record = state.measured("3-hop", "power law", "random", EDGES)
     assert record["value"] == record["bytes"] / (record["window"] * 16 * 3) > 1
-    results.put(
-        "state", results.circumstances("benchmarks.state"), [{**record, "value": 2.971, "bytes": 11_440}], tmp_path
-    )
-    assert "State of 3-hop on power law, random, by `make bench-state`: 2.98 times" in summary.cost(tmp_path)
+    found = [{**record, "value": 2.971, "bytes": 11_440, "bar": 3.0}, {**record, "query": "4-hop", "value": 3.5}]
+    results.put("state", results.circumstances("benchmarks.state"), found, tmp_path)
+    told = summary.cost(tmp_path)
+    assert "State of all queries measured (3-hop, 4-hop; `make bench-state`, 20" in told
+    assert "): 2.97 to 3.50 times the rows" in told
+    assert "State of 3-hop on power law, random: 2.98 times that, 143 bytes a row (bar: 3 times)" in told
 
 
 @pytest.mark.slow
