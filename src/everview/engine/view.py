@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from everview.engine.change_feed import Callback, ChangeFeed, Delivery
 from everview.engine.operators.answers import Answers
-from everview.engine.relation import Relation, T, tuples
+from everview.engine.positions import Positions
+from everview.engine.relation import T
 from everview.engine.storage.check_saved import blaming_the_file
 from everview.engine.values.rows import WordRows
 from everview.engine.view_runtime import ViewRuntime
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from everview.engine.database import Database
 
 
-class View(Relation):
+class View(Positions):
     """A maintained view. Reading it sees whole batches only, also beside threads that change its tables."""
 
     def __init__(self, database: Database, runtime: ViewRuntime) -> None:
@@ -65,79 +65,11 @@ class View(Relation):
     def _changed(self) -> int:
         return self._runtime.updates + self._runtime.refills
 
-    def __getitem__(self, position: int) -> tuple[Any, ...]:
-        """The row at a position of the engine's order."""
-        if not isinstance(position, int):
-            raise TypeError(f"a position is an integer, not a {type(position).__name__}: use page(offset=, limit=)")
-        with self._lock:
-            offset = position if position >= 0 else position + self.count()
-            rows = self.page(offset=offset, limit=1) if offset >= 0 else []
-        if not rows:
-            raise IndexError(f"{self.name} has no row at position {position}")
-        return rows[0]
+    def _prepare_positions(self) -> None:
+        if self._runtime.view.options.access is None and self._runtime.result.may_access:
+            from everview.sql.ddl import qualified
 
-    def page(self, *, offset: int = 0, limit: int) -> list[tuple[Any, ...]]:
-        """Some rows, from a position of the engine's order on, which need not be the one in which all are listed."""
-        if offset < 0 or limit < 0:
-            raise ValueError("offset and limit are not negative")
-        with self._lock:
-            return self._page(offset, limit)
-
-    def rank(self, row: Sequence[Any]) -> int:
-        """The first position of a row in the engine's order, from 0; a KeyError if it is not there."""
-        with self._lock:
-            if row not in self:
-                raise KeyError(f"{row!r} is not in {self.name}")
-            sought = self._sought(row)
-            assert sought is not None
-            known = self._ask(lambda rows: rows.rank(sought))
-            if known is not None:
-                return known
-            passed = 0
-            for rows in self._rows(partly=True):
-                place = sought.place(rows)
-                if place is not None:
-                    return passed + rows.slice(0, place).copies
-                passed += rows.copies
-        raise AssertionError(row)
-
-    def _page(self, offset: int, limit: int) -> list[tuple[Any, ...]]:
-        size = self._ask(lambda rows: rows.count())
-        if size is not None and offset >= size:
-            return []
-        accessed = self._accessed(range(offset, min(offset + limit, size))) if size is not None else None
-        return self._cut(offset, limit) if accessed is None else accessed
-
-    def _accessed(self, positions: range) -> list[tuple[Any, ...]] | None:
-        """The rows at some positions, each by itself; None if rows have to be listed for that."""
-
-        def asked(rows: Answers) -> list[WordRows] | None:
-            found: list[WordRows] = []
-            for position in positions:
-                row = rows.access(position)
-                if row is None:
-                    return None
-                found.append(row)
-            return found
-
-        found = self._ask(asked)
-        return None if found is None else [row for rows in found for row in tuples(self._decoded(rows)[0])]
-
-    def _cut(self, offset: int, limit: int) -> list[tuple[Any, ...]]:
-        """The same out of the list of all rows."""
-        found: list[tuple[Any, ...]] = []
-        passed = 0
-        for rows in self._rows(partly=True) if limit else ():
-            size = rows.copies
-            if passed + size > offset:
-                batch, counts = self._decoded(rows)
-                first = max(0, offset - passed)
-                expanded = (row for row, copies in zip(tuples(batch), counts, strict=True) for _ in range(copies))
-                found += islice(expanded, first, first + limit - len(found))
-            passed += size
-            if len(found) == limit:
-                break
-        return found
+            self._database.sql(f"ALTER MATERIALIZED VIEW {qualified(self.name)} SET OPTIONS (access = true)")
 
     # --- changes ---------------------------------------------------------------------------------------------------
 

@@ -21,7 +21,17 @@ from everview.strategies import JUDGED_ONLY, STRATEGIES
 from everview.strategies.bounds import CONSTANT, Bound, Bounds
 from everview.strategies.core import Core, Facts
 from everview.strategies.dial import Dial
-from everview.strategies.strategy import Cost, Maintained, Strategy, StrategyPlan, Sum, Task, costs_dict
+from everview.strategies.strategy import (
+    WORDS_AS_THEY_ARE,
+    Cost,
+    Maintained,
+    Strategy,
+    StrategyPlan,
+    Sum,
+    Task,
+    WordOrders,
+    costs_dict,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,9 +165,17 @@ class CorePlan:
         size = fractional_cover_number(self.query.edges, free & self.query.variables)
         return CONSTANT if size <= 1 else Bound((name,), size)
 
-    def compile(self, sums: Sequence[Sum] = (), signatures: Sequence[Hashable] = ()) -> Maintained:
-        """What the engine runs, with these sums beside each row's weight; ``signatures`` say which atoms are alike."""
-        return self.strategy.compile(self.maintenance, sums, signatures)
+    def compile(
+        self,
+        sums: Sequence[Sum] = (),
+        signatures: Sequence[Hashable] = (),
+        orders: WordOrders = WORDS_AS_THEY_ARE,
+    ) -> Maintained:
+        """What the engine runs, with these sums beside each row's weight.
+
+        ``signatures`` say which atoms are alike, ``orders`` how words are compared.
+        """
+        return self.strategy.compile(self.maintenance, sums, signatures, orders)
 
 
 def idle_options(options: ViewOptions, cores: Sequence[CorePlan]) -> list[str]:

@@ -40,6 +40,8 @@ class OptionValues(TypedDict, total=False):
     """A promise: no value has more neighbours than this."""
     mode: Literal["dynamic", "static"] | None
     """Whether tables go on changing, or are filled once and then read: then updates may be dear."""
+    access: bool | None
+    """Keep rows in order and counted, where the query allows it, so that positions, ranks and samples are cheap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,7 @@ class ViewOptions:
     optimize: str | None = None
     degree: int | None = None
     mode: str | None = None
+    access: bool | None = None
 
     def __post_init__(self) -> None:
         for name, value in self.given().items():
@@ -111,8 +114,10 @@ NAMES: Final = tuple(f.name for f in fields(ViewOptions))
 """The options that there are."""
 
 
-def option_value(text: str) -> int | Decimal | Fraction | str:
-    """The value that a text stands for where all values are texts: a number if it is one."""
+def option_value(text: str) -> bool | int | Decimal | Fraction | str:
+    """The value that a text stands for where all values are texts: a number or a truth value if it is one."""
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
     if _WHOLE.fullmatch(text):
         return int(text)
     if _EXACT.fullmatch(text):
@@ -132,6 +137,8 @@ def _shown(value: object) -> str:
     """A value as SQL writes it: ε as a decimal number if it is one that is read again, else as a fraction."""
     if isinstance(value, str):
         return f"'{value}'"
+    if isinstance(value, bool):
+        return str(value).lower()
     if isinstance(value, Fraction):
         number = Decimal(value.numerator) / value.denominator
         is_short = Fraction(number) == value and (value * MOST_PARTS).denominator == 1
@@ -187,11 +194,19 @@ def _degree(value: object) -> int:
     return value
 
 
+def _access(value: object) -> bool:
+    if not isinstance(value, bool):
+        said = f"access is {_said(value)}, and can be true or false"
+        raise OptionError(said, option="access", hint="write access = true")
+    return value
+
+
 _CHECKS: Final[dict[str, Callable[[object], Any]]] = {
     "epsilon": _epsilon,
     "optimize": _word("optimize", OPTIMIZE),
     "degree": _degree,
     "mode": _word("mode", MODES),
+    "access": _access,
 }
 
 NO_OPTIONS: Final = ViewOptions()

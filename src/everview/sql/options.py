@@ -105,7 +105,7 @@ def _name(entry: exp.Property) -> str:
 
 
 def _value(name: str, node: exp.Expr | None) -> object:
-    """What stands behind an option's name: a number, a quotient of whole numbers, or a text."""
+    """What stands behind an option's name: a number, a quotient of whole numbers, a text, true or false."""
     if isinstance(node, exp.Neg):
         found = _value(name, node.this)
         return -found if isinstance(found, int | Decimal | Fraction) else None
@@ -113,12 +113,15 @@ def _value(name: str, node: exp.Expr | None) -> object:
         above, below = _value(name, node.this), _value(name, node.expression)
         if isinstance(above, int) and isinstance(below, int) and below:
             return Fraction(above, below)
+    if isinstance(node, exp.Boolean):
+        return bool(node.this)
     if isinstance(node, exp.Literal):
         if node.is_string:
             return str(node.this)
         number = Decimal(node.this)
         return int(number) if node.this.isdigit() else number
-    hint = "write a number, as 0.5 or 1/3, or a text in quotes"
+    hint = "write a number, as 0.5 or 1/3, true or false, or a text in quotes"
     if isinstance(node, exp.Var):
         hint = f"put it in quotes: {name} = '{node.name}'"
-    raise OptionError(f"the value of option {name} is neither a number nor a text", option=name, hint=hint)
+    said = f"the value of option {name} is neither a number nor a text, nor true or false"
+    raise OptionError(said, option=name, hint=hint)

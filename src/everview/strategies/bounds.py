@@ -46,6 +46,7 @@ class Bound:
 
 
 CONSTANT = Bound(())
+LOGARITHMIC = Bound(("log N",))
 LINEAR = Bound(("N",), Fraction(1))
 ENCLOSURE = Bound(("λ",), Fraction(1), ("amortised", "at most O(N)"))
 

@@ -9,8 +9,6 @@ from everview.query.conjunctive import ConjunctiveQuery
 from everview.strategies.core import Facts
 from everview.strategies.strategy import Judgement
 
-MISSING = "not in this version"
-
 
 @dataclass(frozen=True)
 class JudgedOnly:
@@ -18,16 +16,6 @@ class JudgedOnly:
 
     name: str
     judge: Callable[[Facts], Judgement]
-
-
-def _fits(reason: str, *options: str) -> Judgement:
-    return Judgement(True, f"{reason}; {MISSING}", options=options)
-
-
-def _q_hierarchical(facts: Facts) -> Judgement:
-    if not facts.classification.q_hierarchical:
-        return Judgement(False, "the query is not q-hierarchical")
-    return _fits("same O(1) bounds as CROWN's tree of height 1, and adds counting and direct access", "optimize")
 
 
 def loomis_whitney_degree(query: ConjunctiveQuery) -> int | None:
@@ -51,7 +39,6 @@ def _recompute(_: Facts) -> Judgement:
 
 
 JUDGED_ONLY = (
-    JudgedOnly("q-hierarchical", _q_hierarchical),
     JudgedOnly("fo-mod", _fo_mod),
     JudgedOnly("recompute", _recompute),
 )

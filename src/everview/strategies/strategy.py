@@ -33,6 +33,10 @@ RESULT = "result"
 """The cursor that lists the result."""
 COUNT = "count"
 """The function that counts it."""
+ACCESS, RANK = "access", "rank"
+"""The functions that find a row by its position, and the first position of a row."""
+MOST_RANKS = 2**63 - 1
+"""A result that has so many rows or more cannot be accessed by position, only listed."""
 
 
 class Task(Enum):
@@ -42,7 +46,7 @@ class Task(Enum):
     TEST = "test"
     COUNT = "count"
     ACCESS = "access"
-    RANK = "rank"
+    """Also the rank of a row, pages and samples."""
     DIFFERENCE = "difference"
 
 
@@ -145,6 +149,21 @@ class Sum:
     atom: int
     words: int = 1
     limit: int | None = None
+
+
+@dataclass(frozen=True)
+class WordOrders:
+    """How the words of variables are compared where rows are kept in order; those of all others are numbers.
+
+    Words of ``by_value`` are ids in the table of values, and have the order of their values; those of ``by_float`` are
+    the bits of 64-bit floats.
+    """
+
+    by_value: frozenset[Var] = frozenset()
+    by_float: frozenset[Var] = frozenset()
+
+
+WORDS_AS_THEY_ARE = WordOrders()
 
 
 @dataclass(frozen=True)
@@ -254,6 +273,18 @@ class Maintained:
     """
     count: str | None = None
     """The function that gives how many rows there are, copies included, in words; None: they must be listed."""
+    counts_at_once: bool = False
+    """True if that takes constant time, and no walk through what is stored."""
+    access: str | None = None
+    """The function that gives for a position 1 and the words of the row there, copies being rows, or 0 and any words.
+
+    Positions are those of ``result``, which lists in the order of ``order``. It may be asked only while there are less
+    than ``MOST_RANKS`` rows. None: rows must be listed to know.
+    """
+    rank: str | None = None
+    """The function that gives for the words of a row that is there 1 and its first position; with ``access``."""
+    order: tuple[Var, ...] = ()
+    """The variables by whose values, NULL first, the cursor ``result`` lists in order; () if it lists in none."""
     gauges: Mapping[str, Gauge | RowCount] = field(default_factory=dict)
     pieces: str | None = None
     """A cursor that lists the same rows in pieces, as who reads everything likes it: a row may come several times.
@@ -288,8 +319,16 @@ class Strategy(Protocol):
     def plan(self, core: Core, facts: Facts) -> StrategyPlan:
         """How it would maintain a core that it fits."""
 
-    def compile(self, plan: StrategyPlan, sums: Sequence[Sum], signatures: Sequence[Hashable] = ()) -> Maintained:
+    def compile(
+        self,
+        plan: StrategyPlan,
+        sums: Sequence[Sum],
+        signatures: Sequence[Hashable] = (),
+        orders: WordOrders = WORDS_AS_THEY_ARE,
+    ) -> Maintained:
         """The program for one of its own plans, with these sums kept beside each row's weight.
+
+        ``orders`` says how words are compared where rows are kept in order.
 
         Atoms of equal ``signatures`` are given the same rows of their relation, with the same words a column, so they
         may share a table; an atom that another one serves needs no entry of its own. While nothing is told, a row may

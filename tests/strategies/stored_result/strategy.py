@@ -18,7 +18,16 @@ from everview.strategies.bounds import CONSTANT, Bounds, power
 from everview.strategies.core import Core, Facts
 from everview.strategies.diagram import Box, Diagram, DiagramNode
 from everview.strategies.dial import OPTIONS, dial_advice, epsilon_of
-from everview.strategies.strategy import Cost, Judgement, Maintained, StrategyPlan, Sum, Task
+from everview.strategies.strategy import (
+    WORDS_AS_THEY_ARE,
+    Cost,
+    Judgement,
+    Maintained,
+    StrategyPlan,
+    Sum,
+    Task,
+    WordOrders,
+)
 
 
 @dataclass(frozen=True)
@@ -84,7 +93,13 @@ class StoredResult:
         chosen = epsilon_of(facts.options, Fraction(1, 2), Fraction(0), Fraction(1))
         return StoredResultPlan(facts.query, facts.query.free | needed, chosen.epsilon, core.sums_up)
 
-    def compile(self, plan: StrategyPlan, sums: Sequence[Sum], signatures: Sequence[Hashable] = ()) -> Maintained:
+    def compile(
+        self,
+        plan: StrategyPlan,
+        sums: Sequence[Sum],
+        signatures: Sequence[Hashable] = (),
+        orders: WordOrders = WORDS_AS_THEY_ARE,
+    ) -> Maintained:
         """A table an atom, and one for the result."""
         assert isinstance(plan, StoredResultPlan)
         return compile_stored_result(plan.query, tuple(sorted(plan.outputs)), sums, plan.epsilon, sums_up=plan.sums_up)

@@ -7,7 +7,7 @@ order in which the operator lists them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 import pyarrow.compute as pc
@@ -57,12 +57,22 @@ class Answers(Protocol):
         """Whether a row is there."""
         return None
 
-    def access(self, position: int) -> WordRows | None:
-        """The row at a position, which is not negative and less than ``count()``."""
+    def access(self, positions: Sequence[int]) -> WordRows | None:
+        """The rows at some positions, each of which is not negative and less than ``count()``."""
         return None
 
     def rank(self, row: Sought) -> int | None:
         """The first position of a row that is there."""
+        return None
+
+    @property
+    def may_access(self) -> bool:
+        """True if it could know positions, and does not as nobody has asked for that."""
+        return False
+
+    @property
+    def order(self) -> tuple[int, ...] | None:
+        """The columns by whose values its rows are listed in order, NULL first; None if in no such order."""
         return None
 
     def difference(self, since: int) -> Iterator[WordRows] | None:

@@ -26,8 +26,8 @@ from everview.kernel.wide_numbers import number_of
 from everview.plan.core_plan import CorePlan
 from everview.query.conjunctive import Atom
 from everview.query.terms import Const, Expression, Var
-from everview.query.types import BIGINT, DataType
-from everview.strategies.strategy import DELTA, RESULT, AtomInput, Entry, Lookup, Sum
+from everview.query.types import BIGINT, DataType, Kind
+from everview.strategies.strategy import DELTA, RESULT, AtomInput, Entry, Lookup, Sum, WordOrders
 
 _NULL = pa.scalar(NULL, pa.int64())
 _FEWER = "leave rows out with WHERE, or ask count() how many there are"
@@ -57,7 +57,7 @@ class Join:
         """The integers that a variable may be, where its columns do not hold the same: others never join."""
         signatures = [_signature(plan, i, self.ranges) for i in range(len(plan.query.atoms))]
         sums = [Sum(s.atom, s.words, s.most) for s in slots if s.atom is not None]
-        self.maintained = plan.compile(sums, signatures)
+        self.maintained = plan.compile(sums, signatures, self._word_orders())
         self.widths = self.maintained.widths or (1,) * (1 + len(sums))
         """Of how many words each measure is: so many columns it has in what the core gives."""
         self.unit = Unit(self.maintained.program, dictionary.machine)
@@ -72,6 +72,11 @@ class Join:
         self._entries = {
             e.relation: _EntryRuntime(self, e, relations[e.relation], slots) for e in self.maintained.entries
         }
+
+    def _word_orders(self) -> WordOrders:
+        """How the words of its variables are compared."""
+        floats = (v for v, t in self.types.items() if t.kind in (Kind.FLOAT, Kind.DOUBLE))
+        return WordOrders(frozenset(v for v, t in self.types.items() if is_wide(t)), frozenset(floats))
 
     @property
     def width(self) -> int:
@@ -191,6 +196,22 @@ class Join:
             return number_of([words_array(c)[0].as_py() for c in self.unit.ask(self.maintained.count, [zeros(1)])])
         except UpdateFault as fault:
             raise DataError("the result has more rows than 384 bits can count", hint=_FEWER) from fault
+
+    def access(self, positions: Sequence[int]) -> Columns | None:
+        """The words of the rows at some positions, which there are; None: list the rows to know."""
+        if self.maintained.access is None:
+            return None
+        found = self.unit.ask(self.maintained.access, [pa.array(positions, pa.int64())])
+        return tuple(words_array(c) for c in found[1:])
+
+    def rank(self, words: Mapping[Var, int]) -> int | None:
+        """The first position of a row that is there, given by its words; None: list the rows to know."""
+        if self.maintained.rank is None:
+            return None
+        row = [pa.array([words[v]], pa.int64()) for v in self.maintained.outputs] or [zeros(1)]
+        is_found, rank = (words_array(c)[0].as_py() for c in self.unit.ask(self.maintained.rank, row))
+        assert is_found, words
+        return int(rank)
 
     def scan(self, *, partly: bool = False) -> Iterator[tuple[Columns, Columns]]:
         """The whole result, chunk by chunk: output words and measures; each row is there once.

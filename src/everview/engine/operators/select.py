@@ -15,12 +15,13 @@ from everview.engine.operators.counts import Fold
 from everview.engine.operators.join import Join
 from everview.engine.values.dictionary import Dictionary
 from everview.engine.values.rows import ZERO, Changes, WordRows, ones, repeated, zeros
-from everview.engine.values.words import arrow_type, from_words, to_words
+from everview.engine.values.words import arrow_type, from_words, is_wide, to_words
 from everview.errors import DataError
 from everview.plan.core_plan import CorePlan
 from everview.query.terms import Const, Expression, Var
 from everview.query.types import DataType
 from everview.query.view import Block, Output
+from everview.strategies.strategy import MOST_RANKS, Task
 
 Maker = Callable[[WordRows, Sequence[pa.Array]], pa.Array]
 
@@ -100,7 +101,11 @@ class Select(Answers):
         """The fold's rows; or the core's, if each of them is one row of the result."""
         if self.fold is not None:
             return self.fold.count()
-        return self.core.distinct() if self.core.plan.is_distinct and self.projection.keeps_all else None
+        if not self.projection.keeps_all:
+            return None
+        if self.core.maintained.counts_at_once:
+            return self.core.count()
+        return self.core.distinct() if self.core.plan.is_distinct else None
 
     def counted(self) -> int | None:
         """The core's rows, if it can count them and all are in the result."""
@@ -109,6 +114,47 @@ class Select(Answers):
     def test(self, row: Sought) -> bool | None:
         """A lookup in the fold, or in the core if the row's columns say which of its rows it is."""
         return self.projection.test(row.words) if self.fold is None else self.fold.holds(row.words)
+
+    @property
+    def _has_positions(self) -> bool:
+        """True if its rows stand where those of the core do: each is one of them, and says which."""
+        core = self.core
+        shows_all = self.projection.shown >= frozenset(core.maintained.outputs)
+        return self.fold is None and self.projection.keeps_all and shows_all
+
+    @property
+    def may_access(self) -> bool:
+        """True if its core has no positions, and could have them."""
+        is_ordered = self.core.maintained.access is not None
+        return not is_ordered and self._has_positions and Task.ACCESS in self.core.plan.maintenance.tasks
+
+    @property
+    def order(self) -> tuple[int, ...] | None:
+        """The columns that show what the core's rows are ordered by."""
+        if not self._has_positions or self.core.maintained.access is None:
+            return None
+        order, terms = self.core.maintained.order, [e.term for e in self.projection.outputs]
+        return tuple(terms.index(v) for v in order)
+
+    def access(self, positions: Sequence[int]) -> WordRows | None:
+        """The core's rows, if each is one of the result."""
+        if not self._has_positions or not self._is_within_ranks:
+            return None
+        columns = self.core.access(positions)
+        assert columns is not None
+        return self.projection.passed(WordRows(columns, ones(len(positions)), zeros(len(positions))))
+
+    def rank(self, row: Sought) -> int | None:
+        """The core's rank of the row."""
+        if not self._has_positions or not self._is_within_ranks:
+            return None
+        found = self.projection.core_words(row.words)
+        return None if found is None else self.core.rank(found)
+
+    @property
+    def _is_within_ranks(self) -> bool:
+        """True if there are no more rows than positions go."""
+        return self.core.maintained.access is not None and (self.core.count() or 0) < MOST_RANKS
 
     def rows(self, *, partly: bool = False) -> Iterator[WordRows]:
         """The whole result."""
@@ -269,20 +315,43 @@ class Projection:
 
     def test(self, words: Sequence[int]) -> bool | None:
         """Whether the core has the row that becomes this output; None if outputs are computed or do not say which."""
-        found: dict[Var, int] = {}
-        for expression, word in zip(self.outputs, words, strict=True):
-            term = expression.term
-            if not isinstance(term, Var) or not _same_words(self.core.types[term], expression.type):
-                return None
-            if found.setdefault(term, word) != word:
-                return False
-        if found.keys() != set(self.core.maintained.outputs):
+        if not self.says_core_row:
             return None
+        found = self.core_words(words)
+        if found is None:
+            return False
         held = self.core.test(found)
         if not held:
             return held
         columns = tuple(repeated(found[v], 1) for v in self.core.maintained.outputs)
         return len(self.passed(WordRows(columns, ones(1), zeros(1)))) > 0
+
+    @property
+    def says_core_row(self) -> bool:
+        """True if its output is made of constants and of all variables of the core, as they are."""
+        terms = [e.term for e in self.outputs]
+        variables = frozenset(t for t in terms if isinstance(t, Var))
+        is_plain = None not in terms and variables == self.shown
+        return is_plain and variables == frozenset(self.core.maintained.outputs)
+
+    def core_words(self, words: Sequence[int]) -> dict[Var, int] | None:
+        """The words of the core's row that becomes this output; None if none can."""
+        found: dict[Var, int] = {}
+        for expression, word in zip(self.outputs, words, strict=True):
+            term = expression.term
+            if isinstance(term, Var):
+                if found.setdefault(term, word) != word:
+                    return None
+            elif isinstance(term, Const) and self._constant(term, expression.type) != word:
+                return None
+        return found
+
+    def _constant(self, term: Const, type_: DataType) -> int:
+        """The word of a constant, which is not kept for that."""
+        array = pa.array([term.value]).cast(arrow_type(type_))
+        wide = is_wide(type_)
+        words = self.dictionary.lookup(array) if wide else to_words(array, type_, self.dictionary)
+        return int(words[0].as_py())
 
     def values(self, rows: WordRows, variables: Sequence[Var]) -> dict[Var, pa.Array]:
         """Some of the core's variables as values."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 import pyarrow as pa
@@ -148,16 +148,29 @@ class Concatenation(Answers):
             is_known = is_known and found is not None
         return False if is_known else None
 
-    def access(self, position: int) -> WordRows | None:
-        """The row of the side in which the position falls."""
+    @property
+    def may_access(self) -> bool:
+        """True if a side could, and all others can or could."""
+        could = [side.may_access for side in self.sides]
+        return any(could) and all(m or side.access(()) is not None for m, side in zip(could, self.sides, strict=True))
+
+    def access(self, positions: Sequence[int]) -> WordRows | None:
+        """The rows of the sides in which the positions fall, as they were asked for."""
+        found: list[WordRows] = []
+        places: list[int] = []
+        first = 0
         for side in self.sides:
             size = side.count()
             if size is None:
                 return None
-            if position < size:
-                return side.access(position)
-            position -= size
-        return None
+            inside = [i for i, position in enumerate(positions) if first <= position < first + size]
+            rows = side.access([positions[i] - first for i in inside])
+            if rows is None:
+                return None
+            found.append(rows)
+            places += inside
+            first += size
+        return WordRows.concat(found, self.width).take(pc.sort_indices(pa.array(places, pa.int64())))
 
     def rank(self, row: Sought) -> int | None:
         """Behind all rows of the sides before the first one that has it."""

@@ -64,8 +64,11 @@ class WordRows:
 
     def in_order(self) -> WordRows:
         """By update; those of one stay as they are."""
-        order = pc.sort_indices(self.update)
-        return WordRows(tuple(c.take(order) for c in self.columns), self.weight.take(order), self.update.take(order))
+        return self.take(pc.sort_indices(self.update))
+
+    def take(self, places: pa.Array) -> WordRows:
+        """The rows at these places."""
+        return WordRows(tuple(c.take(places) for c in self.columns), self.weight.take(places), self.update.take(places))
 
     @staticmethod
     def concat(parts: Iterable[WordRows], width: int) -> WordRows:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from dataclasses import replace
 
 from everview.kernel.program import (
     Call,
@@ -24,23 +25,45 @@ from everview.kernel.program import (
 from everview.kernel.verifier import verify
 from everview.programs.optimise import optimise
 from everview.query.terms import Var
+from everview.strategies.crown.access import Access
 from everview.strategies.crown.bags import Bags
 from everview.strategies.crown.full_join import FullJoin, result_weight
 from everview.strategies.crown.layout import ALARM, CHANGE, Layout, Node, Words, regs
 from everview.strategies.crown.plan import CrownPlan
 from everview.strategies.crown.totals import Totals, entry_words
-from everview.strategies.strategy import COUNT, DELTA, RESULT, AtomInput, Entry, Lookup, Maintained, Sum
+from everview.strategies.strategy import (
+    ACCESS,
+    COUNT,
+    DELTA,
+    RANK,
+    RESULT,
+    WORDS_AS_THEY_ARE,
+    AtomInput,
+    Entry,
+    Lookup,
+    Maintained,
+    Sum,
+    WordOrders,
+)
 
 ONCE = Reg("once")
 START_DELTAS, STOP_DELTAS = Maintained.start_deltas, Maintained.stop_deltas
 
 
-def compile_crown(plan: CrownPlan, sums: Sequence[Sum] = (), signatures: Sequence[Hashable] = ()) -> Maintained:
+def compile_crown(
+    plan: CrownPlan,
+    sums: Sequence[Sum] = (),
+    signatures: Sequence[Hashable] = (),
+    orders: WordOrders = WORDS_AS_THEY_ARE,
+) -> Maintained:
     """The program that maintains a core along its tree, with these sums.
 
     Atoms of equal ``signatures`` take the same rows, and may share a table.
     """
     layout = Layout(plan, sums, signatures)
+    access = Access(layout, orders) if plan.has_access else None
+    if access is not None:
+        access.write()
     atom_inputs: list[AtomInput] = []
     for with_deltas in (False, True):
         FullJoin(layout, with_deltas).write()
@@ -51,18 +74,21 @@ def compile_crown(plan: CrownPlan, sums: Sequence[Sum] = (), signatures: Sequenc
     _write_switch(layout)
     widths = layout.result_widths
     width = len(layout.outputs) + sum(widths) + 1
-    cursor = _cursor(layout)
+    cursor = _cursor(layout) if access is None else access.cursor()
     alarm = ALARM if layout.limits else None
     channels = ((DELTA, width), *(((alarm, 1),) if alarm else ()))
-    count = _count(layout)
-    written = Program(layout.tables(), channels, tuple(layout.procedures), (cursor,), (count,))
+    functions = (_count(layout),) if access is None else access.functions()
+    written = Program(layout.tables(), channels, tuple(layout.procedures), (cursor,), functions)
     program = optimise(
         written, [START_DELTAS, STOP_DELTAS, *(name for e in entries for name in (e.state_only, e.with_deltas))]
     )
     verify(program)
-    return Maintained(
-        program, entries, layout.outputs, widths=widths, alarm=alarm, test=_lookups(layout), count=count.name
+    maintained = Maintained(
+        program, entries, layout.outputs, widths=widths, alarm=alarm, test=_lookups(layout), count=COUNT
     )
+    if access is None:
+        return maintained
+    return replace(maintained, counts_at_once=True, access=ACCESS, rank=RANK, order=access.order)
 
 
 def _write_inputs(layout: Layout, totals: Totals) -> list[AtomInput]:

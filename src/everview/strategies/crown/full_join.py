@@ -222,7 +222,16 @@ class FullJoin:
         if self.with_deltas and not self.layout.is_set:
             changed = (*changed, *self._if_matching(n, level, tuple(self._delta(n, None))))
         added = self.layout.added(table, changes)
-        return [Add(ROW, table, regs(n.handed), added, appeared, self._if_matching(n, level, gone), changed)]
+        gone = self._if_matching(n, level, gone)
+        if not self.layout.plan.has_access:
+            return [Add(ROW, table, regs(n.handed), added, appeared, gone, changed)]
+        if not self.layout.is_set:
+            weighed = Call(n.weighed, (*regs(n.handed), changes[0]))
+            return [Add(ROW, table, regs(n.handed), added, appeared, gone, changed), weighed]
+        flip = Reg("flip")
+        none, came, went = (Compute(flip, Math.ADD, Lit(by), Lit(0)) for by in (0, 1, -1))
+        flipped = If(Test.NOT_EQUAL, flip, Lit(0), (Call(n.weighed, (*regs(n.handed), flip)),))
+        return [none, Add(ROW, table, regs(n.handed), added, (came, *appeared), (went, *gone), changed), flipped]
 
     def _change_both(self, first: Node, second: Node) -> list[Instruction]:
         """A row of two leaves changes: the first one's step sees the table old, the second one's sees it new."""

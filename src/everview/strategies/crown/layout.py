@@ -13,17 +13,30 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
 
-from everview.kernel.program import MOST_WORDS, Instruction, KeyOf, Lit, Operand, Procedure, Reg, Table, ValueOf
+from everview.kernel.program import (
+    MOST_WORDS,
+    Instruction,
+    KeyOf,
+    Lit,
+    Operand,
+    Order,
+    Procedure,
+    Reg,
+    Table,
+    ValueOf,
+)
 from everview.query.terms import Var, names
 from everview.strategies.crown.plan import CrownPlan
 from everview.strategies.crown.tree import TreeNode
-from everview.strategies.strategy import Sum
+from everview.strategies.strategy import Sum, WordOrders
 
 Words = tuple[Var, ...]
 ALARM = "alarm"
 SPARE_BITS = 15
 """Of a watched sum's limit, so much is left to the counts that it is multiplied by when a result is listed."""
 SATISFIED = "satisfied"
+TOTAL, RANKS = "total", "ranks"
+"""How many results a row is in, with all that is below it; and the same in one word, for ordered indexes."""
 MOST_COPIES = 2**63 - 1
 """So many rows a group may have: COUNT is a BIGINT."""
 LEVELS = 3
@@ -108,6 +121,11 @@ class Node:
         return f"{self.label}.sum"
 
     @property
+    def weighed(self) -> str:
+        """The procedure that is told by how much the weight of one of its rows has changed."""
+        return f"{self.label}.weighed"
+
+    @property
     def row_table(self) -> str:
         """Its own rows, kept only where hidden children need them."""
         return f"{self.label}.rows"
@@ -136,6 +154,7 @@ class Layout:
         self._tables: dict[str, tuple[Words, tuple[str, ...]]] = {}
         self._indexes: dict[str, list[Words]] = {}
         self._widths: dict[str, tuple[int, ...]] = {}
+        self._orders: dict[str, list[Order]] = {}
         self._same: dict[str, tuple[str, dict[Var, Var]]] = {}
         self._registers = 0
         self.shared_with = self._paired()
@@ -153,8 +172,19 @@ class Layout:
         self.nodes.append(node)
         if parent is not None:
             parent.children.append(node)
-        for child in tree.children:
+        for child in sorted(tree.children, key=self._first) if self.plan.has_access else tree.children:
             self._place(child, node)
+
+    def _first(self, tree: TreeNode) -> int:
+        """The place in the head of the first output variable that a subtree adds: results are ordered by it."""
+        below = frozenset().union(*(n.attributes for n in tree.walk())) & self.plan.tree.free
+        return min((self.head.index(v) for v in below), default=len(self.head))
+
+    @cached_property
+    def head(self) -> Words:
+        """The output variables in the order in which they are asked for."""
+        asked = [t for t in self.plan.query.head if isinstance(t, Var)]
+        return tuple(dict.fromkeys((*asked, *sorted(self.plan.tree.free))))
 
     def _home(self, atom: int) -> Node:
         homes = (n for n in self.nodes if n.tree.relation is not None)
@@ -245,7 +275,7 @@ class Layout:
         """
         waiting: dict[Hashable, Node] = {}
         found: dict[Node, Node] = {}
-        for n in self.nodes if self.signatures else ():
+        for n in self.nodes if self.signatures and not self.plan.has_access else ():
             relation = None if n.tree.relation is None else self.plan.relations[n.tree.relation]
             if relation is None or relation.is_bag or n.output is None or n.children or n.parent is None:
                 continue
@@ -299,10 +329,33 @@ class Layout:
         values = [("weight", measures[0])] if with_weight else []
         values += [(SATISFIED, 1)] if with_satisfied else []
         values += [(f"sum{j}", words) for j, words in measures.items() if j]
+        return self.plain_table(name, key, values)
+
+    def plain_table(self, name: str, key: Words, values: Sequence[tuple[str, int]]) -> str:
+        """Declare a table with these values, each of so many words."""
         self._tables[name] = (key, tuple(value for value, _ in values))
         self._widths[name] = tuple(words for _, words in values)
         self._indexes[name] = []
         return name
+
+    def value(self, row: Reg, table: str, name: str) -> ValueOf:
+        """A value of a row by its name."""
+        return ValueOf(row, table, self._tables[table][1].index(name))
+
+    def order(self, table: str, columns: Words, measure: str | None, orders: WordOrders) -> int:
+        """The number of a table's ordered index on these columns, with ranks by a value, which is made if need be."""
+        valued = frozenset(i for i, v in enumerate(columns) if v in orders.by_value)
+        if table in self._same:
+            table, theirs = self._same[table]
+            columns = tuple(theirs[v] for v in columns)
+        key, values = self._tables[table]
+        places = tuple(map(key.index, columns))
+        ranked = None if measure is None else values.index(measure)
+        order = Order(places, ranked, tuple(c for i, c in enumerate(places) if i in valued))
+        known = self._orders.setdefault(table, [])
+        if order not in known:
+            known.append(order)
+        return known.index(order)
 
     @property
     def table_names(self) -> frozenset[str]:
@@ -339,7 +392,8 @@ class Layout:
             indexes = tuple(tuple(map(key.index, columns)) for columns in self._indexes[name])
             levels = LEVELS if name in moving else 1
             widths = self._widths[name] if any(words > 1 for words in self._widths[name]) else ()
-            found.append(Table(name, tuple(map(str, key)), values, indexes, levels=levels, widths=widths))
+            orders = tuple(self._orders.get(name, ()))
+            found.append(Table(name, tuple(map(str, key)), values, indexes, orders, levels=levels, widths=widths))
         return tuple(found)
 
     # --- operands --------------------------------------------------------------------------------------------------

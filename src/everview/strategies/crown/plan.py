@@ -20,8 +20,8 @@ from everview.query.covers import fractional_cover_number
 from everview.query.decomposition import Decomposition, decompose
 from everview.query.hypergraph import is_free_connex
 from everview.query.show import atom_labels
-from everview.query.terms import Expression, names
-from everview.strategies.bounds import CONSTANT, ENCLOSURE, LINEAR, Bound, Bounds, power, power_of_n
+from everview.query.terms import Expression, Var, names
+from everview.strategies.bounds import CONSTANT, ENCLOSURE, LINEAR, LOGARITHMIC, Bound, Bounds, power, power_of_n
 from everview.strategies.core import Facts
 from everview.strategies.crown.choose import choose_tree
 from everview.strategies.crown.connex import fewest_added_outputs
@@ -69,6 +69,10 @@ class CrownPlan:
     """True if its rows are groups, as they are read: their copies are a column then."""
     sums_up: bool = False
     """True if its rows' weights go into groups, and may have several words."""
+    wants_access: bool = False
+    """True if the view's options ask for access by position."""
+    has_access: bool = False
+    """True if rows are kept in order, with the number of results of each: asked for by the view's options."""
 
     @property
     def query(self) -> ConjunctiveQuery:
@@ -121,7 +125,8 @@ class CrownPlan:
         if self.residual:
             return "conditions across relations are checked on its results as they are listed"
         if self.height == 1:
-            return "q-hierarchical: a tree of height 1 exists, so every update takes constant time"
+            update = "O(log N), to keep order" if self.has_access else "constant time"
+            return f"q-hierarchical: a tree of height 1 exists, so every update takes {update}"
         return f"free-connex: a tree of height {self.height} exists, with no join state beside the input"
 
     @cached_property
@@ -162,10 +167,22 @@ class CrownPlan:
             for node in self.tree.root.walk()
         )
 
+    @cached_property
+    def may_access(self) -> bool:
+        """True if results can be kept in order: every key of a listed node is a whole row of the one above it.
+
+        Then a changed row changes the number of results of one row above it, and so on (q-hierarchical.md 10).
+        """
+        parents, free = self.tree.parents, self.tree.free
+        if self.added or self.has_groups or self.sums_up:
+            return False
+        keyed = ((n, parents[n]) for n in self.tree.connex)
+        return all(p is None or n.attributes & p.attributes & free == p.attributes & free for n, p in keyed)
+
     @property
     def constant_update_for(self) -> tuple[str, ...]:
         """The kinds of update sequences on which an update takes constant (amortised) time (crown.md 1)."""
-        if self.decomposition or self.weights_travel:
+        if self.decomposition or self.weights_travel or self.has_access:
             return ()
         if self.height <= 1:
             return ("any", "fifo", "insert_only")
@@ -179,13 +196,22 @@ class CrownPlan:
         update = self._update()
         if self.weights_travel:
             update = update.plus(Bound(("|Δw|",), Fraction(1), ("Δw the stored rows whose weight changes",)))
+        if self.has_access:
+            update = update.plus(LOGARITHMIC)
         return Bounds(build, update, CONSTANT, build)
 
     @property
     def tasks(self) -> Mapping[Task, Cost]:
-        """Rows are listed from the root down, and tested by a lookup in each table that listing visits."""
+        """Rows are listed from the root down, and tested by a lookup in each table that listing visits.
+
+        Where they can be kept in order, they have positions; updates take more then, once that is asked for.
+        """
         bounds = self.bounds
-        return {Task.LIST: Cost(bounds.update, bounds.delay), Task.TEST: Cost(bounds.update, CONSTANT)}
+        found = {Task.LIST: Cost(bounds.update, bounds.delay), Task.TEST: Cost(bounds.update, CONSTANT)}
+        if self.may_access:
+            ordered = bounds.update.plus(LOGARITHMIC)
+            found |= {Task.COUNT: Cost(ordered, CONSTANT), Task.ACCESS: Cost(ordered, LOGARITHMIC)}
+        return found
 
     @property
     def diagram(self) -> Diagram:
@@ -200,12 +226,36 @@ class CrownPlan:
         return self.tree.show(self.labels)
 
     def notes(self) -> tuple[tuple[str, str], ...]:
-        """The outputs that had to be added, and what for."""
+        """The outputs that had to be added, and what for; the order in which results are kept."""
         added = (
             (self.checked, "for conditions across relations"),
             (self.added - self.checked, "to become free-connex"),
         )
-        return tuple(("output", f"{names(vs)} added {why}, projected away when read") for vs, why in added if vs)
+        found = [("output", f"{names(vs)} added {why}, projected away when read") for vs, why in added if vs]
+        if self.has_access:
+            order = ", ".join(map(str, self.order))
+            found.append(
+                ("access", f"kept in the order of {order or 'nothing'}: positions, ranks and samples in O(log N)")
+            )
+        elif self.wants_access:
+            found.append(("access", f"not kept in order, {self.why_unordered}: positions are found by listing"))
+        return tuple(found)
+
+    @property
+    def order(self) -> tuple[Var, ...]:
+        """The variables by which results are ordered, if they are."""
+        from everview.strategies.crown.access import order_of
+
+        return order_of(self)
+
+    @property
+    def why_unordered(self) -> str:
+        """Why results cannot be kept in order with the number of results of each row."""
+        if self.has_groups or self.sums_up:
+            return "as its rows are groups"
+        if self.added:
+            return f"as {names(self.added)} would be needed in the output"
+        return "as one row of the tree would change the numbers of many above it"
 
     def to_dict(self) -> dict[str, Any]:
         """The tree, the bags and what the search for them did, as plain data."""

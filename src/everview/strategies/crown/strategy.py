@@ -9,7 +9,18 @@ from everview.strategies.bounds import CONSTANT, ENCLOSURE
 from everview.strategies.core import Core, Facts
 from everview.strategies.crown.compile import compile_crown
 from everview.strategies.crown.plan import CrownPlan, plan_crown
-from everview.strategies.strategy import Cost, Judgement, Maintained, StrategyPlan, Sum, Task
+from everview.strategies.strategy import (
+    WORDS_AS_THEY_ARE,
+    Cost,
+    Judgement,
+    Maintained,
+    StrategyPlan,
+    Sum,
+    Task,
+    WordOrders,
+)
+
+OPTIONS = ("access",)
 
 
 @dataclass(frozen=True)
@@ -22,19 +33,28 @@ class Crown:
         """It always fits; how well is a matter of the class."""
         verdict = facts.classification
         if not verdict.acyclic:
-            return Judgement(True, "cyclic: runs over bags, kept by delta joins")
+            return Judgement(True, "cyclic: runs over bags, kept by delta joins", options=OPTIONS)
         if verdict.q_hierarchical:
             cost = Cost(CONSTANT, CONSTANT)
-            return Judgement(True, "q-hierarchical: a tree of height 1 exists", {Task.LIST: cost, Task.TEST: cost})
+            tasks = {Task.LIST: cost, Task.TEST: cost}
+            return Judgement(True, "q-hierarchical: a tree of height 1 exists", tasks, OPTIONS)
         cost = Cost(ENCLOSURE, CONSTANT)
         kind = "free-connex" if verdict.free_connex else "acyclic: runs with more variables in the output"
-        return Judgement(True, kind, {Task.LIST: cost, Task.TEST: cost})
+        return Judgement(True, kind, {Task.LIST: cost, Task.TEST: cost}, OPTIONS)
 
     def plan(self, core: Core, facts: Facts) -> CrownPlan:
         """The best tree."""
-        return replace(plan_crown(facts), has_groups=core.grouped and not core.folded, sums_up=core.sums_up)
+        found = replace(plan_crown(facts), has_groups=core.grouped and not core.folded, sums_up=core.sums_up)
+        wanted = bool(facts.options.access)
+        return replace(found, wants_access=wanted, has_access=wanted and found.may_access)
 
-    def compile(self, plan: StrategyPlan, sums: Sequence[Sum], signatures: Sequence[Hashable] = ()) -> Maintained:
+    def compile(
+        self,
+        plan: StrategyPlan,
+        sums: Sequence[Sum],
+        signatures: Sequence[Hashable] = (),
+        orders: WordOrders = WORDS_AS_THEY_ARE,
+    ) -> Maintained:
         """The program that propagates changes along the tree."""
         assert isinstance(plan, CrownPlan)
-        return compile_crown(plan, sums, signatures)
+        return compile_crown(plan, sums, signatures, orders)

@@ -14,7 +14,16 @@ from everview.strategies.dial import OPTIONS, dial_advice, epsilon_of
 from everview.strategies.hierarchical.compile import compile_hierarchical
 from everview.strategies.hierarchical.order import Mode
 from everview.strategies.hierarchical.plan import HierarchicalPlan
-from everview.strategies.strategy import Cost, Judgement, Maintained, StrategyPlan, Sum, Task
+from everview.strategies.strategy import (
+    WORDS_AS_THEY_ARE,
+    Cost,
+    Judgement,
+    Maintained,
+    StrategyPlan,
+    Sum,
+    Task,
+    WordOrders,
+)
 
 ASKING: Final = (*OPTIONS, "mode")
 """The options that guide it."""
@@ -54,7 +63,13 @@ class Hierarchical:
         has_groups = core.grouped and not core.folded
         return HierarchicalPlan(facts.query, widths, chosen.epsilon, chosen.reason, mode, has_groups)
 
-    def compile(self, plan: StrategyPlan, sums: Sequence[Sum], signatures: Sequence[Hashable] = ()) -> Maintained:
+    def compile(
+        self,
+        plan: StrategyPlan,
+        sums: Sequence[Sum],
+        signatures: Sequence[Hashable] = (),
+        orders: WordOrders = WORDS_AS_THEY_ARE,
+    ) -> Maintained:
         """The program; every occurrence of a relation has a table of its own."""
         assert isinstance(plan, HierarchicalPlan)
         return compile_hierarchical(plan, sums)

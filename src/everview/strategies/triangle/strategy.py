@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from everview.strategies.core import Core, Facts
-from everview.strategies.strategy import Judgement, Maintained, StrategyPlan, Sum
+from everview.strategies.strategy import WORDS_AS_THEY_ARE, Judgement, Maintained, StrategyPlan, Sum, WordOrders
 from everview.strategies.triangle.listed import Listed
 
 
@@ -47,7 +47,13 @@ class Triangles:
         kind = next(kind for kind in KINDS if kind.judge(core, facts).fits)
         return kind.plan(core, facts)
 
-    def compile(self, plan: StrategyPlan, sums: Sequence[Sum], signatures: Sequence[Hashable] = ()) -> Maintained:
+    def compile(
+        self,
+        plan: StrategyPlan,
+        sums: Sequence[Sum],
+        signatures: Sequence[Hashable] = (),
+        orders: WordOrders = WORDS_AS_THEY_ARE,
+    ) -> Maintained:
         """As the kind does it."""
         kind = next(kind for kind in KINDS if kind.owns(plan))
         return kind.compile(plan, sums, signatures)

@@ -1,0 +1,227 @@
+"""Reading rows by where they stand: at a position, by rank, in pages, at random, at or after a row.
+
+Positions count copies. They are those of the order in which rows are listed. Where a view's query allows it, that order
+is one of values, kept with the number of results of each row, and all of this takes O(log N) (q-hierarchical.md 10):
+asked for by OPTIONS (access = true), else from the first such call on. Other views are listed up to what is wanted.
+"""
+
+from __future__ import annotations
+
+import random
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from math import isnan
+from typing import Any, overload
+
+from everview.engine.input.from_python import from_values
+from everview.engine.input.rejection import Where
+from everview.engine.relation import Relation, Row, tuples
+from everview.engine.values.rows import WordRows
+from everview.errors import RowShapeError, TooManyRowsError
+from everview.strategies.strategy import MOST_RANKS
+
+_PROBES = 32
+"""So many positions are looked at together in the search for a row's place."""
+
+
+class Positions(Relation):
+    """Rows that can be read by position."""
+
+    @abstractmethod
+    def _prepare_positions(self) -> None:
+        """Have rows kept in order from now on, if they can be and nobody has asked for it yet."""
+
+    @overload
+    def __getitem__(self, position: int) -> Row: ...
+
+    @overload
+    def __getitem__(self, position: slice) -> list[Row]: ...
+
+    def __getitem__(self, position: int | slice) -> Row | list[Row]:
+        """The row at a position, or those at a slice of positions; negative ones count from the end."""
+        if isinstance(position, slice):
+            return self._sliced(position)
+        if not isinstance(position, int):
+            raise TypeError(f"a position is an integer or a slice, not a {type(position).__name__}")
+        with self._lock:
+            self._prepare_positions()
+            offset = position if position >= 0 else position + self.count()
+            rows = self._page(offset, 1) if offset >= 0 else []
+        if not rows:
+            raise IndexError(f"{self.name} has no row at position {position}")
+        return rows[0]
+
+    def _sliced(self, positions: slice) -> list[Row]:
+        with self._lock:
+            self._prepare_positions()
+            start, stop, step = _bounds(positions, self.count())
+            if step == 1:
+                return self._page(start, max(0, stop - start))
+            wanted = range(start, stop, step)
+            return self._at(wanted) if wanted else []
+
+    def page(self, *, offset: int = 0, limit: int) -> list[Row]:
+        """Some rows, from a position on."""
+        if offset < 0 or limit < 0:
+            raise ValueError("offset and limit are not negative")
+        with self._lock:
+            self._prepare_positions()
+            return self._page(offset, limit)
+
+    def rank(self, row: Sequence[Any]) -> int:
+        """The first position of a row, from 0; a KeyError if it is not there."""
+        with self._lock:
+            if row not in self:
+                raise KeyError(f"{row!r} is not in {self.name}")
+            self._prepare_positions()
+            sought = self._sought(row)
+            assert sought is not None
+            known = self._ask(lambda rows: rows.rank(sought))
+            if known is not None:
+                return known
+            passed = 0
+            for rows in self._rows(partly=True):
+                place = sought.place(rows)
+                if place is not None:
+                    return passed + rows.slice(0, place).copies
+                passed += rows.copies
+        raise AssertionError(row)
+
+    def sample(self, n: int, *, seed: int | None = None, replace: bool = False) -> list[Row]:
+        """Rows drawn at random, each as likely as any other, copies being rows; with ``replace`` also several times.
+
+        The same ``seed`` over the same rows draws the same ones.
+        """
+        if n < 0:
+            raise ValueError("a sample has no negative number of rows")
+        drawn = random.Random(seed)
+        with self._lock:
+            self._prepare_positions()
+            size = self.count()
+            if size >= MOST_RANKS:
+                raise TooManyRowsError(
+                    f"{self.name} has {size:,} rows, and only those of less than 2^63 - 1 can be sampled",
+                    hint="define a view of fewer of them, with WHERE",
+                )
+            if replace:
+                return self._at([drawn.randrange(size) for _ in range(n)]) if size and n else []
+            if n > size:
+                raise ValueError(f"{self.name} has {size:,} rows, and cannot give {n:,} of them without replace=True")
+            return self._at(drawn.sample(range(size), n)) if n else []
+
+    def first_at_or_after(self, row: Sequence[Any]) -> Row | None:
+        """The first row that is not before a given one, which need not be there; None if all are before it.
+
+        Rows are ordered by values, NULL first: by the columns in the order that ``explain`` says, where rows are kept
+        in one, else by the columns from left to right.
+        """
+        if isinstance(row, str | bytes) or len(row) != len(self._types):
+            raise RowShapeError(
+                f"a row of {self.name} has {len(self._types)} columns, and {row!r} is none",
+                hint=f"its columns are {', '.join(self.schema.names)}",
+            )
+        with self._lock:
+            self._prepare_positions()
+            where = Where(self.name, "look-up in")
+            values = [
+                None if value is None else from_values([value], type_, where)[0].as_py()
+                for value, type_ in zip(row, self._types, strict=True)
+            ]
+            columns = self._ask(lambda rows: rows.order)
+            size = self._ask(lambda rows: rows.count())
+            if columns is not None and size is not None and size < MOST_RANKS:
+                return self._searched(_in_order(values, columns), columns, size)
+            everything = range(len(values))
+            wanted = _in_order(values, everything)
+            later = (r for r in self._all() if _in_order(r, everything) >= wanted)
+            return min(later, key=lambda r: _in_order(r, everything), default=None)
+
+    def _searched(self, wanted: tuple[Any, ...], columns: Sequence[int], size: int) -> Row | None:
+        """The first row in order that is not before what is wanted: many positions are looked at together."""
+        low, high, best = 0, size, None  # all before low are before it, the one at high, if there is one, is not
+        while low < high:
+            probes = sorted({low + (high - low) * i // _PROBES for i in range(_PROBES)})
+            for position, row in zip(probes, self._at(probes), strict=True):
+                if _in_order(row, columns) >= wanted:
+                    high, best = position, row
+                    break
+                low = position + 1
+        return best
+
+    def _all(self) -> Iterator[Row]:
+        """All rows, each once."""
+        for rows in self._rows():
+            yield from tuples(self._decoded(rows)[0])
+
+    def _page(self, offset: int, limit: int) -> list[Row]:
+        size = self._ask(lambda rows: rows.count())
+        if size is not None and offset >= size:
+            return []
+        accessed = self._accessed(range(offset, min(offset + limit, size))) if size is not None else None
+        return self._cut(offset, limit) if accessed is None else accessed
+
+    def _at(self, positions: Sequence[int]) -> list[Row]:
+        """The rows at some positions, each of which there is, in any order."""
+        accessed = self._accessed(positions)
+        if accessed is not None:
+            return accessed
+        found: dict[int, Row] = {}
+        waiting = sorted(set(positions), reverse=True)
+        passed = 0
+        for rows in self._rows(partly=True):
+            size = rows.copies
+            if waiting and waiting[-1] < passed + size:
+                batch, counts = self._decoded(rows)
+                for row, copies in zip(tuples(batch), counts, strict=True):
+                    passed += copies
+                    while waiting and waiting[-1] < passed:
+                        found[waiting.pop()] = row
+            else:
+                passed += size
+            if not waiting:
+                break
+        return [found[position] for position in positions]
+
+    def _accessed(self, positions: Sequence[int]) -> list[Row] | None:
+        """The rows at some positions, each by itself; None if rows have to be listed for that."""
+        found = self._ask(lambda rows: rows.access(positions)) if positions else WordRows.empty(len(self._types))
+        return None if found is None else tuples(self._decoded(found)[0])
+
+    def _cut(self, offset: int, limit: int) -> list[Row]:
+        """The same out of the list of all rows."""
+        found: list[Row] = []
+        passed = 0
+        for rows in self._rows(partly=True) if limit else ():
+            size = rows.copies
+            if passed + size > offset:
+                batch, counts = self._decoded(rows)
+                first = max(0, offset - passed)
+                expanded = (row for row, copies in zip(tuples(batch), counts, strict=True) for _ in range(copies))
+                found += islice(expanded, first, first + limit - len(found))
+            passed += size
+            if len(found) == limit:
+                break
+        return found
+
+
+def _bounds(positions: slice, size: int) -> tuple[int, int, int]:
+    """A slice's bounds, as ``slice.indices`` gives them, for a number of rows of any size."""
+    step = 1 if positions.step is None else int(positions.step)
+    if step == 0:
+        raise ValueError("a slice's step is not 0")
+    lowest, highest = (0, size) if step > 0 else (-1, size - 1)
+
+    def placed(at: int | None, default: int) -> int:
+        if at is None:
+            return default
+        return min(max(at + size if at < 0 else at, lowest), highest)
+
+    first, last = (lowest, highest) if step > 0 else (highest, lowest)
+    return placed(positions.start, first), placed(positions.stop, last), step
+
+
+def _in_order(row: Sequence[Any], columns: Sequence[int]) -> tuple[Any, ...]:
+    """What a row is compared by: NULL comes first, and NaN last."""
+    values = (row[c] for c in columns)
+    return tuple((0,) if v is None else (2,) if isinstance(v, float) and isnan(v) else (1, v) for v in values)
