@@ -120,7 +120,7 @@ def _value(name: str, node: exp.Expr | None) -> object:
             return str(node.this)
         number = Decimal(node.this)
         return int(number) if node.this.isdigit() else number
-    hint = "write a number, as 0.5 or 1/3, true or false, or a text in quotes"
+    hint = "write a number, as 0.5 or 1/3, or a text in quotes, or true or false"
     if isinstance(node, exp.Var):
         hint = f"put it in quotes: {name} = '{node.name}'"
     said = f"the value of option {name} is neither a number nor a text, nor true or false"
