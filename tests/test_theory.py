@@ -14,7 +14,7 @@ THEORY = ROOT / "docs" / "theory"
 PAGES = {path.name: path.read_text(encoding="utf-8") for path in sorted(THEORY.glob("*.md"))}
 SECTIONS = {name: set(re.findall(r"^#{2,3} (\d+(?:\.\d+)*)", text, re.MULTILINE)) for name, text in PAGES.items()}
 _CITED = re.compile(
-    r"(?<![\w/-])(crown|triangle|hierarchical-tradeoff|q-hierarchical|ucq-constraints|fo-mod)\.md(?!\))"
+    r"(?<![\w/-])(crown|triangle|hierarchical-tradeoff|q-hierarchical|ucq-constraints|fo-mod|parameterized-hardness)\.md(?!\))"
     r"((?:[:,;]?\s+(?:section\s+)?\d[\d.]*(?:\s*–\s*\d[\d.]*)?(?:\s+(?:T\d+|\[!\]))*)*)"
 )
 

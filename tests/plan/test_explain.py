@@ -368,7 +368,12 @@ LOWER: dict[str, tuple[str, str | None]] = {
         QUERIES["cross_table"],
         "none known: the theorems do not cover conditions across relations",
     ),
-    "hard for windows": (COMB, f"{HARD}; not even over FIFO updates (Theorem 6.2)"),
+    "hard for windows": (
+        COMB,
+        f"{HARD}; not even over FIFO updates (Theorem 6.2); with constant delay an update of a combinatorial algorithm "
+        "cannot even be O(N^(2/3−γ)), unless the combinatorial k-clique conjecture fails: a – b – c – d is a path with "
+        "an atom of its own at each end (height 3)",
+    ),
     "not free-connex": (
         "q(a, c) :- r(a, b), s(b, c).",
         f"{HARD}; without updates, no linear build with constant delay unless Boolean matrices multiply in O(n²)",

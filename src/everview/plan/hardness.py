@@ -1,4 +1,6 @@
-"""Why nothing better is possible, where that is known (q-hierarchical.md 16, 17; crown.md 1; triangle.md 15).
+"""Why nothing better is possible, where that is known.
+
+Sources: q-hierarchical.md 16, 17; crown.md 1; triangle.md 15; parameterized-hardness.md.
 
 Every statement is conditional and names its conjecture. Where the theorems do not reach (self-joins, conditions across
 relations, keys and foreign keys) the answer is "unknown", never "impossible".
@@ -7,11 +9,13 @@ relations, keys and foreign keys) the answer is "unknown", never "impossible".
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 from everview.plan.core_plan import CorePlan
 from everview.query.classify import Classification
 from everview.query.conjunctive import ConjunctiveQuery, Semantics
 from everview.query.constraints import Constraints
+from everview.query.hard_patterns import largest_star, longest_path
 from everview.query.hierarchy import is_hierarchical, is_q_hierarchical
 from everview.query.homomorphism import Budget, minimal_query
 
@@ -104,9 +108,33 @@ def lower_bound(plan: CorePlan, constraints: Constraints, derived: frozenset[str
         said = f"to list distinct rows, {said}"
     if _is_double_ended_path(query):
         said += "; not even over FIFO updates (Theorem 6.2)"
+    said += _beyond_a_half(query)
     if verdict.acyclic and not verdict.free_connex:
         said += "; without updates, no linear build with constant delay unless Boolean matrices multiply in O(n²)"
     return said
+
+
+def _beyond_a_half(query: ConjunctiveQuery) -> str:
+    """What a star or a path inside the query excludes beyond N^(1/2): parameterized-hardness.md 2, 3."""
+    star, path = largest_star(query), longest_path(query)
+    d, k = star.dimension if star else 1, path.height if path else 1
+    if max(d, k) <= 2:
+        return ""
+    excluded = f"O(N^({Fraction(max(d, k) - 1, max(d, k))}−γ))"
+    if star and d >= k:
+        *others, last = (v.name for v in star.variables)
+        listed = f", {last} by its output" if star.is_listed else ""
+        return (
+            f"; with constant delay an update cannot even be {excluded}, unless the OuMv conjecture for {d} vectors "
+            f"fails: {', '.join(others)} and {last} meet in {query.atoms[star.atom].relation}, and each is somewhere "
+            f"without the others{listed} (dimension {d})"
+        )
+    assert path is not None
+    shown = " – ".join(v.name for v in path.variables)
+    return (
+        f"; with constant delay an update of a combinatorial algorithm cannot even be {excluded}, unless the "
+        f"combinatorial k-clique conjecture fails: {shown} is a path with an atom of its own at each end (height {k})"
+    )
 
 
 def _is_double_ended_path(query: ConjunctiveQuery) -> bool:

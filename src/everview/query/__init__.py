@@ -6,6 +6,7 @@ In the order in which a view passes through:
 - ``conjunctive``, ``view``, ``column_expression``: atoms and conjunctive queries, blocks and whole views, expressions;
 - ``catalogue``, ``data``, ``show``: what a database holds, models as plain data, queries in words;
 - ``homomorphism``, ``constraints``: the same query, made smaller, or better by keys and foreign keys;
-- ``hypergraph``, ``hierarchy``, ``orders``, ``covers``, ``widths``, ``decomposition``, ``unions``: its structure;
+- ``hypergraph``, ``hierarchy``, ``orders``, ``covers``, ``widths``, ``decomposition``, ``unions``,
+  ``hard_patterns``: its structure;
 - ``classify``: the verdict of all of these on one conjunctive query.
 """
