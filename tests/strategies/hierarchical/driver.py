@@ -203,6 +203,9 @@ class Run:
         p, q = self.epsilon.numerator, self.epsilon.denominator
         power = self.base("N") ** p
         marks = self.marks(node)
+        for place in range(len(node.all_leaves)):
+            count = sum(m[place] for m in marks.values())
+            assert count**q * power <= (2 * self.base("size")) ** q
         assert all(sum(m) == n > 0 for (_, (n, *m), _) in self.machine.dump(f"heavy.{node.label}"))
         for place, leaf in enumerate(node.all_leaves):
             places = [leaf.words.index(v) for v in node.keys]
