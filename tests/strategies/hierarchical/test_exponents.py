@@ -173,3 +173,23 @@ def test_steps_to_build(shape: str, epsilon: str, mode: Mode) -> None:
     sizes = (128, 512, 2048) if (w - 1) * e < 1 else (64, 128, 256) if (w - 1) * e < 2 else (24, 48, 96)
     points = {n: steps_to_build(shape, n, e, mode) for n in sizes}
     assert slope(points) <= 1 + (w - 1) * float(e) + TOLERANCE, points
+
+
+def test_updates_of_other_shapes() -> None:
+    """T17 for W2 and W4 at ε = 1/2: keys at the threshold in every relation; δ = 1 and δ = 2."""
+    epsilon = Fraction(1, 2)
+    for shape, sizes in (("W2", (256, 1024, 4096)), ("W4", (128, 512, 2048))):
+        query = query_of(*BUILDS[shape])
+        points = {}
+        for size in sizes:
+            run = Run(query, epsilon)
+            degree = max(1, int(0.7 * size**0.5))
+            keys = max(1, size // (degree * len(query.atoms)))
+            count = 0
+            for i in range(degree):
+                for b in range(keys):
+                    for atom in query.atoms:
+                        run.update(atom.relation, (b, i)[: len(atom.terms)])
+                        count += 1
+            points[size] = run.machine.machine.steps / count
+        assert slope(points) <= widths(query).delta_tight * float(epsilon) + TOLERANCE, (shape, points)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from everview.kernel.machine import UpdateFault
+from everview.query.conjunctive import Semantics
 from everview.query.hierarchy import NotHierarchicalError
 from everview.strategies.hierarchical.order import Mode, Role, order_of
 from everview.strategies.hierarchical.show import tree_count
@@ -296,6 +297,22 @@ def test_t10_components(mode: Mode, epsilon: str) -> None:
     w15.update("U", (2,), -2)
     assert w15.result() == {}
     w15.check()
+
+
+@pytest.mark.parametrize("semantics", Semantics)
+@pytest.mark.parametrize("beside", [("TE", "UEF"), ("TE",)])
+def test_a_component_without_output_multiplies_or_leaves_nothing(beside: tuple[str, ...], semantics: Semantics) -> None:
+    """Pitfall 13: heavy keys and light ones, while the component beside them is empty, there, and empty again."""
+    w1 = run(query_of("AC", "RAB", "SBC", *beside, semantics=semantics), "1/2")
+    w1.load({"R": [(i, 0) for i in range(9)] + [(1, 1)], "S": [(0, i) for i in range(9)] + [(1, 5)]})
+    assert w1.marks(w1.node("B"))
+    assert w1.result() == w1.pieces() == {}
+    rows: dict[str, tuple[int, ...]] = {"T": (1,), "U": (1, 2)}
+    for change in (1, -1):
+        for name in "TU"[: len(beside)]:
+            w1.update(name, rows[name], 3 * change)
+        assert bool(w1.result()) == (change == 1)
+        w1.check()
 
 
 @pytest.mark.parametrize(("epsilon", "heavy", "light"), [("3/10", 4, 0), ("1/2", 0, 16)])

@@ -140,3 +140,26 @@ def test_rebalances_keep_their_distance() -> None:
             assert i - last >= base // 4 - 1
             last, base = i, after["N"]
             assert after["minors"] == before["minors"]
+
+
+def test_a_value_moves_only_after_many_updates_of_it() -> None:
+    """More than θ/2 updates that touch a value lie between two of its moves, or a major and a move."""
+    driver = Driver(3, HALF, Kernel)
+    touched = 0
+    moves = 0
+    for i in range(60):
+        for relation in "RST":
+            driver.update(relation, i + 100, i + 200, 1)
+    for _ in range(3):
+        for change, values in ((1, range(60)), (-1, range(59, -1, -1))):
+            for value in values:
+                before = driver.state()
+                driver.update("R", 0, value, change)
+                touched += 1
+                after = driver.state()
+                if after["majors"] > before["majors"]:
+                    touched = 0
+                elif after["minors"] > before["minors"]:
+                    assert 2 * touched > float(after["N"]) ** 0.5
+                    touched, moves = 0, moves + 1
+    assert moves >= 4
