@@ -49,8 +49,8 @@ EPSILONS = ["0", "0.25", "0.5", "0.75", "1"]
 class Twins:
     """The same tables in Everview and in DuckDB."""
 
-    def __init__(self, view: str, epsilon: str) -> None:
-        self.sql = VIEWS[view]
+    def __init__(self, sql: str, epsilon: str) -> None:
+        self.sql = sql
         self.duck = duckdb.connect()
         self.db = ev.Database()
         for name, columns in TABLES.items():
@@ -109,7 +109,7 @@ CASES = [
 def test_against_duckdb(view: str, epsilon: str, tmp_path: Path) -> None:
     """Growth and shrinkage across major rebalances, with a feed on the way, saved and loaded in the middle."""
     random = Random(f"{view} {epsilon}")
-    twins = Twins(view, epsilon)
+    twins = Twins(VIEWS[view], epsilon)
     for i in range(scaled(6, 3)):
         twins.step(random, random.choice([3, 10, 30]), random.choice([0, 3]))
         twins.check()

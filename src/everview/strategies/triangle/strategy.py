@@ -8,6 +8,7 @@ from typing import Protocol
 
 from everview.strategies.core import Core, Facts
 from everview.strategies.strategy import WORDS_AS_THEY_ARE, Judgement, Maintained, StrategyPlan, Sum, WordOrders
+from everview.strategies.triangle.count import Counts
 from everview.strategies.triangle.listed import Listed
 
 
@@ -27,7 +28,7 @@ class Kind(Protocol):
         """The program for one of its own plans."""
 
 
-KINDS: tuple[Kind, ...] = (Listed(),)
+KINDS: tuple[Kind, ...] = (Listed(), Counts())
 """A core is maintained by the first kind that it fits; if it fits none, the first says why."""
 
 

@@ -1,0 +1,467 @@
+"""What the programs of all counts have in common: relations, heavy keys, pair views, a total, and rebalancing.
+
+A relation of a count is a table of its stored rows. A *status* is a set of its columns by which keys are heavy or light
+(triangle.md 4): the heavy keys stand in a table of their own, so rows need no levels, a graph without heavy keys has
+nothing beside its rows, and a key changes its status by one row. Each kind of count says how an update changes the
+total, and what a row adds to the pair views under the statuses that hold; the rest is here (triangle.md 12).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from everview.kernel.program import (
+    MOST_WORDS,
+    Add,
+    Call,
+    Compute,
+    Count,
+    Cursor,
+    Emit,
+    Find,
+    Function,
+    If,
+    Insert,
+    Instruction,
+    KeyOf,
+    Lit,
+    Math,
+    Operand,
+    Procedure,
+    Product,
+    Program,
+    Reg,
+    Remove,
+    Scan,
+    Step,
+    Table,
+    Test,
+    Update,
+    ValueOf,
+)
+from everview.kernel.verifier import verify
+from everview.programs.optimise import optimise
+from everview.programs.parts import ThresholdBase
+from everview.query.terms import Var
+from everview.strategies.strategy import COUNT, DELTA, RESULT, AtomInput, Entry, Gauge, Lookup, Maintained, Parts
+
+TOTAL, ALARM = "total", "alarm"
+REBASE = "rebase"
+"""The procedure that begins anew with the data there is: N = 2|D| + 1, and parts strictly by degrees."""
+Block = tuple[Instruction, ...]
+Key = tuple[Operand, ...]
+ONCE, FLAG, COME = Reg("once"), Reg("flag"), Reg("come")
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A relation of a count: an atom's rows by the variables that others share, its other columns summed out."""
+
+    relation: str
+    """The name of the table that its updates come from."""
+    atom: int
+    words: tuple[Var, ...]
+    sums: tuple[int, ...] = ()
+    """The sums over this atom, by their numbers from 1 on."""
+    serves: tuple[int, ...] = ()
+    """The other atoms that the same rows stand for."""
+
+    @property
+    def table(self) -> str:
+        """Its table's name."""
+        return f"{self.relation}{self.atom}"
+
+    def places(self, words: Sequence[Var]) -> tuple[int, ...]:
+        """Where some of its variables stand."""
+        return tuple(self.words.index(v) for v in words)
+
+
+@dataclass(frozen=True)
+class Status:
+    """The columns of a relation whose values are heavy or light: by how many rows have them."""
+
+    stored: Stored
+    columns: tuple[int, ...]
+
+    @property
+    def table(self) -> str:
+        """The table of the heavy keys."""
+        return f"{self.stored.table} heavy {','.join(str(self.stored.words[i]) for i in self.columns) or '()'}"
+
+    def key(self, words: Key) -> Key:
+        """The key of a row."""
+        return tuple(words[i] for i in self.columns)
+
+
+def zero(register: Reg, value: int = 0) -> Compute:
+    """Set a register to a literal."""
+    return Compute(register, Math.ADD, Lit(value), Lit(0))
+
+
+class CountProgram(ABC):
+    """Writes a count's program; ``sums`` is how many sums are kept beside it."""
+
+    def __init__(self, relations: Sequence[Stored], sums: Sequence[int], base: ThresholdBase) -> None:
+        self.relations = tuple(relations)
+        self.limits: dict[int, int] = {}
+        """What measures may be unseen, by their numbers: beyond it, updates that are not told say so."""
+        self.counts_rows = False
+        """True if the count is how many copies one row has, which is a number of one word."""
+        self.base = base
+        self.measures = range(1 + len(sums))
+        self._words = (1, *sums)
+        self.q = tuple(Reg(f"q{s}", self.width(s, self.factors - 1)) for s in self.measures)
+        self._indexes: dict[str, list[tuple[int, ...]]] = {r.table: [] for r in relations}
+
+    # --- what each kind says -----------------------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def statuses(self) -> tuple[Status, ...]:
+        """The statuses that it keeps."""
+
+    @property
+    @abstractmethod
+    def views(self) -> tuple[Table, ...]:
+        """The tables that it keeps beside rows and heavy keys."""
+
+    @abstractmethod
+    def changed(self, stored: Stored, words: Key, changes: Key) -> Block:
+        """Set the registers ``q`` to what one copy of a row, and one unit of its sums, counts."""
+
+    @abstractmethod
+    def viewed(self, stored: Stored, words: Key, changes: Key, settled: bool) -> Block:
+        """Change the views by what a row, which changes so, adds to them under the statuses that hold.
+
+        Unless parts are ``settled``, as they are before an update, statuses may differ from what degrees call for.
+        """
+
+    def added(self, stored: Stored, words: Key, changes: Key) -> Block:
+        """The change of each measure of the total, in registers ``d``, once ``q`` is known."""
+        return tuple(
+            Compute(self.total_change(s), Math.MULTIPLY, changes[1 + stored.sums.index(s)], self.q[0])
+            if s in stored.sums
+            else Compute(self.total_change(s), Math.MULTIPLY, changes[0], self.q[s])
+            for s in self.measures
+        )
+
+    def flipped(self, status: Status, key: Key, sign: Reg) -> Block:
+        """What to do before a key's status changes (sign −1) and after it (sign 1): its rows leave and enter views."""
+        return self.rows_of(status, key, sign)
+
+    def strict(self, status: Status, degree: Reg, key: Key, heavy: Block, light: Block) -> Block:
+        """Which of two blocks a key's degree calls for in a major rebalancing."""
+        return (self.base.if_heavy_strictly(degree, heavy, light),)
+
+    # --- numbers of several words ------------------------------------------------------------------------------------
+
+    @property
+    def factors(self) -> int:
+        """How many rows a result is made of."""
+        return sum(1 + len(r.serves) for r in self.relations)
+
+    def width(self, s: int, factors: int) -> int:
+        """How many words a measure of products of so many rows has: its own, and one for every further factor."""
+        return min(MOST_WORDS, self._words[s] + factors - 1)
+
+    def total_change(self, s: int) -> Reg:
+        """The register of a measure's change."""
+        return Reg(f"d{s}", self.width(s, self.factors))
+
+    def table_of(
+        self, name: str, key: Sequence[str], sums: Sequence[int], factors: int, indexes: Sequence[tuple[int, ...]] = ()
+    ) -> Table:
+        """A table of rows, or of sums of products of so many rows, by some words."""
+        widths = tuple(self.width(s, factors) for s in (0, *sums))
+        values = ("weight", *(f"sum{s}" for s in sums))
+        return Table(name, tuple(key), values, tuple(indexes), widths=widths if max(widths) > 1 else ())
+
+    # --- tools for them ----------------------------------------------------------------------------------------------
+
+    def index(self, stored: Stored, columns: tuple[int, ...]) -> int:
+        """The number of a relation's index on some columns."""
+        known = self._indexes[stored.table]
+        if columns not in known:
+            known.append(columns)
+        return known.index(columns)
+
+    def value(self, row: Reg, stored: Stored, s: int) -> ValueOf:
+        """A measure of a stored row: of a sum over another relation its copies."""
+        return ValueOf(row, stored.table, 1 + stored.sums.index(s) if s in stored.sums else 0)
+
+    def word(self, row: Reg, stored: Stored, column: int) -> KeyOf:
+        """A word of a stored row."""
+        return KeyOf(row, stored.table, column)
+
+    def counted(self, target: Reg, stored: Stored, columns: tuple[int, ...], key: Key) -> Count:
+        """How many rows have these values."""
+        return Count(target, stored.table, self.index(stored, columns), key, 0)
+
+    def scanned(self, row: Reg, stored: Stored, columns: tuple[int, ...], key: Key, body: Block) -> Scan:
+        """The rows that have these values."""
+        return Scan(row, stored.table, self.index(stored, columns), key, 0, body)
+
+    def if_heavy(self, status: Status, key: Key, settled: bool, then: Block, otherwise: Block = ()) -> Block:
+        """Run one of two blocks; where parts are settled, keys of a small degree, which most are, are not looked up."""
+        flag, degree, row = (Reg(f"{what} {status.table}") for what in ("is", "degree", "row"))
+        if not settled:
+            return (Find(row, status.table, key, then, otherwise),)
+        return (
+            zero(flag),
+            self.counted(degree, status.stored, status.columns, key),
+            If(
+                Test.AT_MOST,
+                self.base.value("heavy_until"),
+                degree,
+                (Find(row, status.table, key, (zero(flag, 1),)),),
+            ),
+            If(Test.EQUAL, flag, Lit(1), then, otherwise),
+        )
+
+    def products(self, targets: Sequence[Reg], rows: Sequence[tuple[Reg, Stored]], own: Stored) -> Block:
+        """Add to the registers the product of rows, a measure each; those that ``own`` brings are not asked for."""
+        body: list[Instruction] = []
+        for s in self.measures:
+            if s in own.sums:
+                continue
+            product = Reg(f"product{s}", targets[s].words)
+            (first, one), *rest = rows
+            factors = [self.value(first, one, s), *(self.value(row, r, s) for row, r in rest)]
+            body.append(Compute(product, Math.MULTIPLY, factors[0], factors[1] if len(factors) > 1 else Lit(1)))
+            body += [Compute(product, Math.MULTIPLY, product, f) for f in factors[2:]]
+            body.append(Compute(targets[s], Math.ADD, targets[s], product))
+        return tuple(body)
+
+    def row_procedure(self, stored: Stored) -> str:
+        """The procedure that changes the views by a row."""
+        return f"{stored.table}.views"
+
+    def moved(self, row: Reg, stored: Stored, sign: Reg) -> tuple[Block, tuple[Reg, ...]]:
+        """The measures of a stored row by a sign: what computes them, and their registers."""
+        values = tuple(Reg(f"moved{s}", self._words[s]) for s in (0, *stored.sums))
+        body = tuple(Compute(v, Math.MULTIPLY, ValueOf(row, stored.table, i), sign) for i, v in enumerate(values))
+        return body, values
+
+    def rows_of(self, status: Status, key: Key, sign: Reg) -> Block:
+        """Each row with a key, to the views by its sign."""
+        row, stored = Reg("moved row"), status.stored
+        signed, values = self.moved(row, stored, sign)
+        words = tuple(self.word(row, stored, i) for i in range(len(stored.words)))
+        call = Call(self.row_procedure(stored), (*words, *values))
+        return (self.scanned(row, stored, status.columns, key, (*signed, call)),)
+
+    # --- the program -------------------------------------------------------------------------------------------------
+
+    def compile(self) -> Maintained:
+        """The program, and how it is used."""
+        procedures = [*self.base.procedures]
+        for stored in self.relations:
+            words, changes = self._parameters(stored)
+            body = self.base.opened(self.viewed(stored, words, changes, settled=False))
+            procedures.append(Procedure(self.row_procedure(stored), (*words, *changes), body))
+        procedures += [self._flip(s) for s in self.statuses]
+        procedures.append(Procedure("major", (), tuple(i for s in self.statuses for i in self._strictly(s))))
+        procedures += [self._rebalance(r) for r in self.relations]
+        for tag in ("", "!"):
+            procedures += [self._change(r, tag) for r in self.relations]
+        entries, inputs = self._entries()
+        procedures += inputs
+        rebased = self.base.opened(self.base.begun_anew((Call("major"),)))
+        procedures.append(Procedure(REBASE, (ONCE,), rebased))
+        procedures += [Procedure(n, (ONCE,), ()) for n in (Maintained.start_deltas, Maintained.stop_deltas)]
+        row = Reg("row")
+        values = tuple(ValueOf(row, TOTAL, s) for s in self.measures)
+        listed = tuple(Product((v,), words) for v, words in zip(values, self.result_widths, strict=True))
+        cursor = Cursor(RESULT, (), (Step(row, TOTAL, 0, (), 0),), listed)
+        found = Reg("found", self.width(0, self.factors))
+        count = Function(
+            COUNT,
+            (ONCE,),
+            (zero(found), Find(row, TOTAL, (), (Compute(found, Math.ADD, values[0], Lit(0)),))),
+            (found,),
+        )
+        kept = [n for e in entries for n in (e.state_only, e.with_deltas)]
+        channels = ((DELTA, sum(self.result_widths) + 1), *(((ALARM, 1),) if self.limits else ()))
+        written = Program(self._tables(), channels, tuple(procedures), (cursor,), (count,))
+        program = optimise(written, [Maintained.start_deltas, Maintained.stop_deltas, REBASE, *kept])
+        verify(program)
+        return Maintained(
+            program,
+            entries,
+            (),
+            widths=self.result_widths,
+            alarm=ALARM if self.limits else None,
+            test=(Lookup(TOTAL, (), 0),),
+            count=COUNT,
+            parts=self._parts(),
+        )
+
+    @property
+    def result_widths(self) -> tuple[int, ...]:
+        """How many words each measure has in what is told and listed."""
+        count, *sums = (self.width(s, self.factors) for s in self.measures)
+        return (1 if self.counts_rows else count, *sums)
+
+    def _parts(self) -> Parts:
+        """The numbers of the base, for ``stats``."""
+        n, heavy, minor, major, moved = (
+            Gauge(self.base.name, (), self.base.column(c)) for c in ("N", "heavy", "minors", "majors", "moved")
+        )
+        return Parts(self.base.epsilon, n, (heavy,), minor, major, moved)
+
+    def _tables(self) -> tuple[Table, ...]:
+        found = [
+            self.table_of(r.table, list(map(str, r.words)), r.sums, 1, self._indexes[r.table]) for r in self.relations
+        ]
+        for s in self.statuses:
+            names = tuple(str(s.stored.words[i]) for i in s.columns)
+            found.append(Table(s.table, names, (), self.heavy_indexes(s)))
+        total = self.table_of(TOTAL, (), self.measures[1:], self.factors, ((),))
+        return (*found, *self.views, total, self.base.table)
+
+    def heavy_indexes(self, status: Status) -> tuple[tuple[int, ...], ...]:
+        """The indexes of a table of heavy keys; the first has them all."""
+        return ((),)
+
+    def _parameters(self, stored: Stored) -> tuple[tuple[Reg, ...], tuple[Reg, ...]]:
+        words = tuple(Reg(f"@{v}") for v in stored.words)
+        return words, tuple(Reg(f"change{s}", self._words[s]) for s in (0, *stored.sums))
+
+    def _change(self, stored: Stored, tag: str) -> Procedure:
+        """One update of a relation: the total, the views, the row itself, and then what must be rebalanced."""
+        words, changes = self._parameters(stored)
+        row = Reg("row")
+        d = tuple(map(self.total_change, self.measures))
+        outputs = tuple(Product((change,), words) for change, words in zip(d, self.result_widths, strict=True))
+        told: Block = (Emit(DELTA, (*outputs, Update())),) if tag else ()
+        watched = () if tag else self._watched(row)
+        body: Block = (
+            *self.changed(stored, words, changes),
+            *self.added(stored, words, changes),
+            If(Test.NOT_EQUAL, d[0], Lit(0), (Add(row, TOTAL, (), d, watched, (), watched), *told)),
+            *self.noted(stored, words, changes),
+            zero(COME),
+            Add(row, stored.table, words, changes, (zero(COME, 1),), (zero(COME, -1),)),
+            If(
+                Test.NOT_EQUAL,
+                COME,
+                Lit(0),
+                (*self.base.counted("size", COME), Call(f"{stored.table}.rebalance", (*words, COME))),
+            ),
+        )
+        return Procedure(f"{stored.table}.change{tag}", (*words, *changes), self.base.opened(body))
+
+    def _watched(self, row: Reg) -> Block:
+        """Say that a measure of the total may have come beyond its limit."""
+        tell = (Emit(ALARM, (Update(),)),)
+        body: list[Instruction] = []
+        for s, limit in self.limits.items():
+            value = ValueOf(row, TOTAL, s)
+            body += [If(Test.LESS, Lit(limit), value, tell), If(Test.LESS, value, Lit(-limit), tell)]
+        return tuple(body)
+
+    def noted(self, stored: Stored, words: Key, changes: Key) -> Block:
+        """Change the views by an update's row."""
+        return self.viewed(stored, words, changes, settled=True)
+
+    def _rebalance(self, stored: Stored) -> Procedure:
+        """A row has come or gone: N may change, or the status of one of the row's keys."""
+        words, _ = self._parameters(stored)
+        minor: list[Instruction] = []
+        gone: list[Instruction] = []
+        moved = Reg("moved")
+        for number, status in enumerate(self.statuses):
+            if status.stored is not stored:
+                continue
+            degree, row = Reg(f"degree{number}"), Reg(f"heavy{number}")
+            key = status.key(words)
+            flip = (Call(f"{status.table}.flip", (*key,)), Compute(moved, Math.ADD, moved, degree))
+            up = (Find(row, status.table, key, (), flip),)
+            down = (Find(row, status.table, key, flip),)
+            gone += [
+                self.counted(degree, stored, status.columns, key),
+                If(Test.EQUAL, degree, Lit(0), (Find(row, status.table, key, flip[:1]),)),
+            ]
+            minor += [
+                self.counted(degree, stored, status.columns, key),
+                If(
+                    Test.EQUAL,
+                    COME,
+                    Lit(1),
+                    (self._if_too_heavy(degree, up),),
+                    (self.base.if_too_light(degree, down),),
+                ),
+            ]
+        told = (*self.base.counted("minors", Lit(1)), *self.base.counted("moved", moved))
+        if self.base.epsilon == 0:
+            told = ()  # A new key is heavy at once: that is no rebalancing.
+        checked = self.base.checked(
+            (*gone, Call("major")), (zero(moved), *minor, If(Test.NOT_EQUAL, moved, Lit(0), told)) if minor else ()
+        )
+        return Procedure(f"{stored.table}.rebalance", (*words, COME), self.base.opened(checked))
+
+    def _if_too_heavy(self, degree: Reg, then: Block) -> If:
+        """With ε = 0 all keys are heavy from their first row on (triangle.md 12)."""
+        if self.base.epsilon == 0:
+            return self.base.if_heavy_strictly(degree, then)
+        return self.base.if_too_heavy(degree, then)
+
+    def _flip(self, status: Status) -> Procedure:
+        """A key changes its status: its rows leave the views, and enter them as what they are now."""
+        key = tuple(Reg(f"@{i}") for i in status.columns)
+        row, sign = Reg("heavy"), Reg("sign")
+        body: Block = (
+            zero(sign, -1),
+            *self.flipped(status, key, sign),
+            Find(
+                row,
+                status.table,
+                key,
+                (Remove(row, status.table), *self.base.counted("heavy", Lit(-1))),
+                (Insert(row, status.table, key), *self.base.counted("heavy", Lit(1))),
+            ),
+            zero(sign, 1),
+            *self.flipped(status, key, sign),
+        )
+        return Procedure(f"{status.table}.flip", key, self.base.opened(body))
+
+    def _strictly(self, status: Status) -> Block:
+        """Every key heavy from θ on, and no other."""
+        row, degree, heavy = Reg("row"), Reg("degree"), Reg("heavy")
+        stored = status.stored
+        key = tuple(self.word(row, stored, i) for i in status.columns)
+        flip = (Call(f"{status.table}.flip", key),)
+        body = (
+            self.counted(degree, stored, status.columns, key),
+            *self.strict(
+                status,
+                degree,
+                key,
+                (Find(heavy, status.table, key, (), flip),),
+                (Find(heavy, status.table, key, flip),),
+            ),
+        )
+        return self.base.opened((self.scanned(row, stored, (), (), body),))
+
+    def _entries(self) -> tuple[tuple[Entry, ...], list[Procedure]]:
+        """One procedure a relation of the database: an update goes to each of its occurrences in turn."""
+        relations: dict[str, list[Stored]] = {}
+        for stored in self.relations:
+            relations.setdefault(stored.relation, []).append(stored)
+        entries, procedures = [], []
+        for relation, occurrences in relations.items():
+            for tag in ("", "!"):
+                parameters: list[Reg] = []
+                body: list[Instruction] = []
+                for o in occurrences:
+                    words = tuple(Reg(f"{o.atom}@{v}") for v in o.words)
+                    flag, changes = Reg(f"{o.atom}?"), tuple(Reg(f"{o.atom}+{s}", self._words[s]) for s in o.sums)
+                    parameters += [*words, flag, *changes]
+                    call = Call(f"{o.table}.change{tag}", (*words, Reg("change"), *changes))
+                    body.append(If(Test.NOT_EQUAL, flag, Lit(0), (call,)))
+                procedures.append(Procedure(f"update {relation}{tag}", (*parameters, Reg("change")), tuple(body)))
+            inputs = tuple(AtomInput(o.atom, o.words, o.sums, o.serves) for o in occurrences)
+            entries.append(Entry(relation, inputs, f"update {relation}", f"update {relation}!"))
+        return tuple(entries), procedures

@@ -1,0 +1,150 @@
+"""Counts through the database, against DuckDB: every shape, hubs, NULLs, copies, growth, shrinkage, save and load."""
+
+from __future__ import annotations
+
+from collections import Counter
+from decimal import Decimal
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import duckdb
+import pytest
+
+import everview as ev
+from everview.errors import DataError
+from tests.scale import scaled
+from tests.strategies.triangle.test_database import EPSILONS, JOINED, OF_EDGES, Twins
+
+CUBES = (
+    "FROM e p, e q, e o, e u WHERE p.y = q.x AND p.w = q.y AND q.y = o.x AND q.w = o.y "
+    "AND o.y = u.x AND o.w = u.y AND p.x = o.w AND p.x = u.y AND p.y = u.w AND p.w = o.x AND q.w = u.x"
+)
+VIEWS = {
+    "triangles": f"SELECT COUNT(*) AS n {JOINED}",
+    "sums": f"SELECT SUM(r.w) AS k, AVG(s.w + 1) AS m, COUNT(t.w) AS n, SUM(t.w * t.w) AS v {JOINED}",
+    "filters": f"SELECT COUNT(*) AS n, SUM(s.w) AS m {JOINED} AND s.w < 3 AND r.w > 0",
+    "having": f"SELECT COUNT(*) AS n {JOINED} HAVING COUNT(*) > 40",
+    "rows without columns": f"SELECT 1 AS one {JOINED}",
+    "one edge table": f"SELECT COUNT(*) AS n {OF_EDGES}",
+    "one edge table, a sum": f"SELECT COUNT(*) AS n, SUM(q.w) AS m, SUM(q.w * q.w) AS k {OF_EDGES}",
+    "one edge table, two sums": f"SELECT SUM(p.w) AS m, SUM(o.w) AS k {OF_EDGES}",
+    "one edge table, a filter": f"SELECT COUNT(*) AS n {OF_EDGES} AND o.w <> 2",
+    "one edge table, the same filter": f"SELECT COUNT(*) AS n {OF_EDGES} AND p.w < 2 AND q.w < 2 AND o.w < 2",
+    "turned edges": "SELECT COUNT(*) AS n FROM e p, e q, e o WHERE p.y = q.x AND q.y = o.y AND o.x = p.x",
+    "composite": "SELECT COUNT(*) AS n FROM r, s, t WHERE r.a = t.a AND r.w = t.w AND r.b = s.b AND s.c = t.c",
+    "in all three": "SELECT COUNT(*) AS n, SUM(r.a) AS m FROM r, s, t "
+    "WHERE r.a = t.a AND r.w = t.w AND r.w = s.w AND r.b = s.b AND s.c = t.c",
+    "3-path": "SELECT COUNT(*) AS n, SUM(r.a) AS m FROM r, s, t WHERE r.b = s.b AND s.c = t.c",
+    "3-path of one table": "SELECT COUNT(*) AS n FROM e p, e q, e o WHERE p.y = q.x AND q.y = o.x",
+    "4-path": "SELECT COUNT(*) AS n, SUM(e.y) AS m, SUM(s.w) AS k FROM r, s, t, e "
+    "WHERE r.b = s.b AND s.c = t.c AND t.a = e.x",
+    "4-path of one table": "SELECT COUNT(*) AS n FROM e p, e q, e o, e u WHERE p.y = q.x AND q.y = o.x AND o.y = u.x",
+    "Loomis-Whitney": f"SELECT COUNT(*) AS n, SUM(q.w) AS m {CUBES}",
+}
+MOST_USED = ("triangles", "one edge table", "3-path", "4-path")
+CASES = [
+    (view, epsilon)
+    for i, view in enumerate(VIEWS)
+    for j, epsilon in enumerate(EPSILONS)
+    if view in MOST_USED or (i + j) % len(EPSILONS) < 2
+]
+"""Every view at two ε at least, and at each of them some views."""
+
+
+class Counted(Twins):
+    """A count's tables: some rows come twice, and few values so that there is something to count."""
+
+    def row(self, random: Random) -> tuple[Any, ...]:
+        def value() -> int | None:
+            return random.choice([0, 1, random.randrange(5), random.randrange(30), None])
+
+        return value(), value(), random.choice([0, 1, 2, 3, None])
+
+
+@pytest.mark.parametrize(("view", "epsilon"), CASES)
+def test_against_duckdb(view: str, epsilon: str, tmp_path: Path) -> None:
+    """Growth and shrinkage across major rebalances, with a feed on the way, saved and loaded in the middle."""
+    random = Random(f"{view} {epsilon}")
+    twins = Counted(VIEWS[view], epsilon)
+    for i in range(scaled(5, 3)):
+        twins.step(random, random.choice([3, 10, 30]), random.choice([0, 3]))
+        twins.check()
+        if i == 1:
+            twins.db.save(tmp_path / "saved.db")
+            twins.db = ev.Database.load(tmp_path / "saved.db")
+            assert twins.db.view("v").stats()["restored"] == "snapshot"
+    feed = twins.db.view("v").changes()
+    told = Counter(twins.db.view("v"))
+    for _ in range(scaled(4, 2)):
+        twins.step(random, random.choice([0, 5]), random.choice([3, 15]))
+        twins.check()
+    for batch in feed.read():
+        for change in batch.to_pylist():
+            row = tuple(value for name, value in change.items() if not name.startswith("_"))
+            sign = 1 if change["_change_type"] in ("insert", "update_postimage") else -1
+            told[row] += sign * change["_count"]
+    assert Counter(twins.db.view("v")) == +told
+    feed.close()
+    (parts,) = twins.db.view("v").stats()["parts"]
+    assert parts["major"] > 0
+    while any(twins.rows.values()):
+        twins.step(random, 0, 25)
+    twins.check()
+
+
+def test_counts_are_taken_without_being_asked_for() -> None:
+    """Whether or not somebody is told what changes: a count is one row (issue 20)."""
+    db = ev.Database()
+    db.sql("CREATE TABLE e (x BIGINT, y BIGINT, w BIGINT)")
+    db.sql(f"CREATE MATERIALIZED VIEW v AS SELECT COUNT(*) AS n {OF_EDGES}")
+    db.sql(f"CREATE MATERIALIZED VIEW rows AS SELECT p.x, q.x AS y, o.x AS z {OF_EDGES}")
+    assert db.view("v").explain().strategy == "ivm-eps-triangle"
+    assert db.view("rows").explain().strategy == "crown"
+
+
+def test_batches_are_as_one_by_one() -> None:
+    random = Random(20)
+    edges = [(random.choice([0, random.randrange(8)]), random.choice([0, random.randrange(8)]), 1) for _ in range(60)]
+    found = []
+    for size in (1, 60):
+        db = ev.Database()
+        db.sql("CREATE TABLE e (x BIGINT, y BIGINT, w BIGINT)")
+        db.sql(f"CREATE MATERIALIZED VIEW v AS SELECT COUNT(*) AS n {OF_EDGES}")
+        for at in range(0, len(edges), size):
+            db.insert("e", edges[at : at + size])
+        found.append(list(db.view("v")))
+    assert found[0] == found[1]
+    assert found[0][0][0] > 100
+
+
+def test_loops_and_copies() -> None:
+    """A loop of e copies is e³ triangles; a row that is not there cannot go, and nothing changes then (spec 20.2)."""
+    db = ev.Database()
+    db.sql("CREATE TABLE e (x BIGINT, y BIGINT, w BIGINT)")
+    db.sql(f"CREATE MATERIALIZED VIEW v AS SELECT COUNT(*) AS n, SUM(p.w) AS m {OF_EDGES}")
+    for copies in (1, 2, 3):
+        db.insert("e", [(7, 7, 10)])
+        assert list(db.view("v")) == [(copies**3, 10 * copies**3)]
+    with pytest.raises(DataError):
+        db.delete("e", [(7, 7, 10)] * 4)
+    assert list(db.view("v")) == [(27, 270)]
+    db.delete("e", [(7, 7, 10)] * 2)
+    assert list(db.view("v")) == [(1, 10)]
+
+
+def test_sums_beyond_64_bits() -> None:
+    """A sum of decimals has several words."""
+    db, duck = ev.Database(), duckdb.connect()
+    columns = "x BIGINT, y BIGINT, w DECIMAL(38, 2)"
+    sql = f"SELECT SUM(p.w) AS m {OF_EDGES}"
+    for run in (db.sql, duck.execute):
+        run(f"CREATE TABLE e ({columns})")
+    db.sql(f"CREATE MATERIALIZED VIEW v AS {sql}")
+    rows = [(x, y, Decimal(10) ** 30 * (x + 2 * y) + Decimal("0.25")) for x in range(4) for y in range(4)]
+    db.insert("e", rows)
+    duck.executemany("INSERT INTO e VALUES (?, ?, ?)", rows)
+    assert list(db.view("v")) == duck.execute(sql).fetchall()
+    db.delete("e", rows[3:9])
+    duck.executemany("DELETE FROM e WHERE x = ? AND y = ?", [row[:2] for row in rows[3:9]])
+    assert list(db.view("v")) == duck.execute(sql).fetchall()
