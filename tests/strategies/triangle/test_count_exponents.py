@@ -144,14 +144,13 @@ def test_steps_of_a_triangle_count(name: str, kind: str, epsilon: str) -> None:
     assert slope(points) <= max(Fraction(epsilon), 1 - Fraction(epsilon)) + TOLERANCE, points
 
 
-@pytest.mark.parametrize("name", ["hub toggle", "rotating hub"])
-def test_hubs_are_linear_without_parts(name: str) -> None:
-    """With ε = 1 nothing is heavy, which is first-order maintenance: so the sequences do show a difference."""
+def test_hubs_are_linear_without_parts() -> None:
+    """With ε = 1 nothing is heavy, which is first-order maintenance: so the sequence does show a difference."""
     points = {}
-    for size in SIZES["1"]:
-        steps, updates = steps_of(shared(Fraction(1), [])[0], SEQUENCES[name](size), one_table=True)
+    for size in (256, 1024, 4096):
+        steps, updates = steps_of(shared(Fraction(1), [])[0], hub_toggle(size), one_table=True)
         points[size] = steps / updates
-    assert slope(points) > (0.8 if name == "hub toggle" else 0), points
+    assert slope(points) > 0.9, points
 
 
 # --- paths and Loomis-Whitney counts ---
