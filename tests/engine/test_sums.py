@@ -397,13 +397,13 @@ def test_the_way_back_never_overflows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_small_numbers_of_both_signs_have_room_for_many_copies() -> None:
-    """A number's upper limbs are 0 unless it is large, so that even more copies than 2³² fit."""
+    """A sum has 64 bits for copies beside those of its values."""
     db = made("CREATE TABLE t (b BIGINT)", "CREATE MATERIALIZED VIEW v AS SELECT SUM(b) AS n FROM t")
     db.apply("t", pa.table({"b": [-3], "_change_type": ["insert"], "_count": [2**60]}))
     assert list(db.view("v")) == [(-3 * 2**60,)]
 
 
-def test_a_watched_view_can_be_saved(tmp_path: Any) -> None:
+def test_a_view_whose_sum_may_be_beyond_its_type_can_be_saved(tmp_path: Any) -> None:
     db = made(
         "CREATE TABLE t (k INT, b BIGINT)", "CREATE MATERIALIZED VIEW v AS SELECT k, SUM(b) AS n FROM t GROUP BY k"
     )

@@ -32,7 +32,7 @@ def loaded(views: Sequence[ViewRuntime]) -> Iterator[None]:
         _build(core)
     for view in views if loading else ():
         for block in (b for _, source in view.stages for b in grouped_blocks(source)):
-            block.heed((None, None))
+            block.check_limits((None, None))
 
 
 def _can_load(core: Join) -> bool:

@@ -3,6 +3,7 @@
 - ``base_table``: the program of a table: a bag of rows, and keys that hold one row each;
 - ``counts``: the program that keeps a few sums by row: DISTINCT, GROUP BY, set operations, nets;
 - ``min_max``: the program that keeps each group's values in order;
+- ``limits``: notes when a product of stored numbers may be beyond what an SQL type holds;
 - ``parts``: the threshold base of heavy and light parts, exact thresholds, when to rebalance;
 - ``optimise``: rewrites a program into one that does the same in fewer steps, before it runs.
 

@@ -143,7 +143,7 @@ class Sum:
     """A sum to keep with each row: over a number that comes with each row of an atom, times the row's copies.
 
     Its change comes in ``words`` words, which hold the sum over all rows of the atom. With a ``limit``, which may have
-    several words, updates that are not told must say when its size may have come beyond it (``Maintained.alarm``).
+    several words, the program must know when the size of a result's sum may be beyond it (``programs.limits``).
     """
 
     atom: int
@@ -264,8 +264,6 @@ class Maintained:
 
     The weight of a core that is not summed up by groups (``Core.sums_up``) is one word.
     """
-    alarm: str | None = None
-    """The channel on which updates without deltas tell, by position, that a watched sum may be beyond its limit."""
     test: tuple[Lookup, ...] | str | None = None
     """A row is in the result exactly if all of these are found, or if this function, asked with it, does not give 0.
 
@@ -332,5 +330,6 @@ class Strategy(Protocol):
 
         Atoms of equal ``signatures`` are given the same rows of their relation, with the same words a column, so they
         may share a table; an atom that another one serves needs no entry of its own. While nothing is told, a row may
-        have any number of copies; where rows are groups, the alarm says when a group has more than 64 bits hold.
+        have any number of copies. Where rows are groups, the table ``beyond`` has a row (``programs.limits``) once one
+        may have more of them than 64 bits hold, or a sum beyond its limit; then every changed row has to be told.
         """

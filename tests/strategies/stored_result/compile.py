@@ -33,6 +33,7 @@ from everview.kernel.program import (
     ValueOf,
 )
 from everview.kernel.verifier import verify
+from everview.programs.limits import Factor, Limit, Limits
 from everview.query.conjunctive import ConjunctiveQuery, Semantics
 from everview.query.terms import Var
 from everview.strategies.strategy import (
@@ -48,7 +49,6 @@ from everview.strategies.strategy import (
     Sum,
 )
 
-ALARM = "alarm"
 PIECES = "pieces"
 TOTAL = "total"
 ROW = Reg("row")
@@ -85,8 +85,9 @@ def compile_stored_result(
     values = [Product((ValueOf(ROW, RESULT, j),), writer.widths[j]) for j in range(measures)]
     listed = [Product(())] if writer.is_set else values
     cursor = Cursor(RESULT, (), (Step(ROW, RESULT, 0, (), 0),), (*keys, *listed))
-    channels = ((DELTA, len(outputs) + sum(writer.widths) + 1), (ALARM, 1))
-    program = Program(tuple(tables), channels, (*procedures, *empty), (cursor, pieces))
+    channels = ((DELTA, len(outputs) + sum(writer.widths) + 1),)
+    limits = writer.limits
+    program = Program((*tables, *limits.tables), channels, (*procedures, *empty, *limits.procedures), (cursor, pieces))
     verify(program)
     entries = tuple(
         Entry(relation, tuple(AtomInput(i, writer.words[i], writer.own[i]) for i in atoms), relation, f"{relation}!")
@@ -107,7 +108,6 @@ def compile_stored_result(
         entries,
         outputs,
         widths=writer.widths,
-        alarm=ALARM,
         test=test,
         gauges=gauges,
         pieces=PIECES,
@@ -138,6 +138,9 @@ class _Writer:
         edges = query.edges
         more = len(edges) - 1 if sums_up and not self.is_set else 0
         self.widths = tuple(min(MOST_WORDS, words + more) for words in (1, *(s.words for s in sums)))
+        most = {j: s.limit for j, s in enumerate(sums, 1) if s.limit is not None} | ({0: 2**63 - 1} if more else {})
+        self.limited = {Factor(RESULT, str(j), self.widths[j]): j for j in most}
+        self.limits = Limits([Limit(most[j], (factor,)) for factor, j in self.limited.items()])
         self.words: list[Words] = []
         self.own: list[tuple[int, ...]] = []
         for i, edge in enumerate(edges):
@@ -231,18 +234,15 @@ class _Writer:
             return [Find(ROW, RESULT, key, (one,), (zero,))]
 
         body: list[Instruction] = [*_add(TOTAL, (), changes[:1])]
+        noted = tuple(i for f, j in self.limited.items() for i in self.limits.noted(f, ValueOf(ROW, RESULT, j)))
         if not with_deltas:
             body += _add(RESULT, key, changes)
-            watched = [(j, s.limit) for j, s in enumerate(self.sums, 1) if s.limit is not None]
-            for j, limit in watched:
-                tell = (Emit(ALARM, (Update(),)),)
-                value = ValueOf(ROW, RESULT, j)
-                beyond = (If(Test.LESS, Lit(limit), value, tell), If(Test.LESS, value, Lit(-limit), tell))
-                body.append(Find(ROW, RESULT, key, beyond))
         elif self.is_set:
             body += [*looked_up(there), *_add(RESULT, key, changes), *looked_up(after)]
             body.append(Compute(after, Math.SUBTRACT, after, there))
             body.append(If(Test.NOT_EQUAL, after, Lit(0), (Emit(DELTA, (*key, after, Update())),)))
         else:
             body += [*_add(RESULT, key, changes), Emit(DELTA, (*key, *changes, Update()))]
+        if noted:
+            body.append(Find(ROW, RESULT, key, noted))
         return Procedure(f"result{tag}", (*key, *changes), tuple(body))

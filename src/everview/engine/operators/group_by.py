@@ -73,8 +73,6 @@ class GroupBy(Answers):
         self.fold = Fold([o.type for o in block.outputs], 1, dictionary) if block.distinct else None
         self.failing = Parked([k.type for k in self.grouping.keys], dictionary, self._explain)
         """The groups that HAVING, an output or the type of a sum fails on."""
-        self.is_watched = False
-        """True once a sum has come near its limit: from then on every changed group is looked at."""
 
     is_net_per_update = False
 
@@ -98,8 +96,8 @@ class GroupBy(Answers):
 
     def emit_deltas(self, wanted: bool) -> None:
         """Give what changes from now on, or stop; a changed group's old values must be known for that."""
-        if wanted == self.core.emits_deltas or self.is_watched:
-            return
+        if wanted == self.core.emits_deltas or (not wanted and self.core.beyond() is not None):
+            return  # Where a sum may be beyond its type, every changed group is looked at.
         for core in self.cores:
             if wanted:
                 core.start_deltas()
@@ -148,9 +146,9 @@ class GroupBy(Answers):
         for core in self.cores:
             core.apply(changes)
         if not self.core.emits_deltas:
-            alarm = self.core.alarm()
-            if alarm is not None:
-                self._watch(changes.place(alarm))
+            update = self.core.beyond()
+            if update is not None:
+                self._look_at_all(changes.place(update))
             return WordRows.empty(self.width)
         columns, measures, update = self.core.take(changes)
         chosen = self.projection.chosen(self._weighed(columns, measures, update), changes)
@@ -199,12 +197,12 @@ class GroupBy(Answers):
         listed = [a.results(words, 1) for a in self.listed]
         return self.finish.why(words, self._columns(kept), listed)
 
-    def heed(self, place: Place) -> None:
-        """Look at all groups if there is an alarm that was not raised by one update: ``place`` is to blame then."""
-        if not self.core.emits_deltas and self.core.alarm() is not None:
-            self._watch(place)
+    def check_limits(self, place: Place) -> None:
+        """Look at all groups if the core has passed a limit and nobody has looked yet: ``place`` is to blame then."""
+        if not self.core.emits_deltas and self.core.beyond() is not None:
+            self._look_at_all(place)
 
-    def _watch(self, place: Place) -> None:
+    def _look_at_all(self, place: Place) -> None:
         """From now on look at every changed group, and now at all of them; they are those of the core itself."""
         try:
             self.emit_deltas(True)
@@ -212,8 +210,6 @@ class GroupBy(Answers):
             table, row = place
             why = "a count or sum of a group leaves 64 bits; nothing has changed"
             raise DataError(why, table=table, row=row, hint=_SMALLER) from error
-        self.is_watched = True
-        self.dictionary.machine.on_roll_back(partial(setattr, self, "is_watched", False))
         for words, measures in self.groups.rows():
             failed = self.finish(words, measures, []).failed
             if failed is not None:

@@ -24,6 +24,7 @@ from everview.errors import DataError
 from everview.kernel.machine import Unit, UpdateFault
 from everview.kernel.wide_numbers import number_of
 from everview.plan.core_plan import CorePlan
+from everview.programs.limits import BEYOND
 from everview.query.conjunctive import Atom
 from everview.query.terms import Const, Expression, Var
 from everview.query.types import BIGINT, DataType, Kind
@@ -61,6 +62,7 @@ class Join:
         self.widths = self.maintained.widths or (1,) * (1 + len(sums))
         """Of how many words each measure is: so many columns it has in what the core gives."""
         self.unit = Unit(self.maintained.program, dictionary.machine)
+        self._has_limits = any(table.name == BEYOND for table in self.maintained.program.tables)
         words = [BIGINT] * len(self.maintained.outputs)
         in_pieces = self.maintained.pieces is not None
         total = partial(Fold, words, len(self.widths), dictionary, widths=self.widths, is_kept=False)
@@ -182,11 +184,13 @@ class Join:
         """What the strategy counts of itself, and of its parts, for ``stats``."""
         return read_gauges(self.unit, self.maintained)
 
-    def alarm(self) -> int | None:
-        """The last of the updates just applied, not telling what changes, that brought a sum near its limit."""
-        if self.maintained.alarm is None or not self.unit.pending(self.maintained.alarm):
-            return None
-        return int(words_array(self.unit.take(self.maintained.alarm)[0])[-1].as_py())
+    def beyond(self) -> int | None:
+        """The update, by its place among those it was applied with, after which a limit may have been passed.
+
+        None: each sum of each row is within its limit (``Sum.limit``), and each number of copies within 64 bits.
+        """
+        row = self.unit.find(BEYOND, ()) if self._has_limits else None
+        return None if row is None else row[0][0]
 
     def count(self) -> int | None:
         """How many rows the result has, copies included, counted without listing it; None: list it to know."""

@@ -28,7 +28,7 @@ from everview.query.terms import Var
 from everview.strategies.crown.access import Access
 from everview.strategies.crown.bags import Bags
 from everview.strategies.crown.full_join import FullJoin, result_weight
-from everview.strategies.crown.layout import ALARM, CHANGE, Layout, Node, Words, regs
+from everview.strategies.crown.layout import CHANGE, Layout, Node, Words, regs
 from everview.strategies.crown.plan import CrownPlan
 from everview.strategies.crown.totals import Totals, entry_words
 from everview.strategies.strategy import (
@@ -64,6 +64,7 @@ def compile_crown(
     access = Access(layout, orders) if plan.has_access else None
     if access is not None:
         access.write()
+    layout.procedures += layout.limits.procedures
     atom_inputs: list[AtomInput] = []
     for with_deltas in (False, True):
         FullJoin(layout, with_deltas).write()
@@ -75,17 +76,13 @@ def compile_crown(
     widths = layout.result_widths
     width = len(layout.outputs) + sum(widths) + 1
     cursor = _cursor(layout) if access is None else access.cursor()
-    alarm = ALARM if layout.limits else None
-    channels = ((DELTA, width), *(((alarm, 1),) if alarm else ()))
     functions = (_count(layout),) if access is None else access.functions()
-    written = Program(layout.tables(), channels, tuple(layout.procedures), (cursor,), functions)
+    written = Program(layout.tables(), ((DELTA, width),), tuple(layout.procedures), (cursor,), functions)
     program = optimise(
         written, [START_DELTAS, STOP_DELTAS, *(name for e in entries for name in (e.state_only, e.with_deltas))]
     )
     verify(program)
-    maintained = Maintained(
-        program, entries, layout.outputs, widths=widths, alarm=alarm, test=_lookups(layout), count=COUNT
-    )
+    maintained = Maintained(program, entries, layout.outputs, widths=widths, test=_lookups(layout), count=COUNT)
     if access is None:
         return maintained
     return replace(maintained, counts_at_once=True, access=ACCESS, rank=RANK, order=access.order)

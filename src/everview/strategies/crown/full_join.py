@@ -6,7 +6,7 @@ up through live rows only, down through matching ones. Each row visited is in a 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from everview.kernel.program import (
     Add,
@@ -34,7 +34,6 @@ from everview.kernel.program import (
 )
 from everview.query.terms import Var
 from everview.strategies.crown.layout import (
-    ALARM,
     CHANGE,
     ROW,
     Layout,
@@ -214,11 +213,11 @@ class FullJoin:
         level = Reg("level")
         changes: dict[int, Operand] = {j: self.layout.change(n, j) for j in (0, *self.layout.carried_sums(n))}
         appeared = (
-            *self._watch(n, changes),
+            *self.layout.noted(n, changes),
             *self._if_satisfied(n, (Call(self.name(n, "enter"), (ROW,)), *self._delta(n, Lit(1)))),
         )
         gone = (*self._delta(n, Lit(-1)), Call(self.name(n, "leave"), (ROW,)))
-        changed = tuple(self._watch(n, {j: self.layout.measure(ROW, table, j) for j in changes}))
+        changed = self.layout.noted(n, {j: self.layout.measure(ROW, table, j) for j in changes})
         if self.with_deltas and not self.layout.is_set:
             changed = (*changed, *self._if_matching(n, level, tuple(self._delta(n, None))))
         added = self.layout.added(table, changes)
@@ -244,13 +243,13 @@ class FullJoin:
         entered = [[*self._key_came(n, own, i), *self._delta(n, Lit(1), own)] for i, (n, own) in enumerate(both)]
         left = [[*self._delta(n, Lit(-1), own), *self._key_went(n, own, 1 - i)] for i, (n, own) in enumerate(both)]
         told = [[] if self.layout.is_set else self._delta(n, None, own) for n, own in both]
-        watch = tuple(self._watch(first, {0: weight}))
+        noted = self.layout.noted(first, {0: weight})
         stored = Store(ROW, table, weight.column, after)
         vanishes = (*left[0], Remove(ROW, table), *left[1])
-        stays = (*told[0], stored, *watch, *told[1])
+        stays = (*told[0], stored, *noted, *told[1])
         found = (Compute(after, Math.ADD, weight, CHANGE), If(Test.EQUAL, after, Lit(0), vanishes, stays))
         new = (Insert(ROW, table, regs(first.handed)), Store(ROW, table, weight.column, CHANGE))
-        return [Find(ROW, table, regs(first.handed), found, (*entered[0], *new, *watch, *entered[1]))]
+        return [Find(ROW, table, regs(first.handed), found, (*entered[0], *new, *noted, *entered[1]))]
 
     def _key_came(self, n: Node, own: Mapping[Var, Operand], alone: int) -> list[Instruction]:
         """A P-update if a leaf's row is the first with its key: its group has ``alone`` rows then."""
@@ -274,15 +273,6 @@ class FullJoin:
         if not n.is_inner:
             return then
         return (GetLevel(level, ROW, n.out_table), If(Test.NOT_EQUAL, level, Lit(0), then))
-
-    def _watch(self, n: Node, measures: Mapping[int, Operand]) -> Iterator[Instruction]:
-        """Tell of an update that leaves a watched measure beyond its limit; others tell everything anyway."""
-        if self.with_deltas:
-            return
-        told = (Emit(ALARM, (Update(),)),)
-        for j, limit in self.layout.watched(n).items():
-            below = If(Test.LESS, measures[j], Lit(-limit), told) if j else None
-            yield If(Test.LESS, Lit(limit), measures[j], told, (below,) if below else ())
 
     def _if_satisfied(self, n: Node, then: tuple[Instruction, ...]) -> tuple[Instruction, ...]:
         """Count for a new row the children that match it, and go on if all do."""

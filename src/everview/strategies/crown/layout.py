@@ -25,15 +25,13 @@ from everview.kernel.program import (
     Table,
     ValueOf,
 )
+from everview.programs.limits import Factor, Limit, Limits
 from everview.query.terms import Var, names
 from everview.strategies.crown.plan import CrownPlan
 from everview.strategies.crown.tree import TreeNode
 from everview.strategies.strategy import Sum, WordOrders
 
 Words = tuple[Var, ...]
-ALARM = "alarm"
-SPARE_BITS = 15
-"""Of a watched sum's limit, so much is left to the counts that it is multiplied by when a result is listed."""
 SATISFIED = "satisfied"
 TOTAL, RANKS = "total", "ranks"
 """How many results a row is in, with all that is below it; and the same in one word, for ordered indexes."""
@@ -135,8 +133,8 @@ class Layout:
     """The nodes of a plan's tree, and the tables and procedures as they are written.
 
     Measures are what a weight consists of: number 0 is the count of copies (or of derivations), the others are sums;
-    ``sources`` has for each sum the node that it is summed over, ``limits`` what sums may be unseen, and under 0 what
-    the count may be. Atoms of equal ``signatures`` take the same rows; without any, no two are known to.
+    ``sources`` has for each sum the node that it is summed over, ``limits`` what a group's sums and its count may be
+    that nobody has looked at. Atoms of equal ``signatures`` take the same rows; without any, no two are known to.
     """
 
     def __init__(self, plan: CrownPlan, sums: Sequence[Sum], signatures: Sequence[Hashable] = ()) -> None:
@@ -146,9 +144,6 @@ class Layout:
         self._place(plan.tree.root, None)
         self.sums = tuple(sums)
         self.sources = tuple(self._home(s.atom) for s in sums)
-        self.limits = {j: s.limit for j, s in enumerate(sums, 1) if s.limit is not None}
-        if plan.has_groups:
-            self.limits[0] = MOST_COPIES
         self.signatures = tuple(signatures)
         self.procedures: list[Procedure] = []
         self._tables: dict[str, tuple[Words, tuple[str, ...]]] = {}
@@ -161,6 +156,7 @@ class Layout:
         """A leaf whose rows are those of another leaf's table, by that other one."""
         for node in self.nodes:
             self._declare(node)
+        self.limits = self._limited()
 
     def _place(self, tree: TreeNode, parent: Node | None) -> None:
         label = f"[{names(tree.attributes)}]" if tree.relation is None else self.plan.labels[tree.relation]
@@ -249,21 +245,24 @@ class Layout:
         """How many words the number of all results may have."""
         return min(MOST_WORDS, len(self.plan.query.atoms) + 1)
 
-    def watched(self, n: Node) -> dict[int, int]:
-        """The measures of a shown node that are watched, and their limits.
+    def _limited(self) -> Limits:
+        """The limits of a group's sums, and of its count: each is a product of a sum and counts of the shown nodes."""
+        if self.is_set:
+            return Limits()
+        most = {j: s.limit for j, s in enumerate(self.sums, 1) if s.limit is not None}
+        if self.plan.has_groups:
+            most[0] = MOST_COPIES
+        weighed = [n for n in self.shown if not n.is_pure]
+        return Limits([Limit(m, tuple(self._factor(n, j) for n in weighed)) for j, m in most.items()])
 
-        A result is a product of one sum and the counts of the other nodes: while each keeps its limit, so does it. The
-        count itself is watched where one node has all of it; elsewhere limits would be too low, and reading tells.
-        """
-        weighed = [other for other in self.shown if not other.is_pure]
-        bits = SPARE_BITS // max(1, len(weighed) - 1)
-        carried = self.carried_sums(n)
-        found = {j: limit >> bits * (len(weighed) - 1) for j, limit in self.limits.items() if j in carried}
-        if self.limits.keys() - found.keys() - {0} and not n.is_pure:
-            found[0] = 2**bits
-        elif 0 in self.limits and weighed == [n] and self.width(n, 0) > 1:
-            found[0] = self.limits[0]
-        return found
+    def _factor(self, n: Node, j: int) -> Factor:
+        """What a shown node contributes to a measure of a result: its sum, or its count."""
+        carried = j if j in self.carried_sums(n) else 0
+        return Factor(self.stored_in(n.out_table), _value(carried), self.width(n, carried), is_signed=carried > 0)
+
+    def noted(self, n: Node, measures: Mapping[int, Operand]) -> tuple[Instruction, ...]:
+        """Take note of the new measures of a shown node's row, should they be large (``programs.limits``)."""
+        return tuple(i for j, value in measures.items() for i in self.limits.noted(self._factor(n, j), value))
 
     # --- tables ----------------------------------------------------------------------------------------------------
 
@@ -326,9 +325,9 @@ class Layout:
         with_satisfied: bool = False,
     ) -> str:
         """Declare a table with some measures, each of so many words, the count among them or not."""
-        values = [("weight", measures[0])] if with_weight else []
+        values = [(_value(0), measures[0])] if with_weight else []
         values += [(SATISFIED, 1)] if with_satisfied else []
-        values += [(f"sum{j}", words) for j, words in measures.items() if j]
+        values += [(_value(j), words) for j, words in measures.items() if j]
         return self.plain_table(name, key, values)
 
     def plain_table(self, name: str, key: Words, values: Sequence[tuple[str, int]]) -> str:
@@ -394,7 +393,7 @@ class Layout:
             widths = self._widths[name] if any(words > 1 for words in self._widths[name]) else ()
             orders = tuple(self._orders.get(name, ()))
             found.append(Table(name, tuple(map(str, key)), values, indexes, orders, levels=levels, widths=widths))
-        return tuple(found)
+        return (*found, *self.limits.tables)
 
     # --- operands --------------------------------------------------------------------------------------------------
 
@@ -411,13 +410,12 @@ class Layout:
 
     def measure(self, row: Reg, table: str, j: int) -> ValueOf:
         """A measure in a row."""
-        name = "weight" if j == 0 else f"sum{j}"
         table = self.stored_in(table)
-        return ValueOf(row, table, self._tables[table][1].index(name))
+        return ValueOf(row, table, self._tables[table][1].index(_value(j)))
 
     def added(self, table: str, changes: Mapping[int, Operand]) -> tuple[Operand, ...]:
         """The words by which a row's values change, given the changes of its measures."""
-        numbers = {"weight" if j == 0 else f"sum{j}": j for j in changes}
+        numbers = {_value(j): j for j in changes}
         return tuple(changes[numbers[name]] if name in numbers else Lit(0) for name in self._tables[table][1])
 
     def satisfied(self, row: Reg, table: str) -> ValueOf:
@@ -484,6 +482,11 @@ def reg(v: Var) -> Reg:
 def regs(variables: Words) -> tuple[Reg, ...]:
     """Several variables' registers."""
     return tuple(map(reg, variables))
+
+
+def _value(j: int) -> str:
+    """What a measure is called in a table."""
+    return "weight" if j == 0 else f"sum{j}"
 
 
 def change_of(j: int, words: int = 1) -> Reg:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from everview.kernel.program import Add, Call, Emit, If, Instruction, Lit, Procedure, Program, Reg, Test, Update
+from everview.kernel.program import Add, Call, If, Instruction, Lit, Procedure, Program, Reg, Test
 from everview.kernel.verifier import verify
+from everview.programs.limits import BEYOND_TABLE, passed
 from everview.programs.optimise import optimise
 from everview.programs.parts import ThresholdBase
 from everview.strategies.hierarchical.layout import ZERO, Layout, regs
@@ -18,7 +19,6 @@ from everview.strategies.hierarchical.updates import RESULT_TABLE, Updates, chan
 from everview.strategies.strategy import COUNT, DELTA, AtomInput, Entry, Gauge, Maintained, Parts, RowCount, Sum
 
 ONCE, CAME = Reg("once"), Reg("came")
-ALARM = "alarm"
 MOST_COPIES = 2**63 - 1
 """So many rows a group may have: COUNT is a BIGINT."""
 START_DELTAS, STOP_DELTAS = Maintained.start_deltas, Maintained.stop_deltas
@@ -37,7 +37,7 @@ def compile_hierarchical(plan: HierarchicalPlan, sums: Sequence[Sum]) -> Maintai
             _write_change(plan, layout, rebalance, leaf, with_deltas)
         parameters = (*regs(leaf.words), *change_regs(layout, leaf).values())
         layout.procedure(_store(leaf), parameters, stored(layout, leaf))
-    layout.procedure(BUILD, (ONCE,), [*built(layout, rebalance), *_alarmed(plan, layout)])
+    layout.procedure(BUILD, (ONCE,), [*built(layout, rebalance), *_limited(plan, layout)])
     entries = _write_entries(plan, layout)
     switched = Updates(layout, with_deltas=True)
     for name, sign in ((START_DELTAS, 1), (STOP_DELTAS, -1)):
@@ -48,8 +48,8 @@ def compile_hierarchical(plan: HierarchicalPlan, sums: Sequence[Sum]) -> Maintai
     listing.write_questions()
     width = len(layout.outputs) + len(layout.measures) + 1
     written = Program(
-        (base.table, *layout.tables()),
-        ((DELTA, width), (ALARM, 1)),
+        (base.table, *layout.tables(), *((BEYOND_TABLE,) if plan.has_groups else ())),
+        ((DELTA, width),),
         (*base.procedures, *layout.procedures),
         (result, pieces),
         (*listing.functions, *in_pieces.functions.values()),
@@ -62,7 +62,6 @@ def compile_hierarchical(plan: HierarchicalPlan, sums: Sequence[Sum]) -> Maintai
         program,
         entries,
         layout.outputs,
-        alarm=ALARM if plan.has_groups else None,
         test=TEST if layout.outputs else None,
         count=None if layout.is_set else COUNT,
         pieces=PIECES,
@@ -81,13 +80,12 @@ def _parts(layout: Layout, base: ThresholdBase) -> Parts:
     return Parts(base.epsilon, gauge("N"), heavy, gauge("minors"), gauge("majors"), gauge("moved"))
 
 
-def _alarmed(plan: HierarchicalPlan, layout: Layout) -> tuple[Instruction, ...]:
-    """Tell if a group may have more rows than can be counted: it has no more than there are in all."""
+def _limited(plan: HierarchicalPlan, layout: Layout) -> tuple[Instruction, ...]:
+    """Take note if a group may have more rows than can be counted: it has no more than there are in all."""
     if not plan.has_groups:
         return ()
     total = layout.fresh("total", layout.result_width)
-    told = If(Test.LESS, Lit(MOST_COPIES), total, (Emit(ALARM, (Update(),)),))
-    return counted(layout, total, (told,))
+    return counted(layout, total, (If(Test.LESS, Lit(MOST_COPIES), total, passed()),))
 
 
 def _write_change(plan: HierarchicalPlan, layout: Layout, rebalance: Rebalance, leaf: Leaf, with_deltas: bool) -> None:
@@ -98,7 +96,7 @@ def _write_change(plan: HierarchicalPlan, layout: Layout, rebalance: Rebalance, 
         Add(Reg("row"), leaf.label, words, changes, (copied(CAME, Lit(1)),), (copied(CAME, Lit(-1)),)),
         *Updates(layout, with_deltas).climb(leaf),
         If(Test.NOT_EQUAL, CAME, ZERO, tuple(rebalance.after(leaf, CAME))),
-        *(() if with_deltas else _alarmed(plan, layout)),
+        *(() if with_deltas else _limited(plan, layout)),
     ]
     layout.procedure(_change(leaf, with_deltas), (*words, *changes), body)
 

@@ -23,7 +23,7 @@ from everview.programs.optimise import optimise
 from everview.query.conjunctive import ConjunctiveQuery, Semantics
 from everview.strategies.strategy import DELTA, AtomInput, Entry, Gauge, Maintained, Parts
 from everview.strategies.triangle.deltas import Deltas
-from everview.strategies.triangle.layout import ALARM, RELATIONS, Layout, change_of, copied, reg
+from everview.strategies.triangle.layout import RELATIONS, Layout, change_of, copied, reg
 from everview.strategies.triangle.listing import PIECES, Listing
 from everview.strategies.triangle.rebalance import LEVEL, REBASE, Rebalance
 from everview.strategies.triangle.shape import Triangle
@@ -47,7 +47,7 @@ def compile_triangle(
     """
     is_set = query.semantics is Semantics.SET
     layout = Layout(triangle, epsilon, [triangle.atoms.index(atom) for atom in sums], is_set, limits)
-    layout.procedures += layout.base.procedures
+    layout.procedures += (*layout.base.procedures, *layout.limits.procedures)
     updates = Updates(layout)
     updates.write()
     rebalance = Rebalance(layout, updates)
@@ -62,7 +62,7 @@ def compile_triangle(
     layout.procedure(Maintained.stop_deltas, (ONCE,), deltas.stop())
     listing = Listing(layout)
     cursors, test = listing.cursors(), listing.test()
-    channels = ((DELTA, len(triangle.outputs) + len(layout.measures) + 1), (ALARM, 1))
+    channels = ((DELTA, len(triangle.outputs) + len(layout.measures) + 1),)
     written = Program(layout.tables, channels, tuple(layout.procedures), cursors, tuple(listing.functions))
     kept = [Maintained.start_deltas, Maintained.stop_deltas, REBASE]
     program = optimise(written, [*kept, *(name for e in entries for name in (e.state_only, e.with_deltas))])
@@ -73,7 +73,6 @@ def compile_triangle(
         program,
         entries,
         triangle.outputs,
-        alarm=ALARM if limits and not layout.counts_edges else None,
         test=test,
         pieces=next((c.name for c in cursors if c.name == PIECES), None),
         parts=parts,

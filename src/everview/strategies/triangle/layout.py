@@ -10,8 +10,6 @@ from functools import cached_property
 from everview.kernel.program import (
     Add,
     Compute,
-    Emit,
-    If,
     Instruction,
     KeyOf,
     Lit,
@@ -20,10 +18,9 @@ from everview.kernel.program import (
     Procedure,
     Reg,
     Table,
-    Test,
-    Update,
     ValueOf,
 )
+from everview.programs.limits import Factor, Limit, Limits
 from everview.programs.parts import ThresholdBase
 from everview.query.terms import Var
 from everview.strategies.triangle.shape import EDGES, Triangle, Words
@@ -33,7 +30,6 @@ RELATIONS = ("R", "S", "T")
 FIRST, SECOND, WHOLE, BY_KEY = range(4)
 """The indexes of an edge table: by its first corner, by its second, all of it, and single edges."""
 TOLD = "told"
-ALARM = "alarm"
 WORDS = 4
 """A view adds up products of three words: with fewer than 2^64 of them, this is enough."""
 PIECE_BITS, BUCKET_BITS = 3, 36
@@ -62,7 +58,8 @@ class Layout:
     epsilon: Fraction
     sums: Sequence[int]
     is_set: bool
-    limits: Mapping[int, int] = field(default_factory=dict)
+    most: Mapping[int, int] = field(default_factory=dict)
+    """What the measures of a result may be, of those that have a limit."""
     procedures: list[Procedure] = field(default_factory=list)
 
     @property
@@ -147,7 +144,7 @@ class Layout:
             found.append(self._view_table(view))
         if self.tells_changes_of_sets:
             found.append(Table(TOLD, _names(self.triangle.outputs), ("derivations",)))
-        return tuple(found)
+        return (*found, *self.limits.tables)
 
     def _view_table(self, view: View) -> Table:
         key = self.triangle.words(view.key)
@@ -178,24 +175,30 @@ class Layout:
     # --- pieces of program -----------------------------------------------------------------------------------------
 
     def added(self, view: View, places: Places, changes: Mapping[int, Operand]) -> Add:
-        """Add to a view's row; tell if that leaves a watched measure beyond its limit."""
+        """Add to a view's row, and take note of measures that may have passed a limit (``programs.limits``)."""
         row = Reg("at")
         key = tuple(places[v] for v in self.triangle.words(view.key))
-        watch = tuple(self._watched(row, view))
-        return Add(row, view.name, key, tuple(changes[j] for j in self.carried(view)), watch, (), watch)
+        noted: tuple[Instruction, ...] = ()
+        for j in self.most if self._is_limited(view) else ():
+            noted += self.limits.noted(self._factor(view, j), self.kept(row, view, j))
+        return Add(row, view.name, key, tuple(changes[j] for j in self.carried(view)), noted, (), noted)
 
-    def _watched(self, row: Reg, view: View) -> list[Instruction]:
-        if view.role not in (Role.PIECE, Role.ROOT) or self.counts_edges:
-            return []
-        bits = PIECE_BITS if view.role is Role.PIECE else PIECE_BITS + BUCKET_BITS
-        told = (Emit(ALARM, (Update(),)),)
-        found: list[Instruction] = []
-        for j, limit in self.limits.items():
-            value = self.kept(row, view, j)
-            found.append(If(Test.LESS, Lit(limit >> bits), value, told))
-            if j:
-                found.append(If(Test.LESS, value, Lit(-(limit >> bits)), told))
-        return found
+    @cached_property
+    def limits(self) -> Limits:
+        """What the rows of views that the result is made of may be while nobody has to look at it."""
+        found = []
+        for view in filter(self._is_limited, self.design.views):
+            bits = PIECE_BITS if view.role is Role.PIECE else PIECE_BITS + BUCKET_BITS
+            found += [Limit(most >> bits, (self._factor(view, j),)) for j, most in self.most.items()]
+        return Limits(found)
+
+    def _is_limited(self, view: View) -> bool:
+        return view.role in (Role.PIECE, Role.ROOT) and not self.counts_edges
+
+    def _factor(self, view: View, j: int) -> Factor:
+        """The measure of a view that counts for a measure of the result: the same, or its copies."""
+        kept = self.kept(Reg("at"), view, j)
+        return Factor(view.name, f"value{kept.column}", WORDS, is_signed=kept.column > 0)
 
     def procedure(self, name: str, parameters: Sequence[Reg], body: Sequence[Instruction]) -> str:
         """Write a procedure; gives its name."""
