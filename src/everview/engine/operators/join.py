@@ -185,10 +185,7 @@ class Join:
         return read_gauges(self.unit, self.maintained)
 
     def beyond(self) -> int | None:
-        """The update, by its place among those it was applied with, after which a limit may have been passed.
-
-        None: each sum of each row is within its limit (``Sum.limit``), and each number of copies within 64 bits.
-        """
+        """The update, by its place in its batch, that may have passed a limit; None: sums and counts are within it."""
         row = self.unit.find(BEYOND, ()) if self._has_limits else None
         return None if row is None else row[0][0]
 

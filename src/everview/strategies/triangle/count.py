@@ -36,7 +36,7 @@ class CountPlan:
     shape: CountShape
     chosen: Chosen
     has_groups: bool = False
-    """True if the count is of a group that nothing folds, so that an alarm must say when it is beyond a BIGINT."""
+    """True if the count is of a group that nothing folds, so that it must be known when it may be beyond a BIGINT."""
     sums_up: bool = False
     """True if the count may have several words."""
     outputs: frozenset[Var] = frozenset()

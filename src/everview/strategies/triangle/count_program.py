@@ -42,12 +42,13 @@ from everview.kernel.program import (
     ValueOf,
 )
 from everview.kernel.verifier import verify
+from everview.programs.limits import BEYOND_TABLE, passed
 from everview.programs.optimise import optimise
 from everview.programs.parts import ThresholdBase
 from everview.query.terms import Var
 from everview.strategies.strategy import COUNT, DELTA, RESULT, AtomInput, Entry, Gauge, Lookup, Maintained, Parts
 
-TOTAL, ALARM = "total", "alarm"
+TOTAL = "total"
 REBASE = "rebase"
 """The procedure that begins anew with the data there is: N = 2|D| + 1, and parts strictly by degrees."""
 Block = tuple[Instruction, ...]
@@ -106,7 +107,7 @@ class CountProgram(ABC):
     def __init__(self, relations: Sequence[Stored], sums: Sequence[int], base: ThresholdBase) -> None:
         self.relations = tuple(relations)
         self.limits: dict[int, int] = {}
-        """What measures may be unseen, by their numbers: beyond it, updates that are not told say so."""
+        """What measures may be unseen, by their numbers: beyond it, updates that are not told take note of it."""
         self.counts_rows = False
         """True if the count is how many copies one row has, which is a number of one word."""
         self.base = base
@@ -283,7 +284,7 @@ class CountProgram(ABC):
             (found,),
         )
         kept = [n for e in entries for n in (e.state_only, e.with_deltas)]
-        channels = ((DELTA, sum(self.result_widths) + 1), *(((ALARM, 1),) if self.limits else ()))
+        channels = ((DELTA, sum(self.result_widths) + 1),)
         written = Program(self._tables(), channels, tuple(procedures), (cursor,), (count,))
         program = optimise(written, [Maintained.start_deltas, Maintained.stop_deltas, REBASE, *kept])
         verify(program)
@@ -292,7 +293,6 @@ class CountProgram(ABC):
             entries,
             (),
             widths=self.result_widths,
-            alarm=ALARM if self.limits else None,
             test=(Lookup(TOTAL, (), 0),),
             count=COUNT,
             parts=self._parts(),
@@ -319,7 +319,7 @@ class CountProgram(ABC):
             names = tuple(str(s.stored.words[i]) for i in s.columns)
             found.append(Table(s.table, names, (), self.heavy_indexes(s)))
         total = self.table_of(TOTAL, (), self.measures[1:], self.factors, ((),))
-        return (*found, *self.views, total, self.base.table)
+        return (*found, *self.views, total, self.base.table, *((BEYOND_TABLE,) if self.limits else ()))
 
     def heavy_indexes(self, status: Status) -> tuple[tuple[int, ...], ...]:
         """The indexes of a table of heavy keys; the first has them all."""
@@ -336,11 +336,11 @@ class CountProgram(ABC):
         d = tuple(map(self.total_change, self.measures))
         outputs = tuple(Product((change,), words) for change, words in zip(d, self.result_widths, strict=True))
         told: Block = (Emit(DELTA, (*outputs, Update())),) if tag else ()
-        watched = () if tag else self._watched(row)
+        limited = () if tag else self._limited(row)
         body: Block = (
             *self.changed(stored, words, changes),
             *self.added(stored, words, changes),
-            If(Test.NOT_EQUAL, d[0], Lit(0), (Add(row, TOTAL, (), d, watched, (), watched), *told)),
+            If(Test.NOT_EQUAL, d[0], Lit(0), (Add(row, TOTAL, (), d, limited, (), limited), *told)),
             *self.noted(stored, words, changes),
             zero(COME),
             Add(row, stored.table, words, changes, (zero(COME, 1),), (zero(COME, -1),)),
@@ -353,13 +353,13 @@ class CountProgram(ABC):
         )
         return Procedure(f"{stored.table}.change{tag}", (*words, *changes), self.base.opened(body))
 
-    def _watched(self, row: Reg) -> Block:
-        """Say that a measure of the total may have come beyond its limit."""
-        tell = (Emit(ALARM, (Update(),)),)
+    def _limited(self, row: Reg) -> Block:
+        """Take note if a measure of the total may be beyond its limit (``programs.limits``)."""
         body: list[Instruction] = []
         for s, limit in self.limits.items():
             value = ValueOf(row, TOTAL, s)
-            body += [If(Test.LESS, Lit(limit), value, tell), If(Test.LESS, value, Lit(-limit), tell)]
+            below = If(Test.LESS, value, Lit(-limit), passed())
+            body.append(If(Test.LESS, Lit(limit), value, passed(), (below,)))
         return tuple(body)
 
     def noted(self, stored: Stored, words: Key, changes: Key) -> Block:
