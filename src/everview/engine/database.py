@@ -142,7 +142,8 @@ class Database:
                                 pass
                             self._check_filling(view, runtime, limit)
                             progress.add(len(rows))
-                self._check_filling(view, runtime, limit)
+                if progress.done:
+                    self._check_filling(view, runtime, limit)
             except MemoryLimitError as error:
                 raise too_much(f"filling {view.name}", limit) from error
         runtime.judge()

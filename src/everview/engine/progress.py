@@ -29,14 +29,15 @@ class Progress:
         self._what = what
         self._total = total
         self._unit = unit
-        self._done = 0
+        self.done = 0
+        """How much is done."""
         self._began = monotonic()
         self._next = self._began + PATIENCE
         self._width = 0
 
     def add(self, done: int) -> None:
         """So much more is done."""
-        self._done += done
+        self.done += done
         now = monotonic()
         if now >= self._next:
             self._next = now + _PAUSE
@@ -53,8 +54,8 @@ class Progress:
 
     def _line(self, seconds: float) -> str:
         if not self._total:
-            return f"{self._what}: {self._done:,} {self._unit}, {seconds:.0f} s"
-        part = min(1.0, self._done / self._total)
+            return f"{self._what}: {self.done:,} {self._unit}, {seconds:.0f} s"
+        part = min(1.0, self.done / self._total)
         bar = ("#" * round(part * _BAR)).ljust(_BAR, ".")
         left = f", {seconds / part - seconds:.0f} s left" if part else ""
         return f"{self._what} [{bar}] {part:4.0%} of {self._total:,} {self._unit}{left}"

@@ -16,7 +16,7 @@ from everview.query.classify import Classification, classify
 from everview.query.conjunctive import ConjunctiveQuery, Semantics
 from everview.query.covers import fractional_cover_number
 from everview.query.options import NO_OPTIONS, ViewOptions
-from everview.query.terms import Expression, Var, names
+from everview.query.terms import Const, Expression, Var, names
 from everview.strategies import JUDGED_ONLY, STRATEGIES
 from everview.strategies.bounds import CONSTANT, Bound, Bounds
 from everview.strategies.core import Core, Facts
@@ -88,6 +88,21 @@ class CorePlan:
     def filters(self) -> tuple[Expression, ...]:
         """Conditions on one relation: checked before an update enters."""
         return self.facts.filters
+
+    def filters_of(self, index: int) -> list[Expression]:
+        """The filters of which this atom is the first to hold all that they read.
+
+        A column that is fixed (``t.a = 1``) is a constant, in its atom as in conditions on it: ``7 % (t.a - 1) > 0``
+        stays a condition of t, and does not fail where t has no rows. One that reads nothing goes to the first atom.
+        """
+        atoms = [frozenset(a.all_terms) for a in self.query.atoms]
+
+        def home(condition: Expression) -> int:
+            holding = [i for i, held in enumerate(atoms) if condition.variables <= held]
+            fixed = {p for p in condition.parts if isinstance(p, Const)}
+            return next((i for i in holding if fixed <= atoms[i]), holding[0])
+
+        return [p for p in self.filters if home(p) == index]
 
     @property
     def residual(self) -> tuple[Expression, ...]:

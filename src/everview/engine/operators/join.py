@@ -25,8 +25,7 @@ from everview.kernel.machine import Unit, UpdateFault
 from everview.kernel.wide_numbers import number_of
 from everview.plan.core_plan import CorePlan
 from everview.programs.limits import BEYOND
-from everview.query.conjunctive import Atom
-from everview.query.terms import Const, Expression, Var
+from everview.query.terms import Const, Var
 from everview.query.types import BIGINT, DataType, Kind
 from everview.strategies.strategy import DELTA, RESULT, AtomInput, Entry, Lookup, Sum, WordOrders
 
@@ -302,7 +301,7 @@ class _AtomInputRuntime:
         self.types = types
         self.sums = len(atom_input.sums)
         self.places = {t: i for i, t in reversed(list(enumerate(self.atom.terms))) if isinstance(t, Var)}
-        filters = _own_filters(plan, self.atom, atom_input.atom)
+        filters = plan.filters_of(atom_input.atom)
         self.conditions = Condition(filters) if filters else None
         stored = [p for p in filters if p.variables <= self.places.keys()]
         self.guards = Condition(stored) if stored else None
@@ -463,17 +462,11 @@ class _Values(Mapping[Var, pa.Array]):
         return len(self.places) + len(self.extra)
 
 
-def _own_filters(plan: CorePlan, atom: Atom, index: int) -> list[Expression]:
-    """The conditions that this atom is the first to hold all variables of; those without variables go to the first."""
-    edges = plan.query.edges
-    return [p for p in plan.filters if next(i for i, e in enumerate(edges) if p.variables <= e) == index]
-
-
 def _signature(plan: CorePlan, index: int, ranges: Mapping[Var, tuple[int, int]]) -> Hashable:
     """What decides which rows an atom takes and which words they have, with its variables named by their columns."""
     atom = plan.query.atoms[index]
     columns = {t: Var(f"#{i}") for i, t in reversed(list(enumerate(atom.all_terms))) if isinstance(t, Var)}
-    own = [p.substitute(columns) for p in _own_filters(plan, atom, index)]
+    own = [p.substitute(columns) for p in plan.filters_of(index)]
     never_null = {t for i, t in enumerate(atom.terms) if (atom.relation, i) in plan.facts.never_null}
     refused = frozenset(columns[v] for v in (atom.variables & plan.query.not_null) - never_null)
     within = frozenset((columns[v], ranges[v]) for v in atom.variables & ranges.keys())
