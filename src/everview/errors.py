@@ -191,6 +191,10 @@ class TooManyRowsError(DataError, OverflowError):
     """A number of rows that is too large for where it is asked."""
 
 
+class ScanWarning(UserWarning):
+    """All rows of a view are listed for what an index would find at once."""
+
+
 class UnknownTableError(DataError):
     """Rows for a table, or a read from a view, that is not there."""
 

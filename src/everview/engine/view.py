@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from everview.engine.change_feed import Callback, ChangeFeed, Delivery
+from everview.engine.lookups import Lookups, more_lookups
 from everview.engine.operators.answers import Answers
 from everview.engine.positions import Positions
 from everview.engine.relation import T
@@ -16,12 +17,13 @@ from everview.engine.values.rows import WordRows
 from everview.engine.view_runtime import ViewRuntime
 from everview.errors import DroppedError
 from everview.plan.explain import Explanation
+from everview.query.options import MOST_LOOKUPS, ViewOptions
 
 if TYPE_CHECKING:
     from everview.engine.database import Database
 
 
-class View(Positions):
+class View(Positions, Lookups):
     """A maintained view. Reading it sees whole batches only, also beside threads that change its tables."""
 
     def __init__(self, database: Database, runtime: ViewRuntime) -> None:
@@ -67,9 +69,21 @@ class View(Positions):
 
     def _prepare_positions(self) -> None:
         if self._runtime.view.options.access is None and self._runtime.result.may_access:
-            from everview.sql.ddl import qualified
+            self._set_options(ViewOptions(access=True))
 
-            self._database.sql(f"ALTER MATERIALIZED VIEW {qualified(self.name)} SET OPTIONS (access = true)")
+    def _prepare_lookup(self, columns: frozenset[int]) -> None:
+        options, result = self._runtime.view.options, self._runtime.result
+        asked = [frozenset(map(str.lower, names)) for names in options.lookup or ()]
+        names = [self.schema.names[i] for i in sorted(columns)]
+        if frozenset(map(str.lower, names)) in asked or len(asked) == MOST_LOOKUPS:
+            return
+        if result.may_look_up(columns) and not result.looks_up(columns):
+            self._set_options(more_lookups(options, names))
+
+    def _set_options(self, options: ViewOptions) -> None:
+        from everview.sql.ddl import qualified
+
+        self._database.sql(f"ALTER MATERIALIZED VIEW {qualified(self.name)} SET OPTIONS ({options})")
 
     # --- changes ---------------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from everview.engine.base_table import BaseTable
 from everview.engine.expressions.parked import Failure, Parked
 from everview.engine.operators.build import blocks_of, build_part, grouped_blocks
 from everview.engine.operators.counts import Fold, Kept
+from everview.engine.operators.indexed import Indexed
 from everview.engine.operators.join import Join
 from everview.engine.operators.select import Select
 from everview.engine.operators.set_operations import Operator, pieces_of
@@ -20,7 +21,7 @@ from everview.engine.values.rows import ZERO, Changes, WordRows, zeros
 from everview.engine.values.words import is_wide
 from everview.errors import DataError, ExpressionError, MemoryLimitError
 from everview.kernel.machine import Unit
-from everview.plan.view_plan import ViewPlan
+from everview.plan.view_plan import ViewPlan, looked_up
 from everview.query.terms import Var
 from everview.query.types import BIGINT, DataType
 from everview.query.view import Block, View
@@ -47,6 +48,8 @@ class ViewRuntime:
         known = dict(relations)
         for part in plan.parts:
             source = build_part(part, known, dictionary)
+            if part is plan.result:
+                source = self._indexed(source)
             if source.needs_deltas or part is not plan.result:
                 source.emit_deltas(True)
             for name, earlier in self.stages:
@@ -72,6 +75,11 @@ class ViewRuntime:
         """How often it was filled anew, as a view that it reads was replaced."""
         self.dropped = False
         self.restored: str | None = None
+
+    def _indexed(self, source: Operator) -> Operator:
+        """The result with an index for each set of columns that its options name and that it cannot look up itself."""
+        by = [columns for columns in dict.fromkeys(looked_up(self.view)) if not source.looks_up(columns)]
+        return Indexed(source, self.types, by, self.dictionary) if by else source
 
     @property
     def result(self) -> Operator:

@@ -213,15 +213,17 @@ def plan_core(
     options: ViewOptions = NO_OPTIONS,
     never_null: frozenset[tuple[str, int]] = frozenset(),
     *,
+    lookups: Sequence[frozenset[Var]] = (),
     told: bool = False,
 ) -> CorePlan:
     """Plan one core; ``statistics`` are the updates expected at each table, ``options`` those of its view.
 
-    ``never_null`` has the columns that never hold NULL, by relation and place. With ``told`` all that changes is
-    always told. A strategy that is advised is taken before one that is not, and else the order of strategies decides.
+    ``lookups`` are the sets of its variables that rows are looked up by. ``never_null`` has the columns that never hold
+    NULL, by relation and place. With ``told`` all that changes is always told. A strategy that is advised is taken
+    before one that is not, and else the order of strategies decides.
     """
     classification = classify(core.query)
-    facts = Facts(classification, statistics or {}, options, never_null, told)
+    facts = Facts(classification, statistics or {}, options, never_null, tuple(dict.fromkeys(lookups)), told)
     judged = [(s, s.judge(core, facts)) for s in STRATEGIES]
     fitting = [(s, verdict) for s, verdict in judged if verdict.fits]
     strategy = next((s for s, verdict in fitting if verdict.advised), fitting[0][0])

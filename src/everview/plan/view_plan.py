@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 
+from everview.errors import OptionError
 from everview.plan.core_plan import CorePlan, plan_core
 from everview.plan.cores import cores_of
 from everview.query.conjunctive import ConjunctiveQuery, UnionQuery
@@ -15,6 +16,7 @@ from everview.query.hierarchy import is_q_hierarchical, is_t_hierarchical
 from everview.query.homomorphism import Budget, minimal_union, surviving_members
 from everview.query.options import ViewOptions
 from everview.query.schema import Schema
+from everview.query.terms import Term, Var
 from everview.query.unions import (
     MAX_MEMBERS,
     counting_terms,
@@ -213,7 +215,8 @@ def plan_view(
     )
     # Whoever reads a stage needs all its changes.
     parts = [_plan_part(s.name, s.purpose, s.body, statistics, view.options, never_null, True) for s in view.stages]
-    parts.append(_plan_part(view.name, "", view.body, statistics, view.options, never_null, told))
+    lookups = looked_up(view)
+    parts.append(_plan_part(view.name, "", view.body, statistics, view.options, never_null, told, lookups))
     return ViewPlan(view, tuple(parts), constraints_of(schema), views)
 
 
@@ -225,6 +228,7 @@ def _plan_part(
     options: ViewOptions,
     never_null: frozenset[tuple[str, int]],
     told: bool,
+    lookups: Sequence[frozenset[int]] = (),
 ) -> PartPlan:
     members = list(blocks(body))
     if isinstance(body, SetOperation) and _is_set_union(body):
@@ -245,11 +249,44 @@ def _plan_part(
     counted = bool(_operators(body, len(kept))) and not _only_concatenates(body)
     for i in kept:
         label = f"{name}, member {i + 1}" if len(members) > 1 else name
+        found = _variables(members[i], lookups)  # Aggregates that have a core of their own list its rows by group.
         cores = tuple(
-            plan_core(c, statistics, options, never_null, told=told or counted) for c in cores_of(members[i], name)
+            plan_core(c, statistics, options, never_null, lookups=() if j else found, told=told or counted)
+            for j, c in enumerate(cores_of(members[i], name))
         )
         plans.append(BlockPlan(label, members[i], cores))
     return PartPlan(name, purpose, body, tuple(plans), _operators(body, len(kept)), union, tuple(remarks))
+
+
+def looked_up(view: View) -> list[frozenset[int]]:
+    """The sets of columns that rows of a view are to be looked up by, as its options say."""
+    places = {c.name.lower(): i for i, c in enumerate(view.columns)}
+    found = []
+    for columns in view.options.lookup or ():
+        for column in columns:
+            if column.lower() not in places:
+                listed = ", ".join(c.name for c in view.columns)
+                raise OptionError(
+                    f"rows of {view.name} are to be looked up by {column}, which is no column of it",
+                    option="lookup",
+                    hint=f"its columns are {listed}",
+                )
+        found.append(frozenset(places[column.lower()] for column in columns))
+    return found
+
+
+def _variables(block: Block, lookups: Sequence[frozenset[int]]) -> list[frozenset[Var]]:
+    """Sets of a block's columns as sets of variables, where all of them are variables or constants."""
+    keys: Mapping[Term, Term | None] = {}
+    if block.grouping is not None:
+        keys = {v: k.term for v, k in zip(block.grouping.key_names, block.grouping.keys, strict=True)}
+    found = []
+    for columns in lookups:
+        shown = [block.outputs[i].expression.term for i in columns]
+        terms = [t if block.grouping is None else keys.get(t) if isinstance(t, Var) else t for t in shown]
+        if None not in terms:
+            found.append(frozenset(t for t in terms if isinstance(t, Var)))
+    return found
 
 
 def _is_set_union(body: Body) -> bool:

@@ -41,12 +41,13 @@ _ROW = Reg("row")
 
 
 @lru_cache(maxsize=256)
-def compile_fold(width: int, widths: tuple[int, ...]) -> Program:
+def compile_fold(width: int, widths: tuple[int, ...], by: tuple[tuple[int, ...], ...] = ()) -> Program:
     """A fold over rows of ``width`` words, with a measure of so many words for each of ``widths``.
 
     ``add`` takes a row and the change of each measure; ``trace`` does the same and tells, in its own channel, the
     measures before it and after it. Cursor ``touched`` lists the rows that changed since ``settle``: words, old
-    measures, new measures; cursor ``all`` every row with its measures. ``drop`` takes rows out.
+    measures, new measures; cursor ``all`` every row with its measures. ``drop`` takes rows out. For each set of columns
+    of ``by`` there is an index, and a cursor that lists the rows which have given words there (``found_by``).
     """
     key = tuple(Reg(f"@{i}") for i in range(width))
     measures = len(widths)
@@ -54,7 +55,7 @@ def compile_fold(width: int, widths: tuple[int, ...]) -> Program:
     now = tuple(f"now{i}" for i in range(measures))
     old = tuple(f"old{i}" for i in range(measures))
     table = Table(
-        ROWS, tuple(f"w{i}" for i in range(width)), (*now, *old), ((),), levels=TOUCHED + 1, widths=widths * 2
+        ROWS, tuple(f"w{i}" for i in range(width)), (*now, *old), ((), *by), levels=TOUCHED + 1, widths=widths * 2
     )
     once = Reg("once")
     touch = SetLevel(_ROW, ROWS, TOUCHED)
@@ -71,10 +72,20 @@ def compile_fold(width: int, widths: tuple[int, ...]) -> Program:
     cursors = (
         Cursor("touched", (), (Step(_ROW, ROWS, 0, (), TOUCHED),), (*words, *before, *current)),
         Cursor("all", (), (Step(_ROW, ROWS, 0, (), 0),), (*words, *current)),
+        *(_found(i, tuple(key[c] for c in columns), (*words, *current)) for i, columns in enumerate(by)),
     )
     program = Program((table,), ((TRACE, 2 * sum(widths)),), procedures, cursors)
     verify(program)
     return program
+
+
+def found_by(number: int) -> str:
+    """The cursor that lists the rows with given words in the columns of one of the sets."""
+    return f"by{number}"
+
+
+def _found(number: int, given: tuple[Reg, ...], outputs: tuple[KeyOf | ValueOf, ...]) -> Cursor:
+    return Cursor(found_by(number), given, (Step(_ROW, ROWS, number + 1, given, 0),), outputs)
 
 
 def _traced(changes: tuple[Reg, ...]) -> tuple[Instruction, ...]:

@@ -25,6 +25,9 @@ MOST_DEGREE: Final = 2**63 - 1
 _HUGE: Final = 10**24
 _WHOLE: Final = re.compile(r"-?\d{1,30}")
 _NUMBER: Final = re.compile(r"-?\d*\.?\d+([eE][+-]?\d{1,9})?")
+_PLAIN: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+MOST_LOOKUPS: Final = 16
+"""So many sets of columns rows may be looked up by: each takes memory and time of its own."""
 _EXACT: Final = re.compile(r"\d{1,30}(/0{0,30}[1-9]\d{0,30})?")
 """How ε is written as data."""
 
@@ -42,6 +45,8 @@ class OptionValues(TypedDict, total=False):
     """Whether tables go on changing, or are filled once and then read: then updates may be dear."""
     access: bool | None
     """Keep rows in order and counted, where the query allows it, so that positions, ranks and samples are cheap."""
+    lookup: str | Sequence[str] | Sequence[Sequence[str]] | None
+    """The columns, or several sets of columns, by which rows are going to be looked up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +58,8 @@ class ViewOptions:
     degree: int | None = None
     mode: str | None = None
     access: bool | None = None
+    lookup: tuple[tuple[str, ...], ...] | None = None
+    """Sets of columns, each in the order of their names."""
 
     def __post_init__(self) -> None:
         for name, value in self.given().items():
@@ -87,13 +94,13 @@ class ViewOptions:
                 )
         return replace(self, **others.given())
 
-    def to_dict(self) -> dict[str, str | int | float]:
+    def to_dict(self) -> dict[str, Any]:
         """Those that are set, as plain data for a reader; ε is a float."""
-        return {n: float(v) if isinstance(v, Fraction) else v for n, v in self.given().items()}
+        return {n: float(v) if isinstance(v, Fraction) else _listed(v) for n, v in self.given().items()}
 
-    def to_data(self) -> dict[str, str | int]:
+    def to_data(self) -> dict[str, Any]:
         """Those that are set, as JSON can hold them exactly: ε as text."""
-        return {n: str(v) if isinstance(v, Fraction) else v for n, v in self.given().items()}
+        return {n: str(v) if isinstance(v, Fraction) else _listed(v) for n, v in self.given().items()}
 
     @staticmethod
     def from_data(data: object) -> ViewOptions:
@@ -139,11 +146,24 @@ def _shown(value: object) -> str:
         return f"'{value}'"
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, tuple):
+        sets = [f"({', '.join(map(_quoted, columns))})" for columns in value]
+        return sets[0] if len(sets) == 1 else f"({', '.join(sets)})"
     if isinstance(value, Fraction):
         number = Decimal(value.numerator) / value.denominator
         is_short = Fraction(number) == value and (value * MOST_PARTS).denominator == 1
         return f"{number:f}" if is_short else str(value)
     return str(value)
+
+
+def _quoted(name: str) -> str:
+    """A column's name as SQL writes it."""
+    return name if _PLAIN.fullmatch(name) else "`" + name.replace("`", "``") + "`"
+
+
+def _listed(value: object) -> object:
+    """Sets of columns as lists; any other value as it is."""
+    return [list(columns) for columns in value] if isinstance(value, tuple) else value
 
 
 def _said(value: object) -> str:
@@ -201,12 +221,35 @@ def _access(value: object) -> bool:
     return value
 
 
+def _lookup(value: object) -> tuple[tuple[str, ...], ...]:
+    hint = "write columns of the view, as in lookup = (customer), or several sets of them: lookup = ((a), (b, c))"
+    if isinstance(value, str):
+        value = [value]
+    if isinstance(value, list | tuple) and value and all(isinstance(name, str) for name in value):
+        value = [value]
+    if not isinstance(value, list | tuple) or not value:
+        raise OptionError(f"lookup is {_said(value)}, which names no columns", option="lookup", hint=hint)
+    found: dict[tuple[str, ...], None] = {}
+    for columns in value:
+        if isinstance(columns, str):
+            columns = (columns,)
+        names = columns if isinstance(columns, list | tuple) else ()
+        if not names or not all(isinstance(name, str) and name for name in names) or len(set(names)) < len(names):
+            raise OptionError(f"{_said(columns)} is no set of columns to look up by", option="lookup", hint=hint)
+        found[tuple(sorted(names))] = None
+    if len(found) > MOST_LOOKUPS:
+        said = f"rows can be looked up by {MOST_LOOKUPS} sets of columns at most, not {len(found)}"
+        raise OptionError(said, option="lookup", hint="leave out those that are asked for rarely: they are listed")
+    return tuple(found)
+
+
 _CHECKS: Final[dict[str, Callable[[object], Any]]] = {
     "epsilon": _epsilon,
     "optimize": _word("optimize", OPTIMIZE),
     "degree": _degree,
     "mode": _word("mode", MODES),
     "access": _access,
+    "lookup": _lookup,
 }
 
 NO_OPTIONS: Final = ViewOptions()

@@ -106,6 +106,8 @@ def _name(entry: exp.Property) -> str:
 
 def _value(name: str, node: exp.Expr | None) -> object:
     """What stands behind an option's name: a number, a quotient of whole numbers, a text, true or false."""
+    if name == "lookup":
+        return _columns(node)
     if isinstance(node, exp.Neg):
         found = _value(name, node.this)
         return -found if isinstance(found, int | Decimal | Fraction) else None
@@ -125,3 +127,20 @@ def _value(name: str, node: exp.Expr | None) -> object:
         hint = f"put it in quotes: {name} = '{node.name}'"
     said = f"the value of option {name} is neither a number nor a text, nor true or false"
     raise OptionError(said, option=name, hint=hint)
+
+
+def _columns(node: exp.Expr | None) -> object:
+    """The columns, or sets of columns, that stand behind the name of an option; False if that is something else."""
+    match node:
+        case exp.Literal() if node.is_string:
+            return str(node.this)
+        case exp.Var() | exp.Identifier():
+            return node.name
+        case exp.Column() if len(node.parts) == 1:
+            return node.name
+        case exp.Paren():
+            inner = _columns(node.this)
+            return inner if isinstance(node.this, exp.Paren | exp.Tuple) else [inner]
+        case exp.Tuple():
+            return [_columns(part) for part in node.expressions]
+    return False

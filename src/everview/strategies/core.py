@@ -9,7 +9,7 @@ from functools import cached_property
 from everview.query.classify import Classification
 from everview.query.conjunctive import ConjunctiveQuery
 from everview.query.options import NO_OPTIONS, ViewOptions
-from everview.query.terms import Expression
+from everview.query.terms import Expression, Var
 from everview.query.view import Aggregate
 
 
@@ -49,6 +49,8 @@ class Facts:
     """What was asked for of the view's maintenance."""
     never_null: frozenset[tuple[str, int]] = frozenset()
     """The columns that never hold NULL, by their relation and their place in it."""
+    lookups: tuple[frozenset[Var], ...] = ()
+    """The sets of output variables by whose values the view's options say that rows are going to be looked up."""
     told: bool = False
     """True if all that changes is always told, as on Spark, where a view is a feed: nothing is saved by not listing."""
 

@@ -33,6 +33,8 @@ RESULT = "result"
 """The cursor that lists the result."""
 COUNT = "count"
 """The function that counts it."""
+MEASURES = "measures"
+"""The function that finds the measures of a row."""
 ACCESS, RANK = "access", "rank"
 """The functions that find a row by its position, and the first position of a row."""
 MOST_RANKS = 2**63 - 1
@@ -47,6 +49,8 @@ class Task(Enum):
     COUNT = "count"
     ACCESS = "access"
     """Also the rank of a row, pages and samples."""
+    LOOKUP = "lookup"
+    """The rows that have some values in some columns."""
     DIFFERENCE = "difference"
 
 
@@ -114,6 +118,9 @@ class StrategyPlan(Protocol):
     @property
     def tasks(self) -> Mapping[Task, Cost]:
         """What can be asked beside listing, and what that costs."""
+
+    def looks_up(self, variables: frozenset[Var]) -> bool:
+        """True if rows can be found by the values of these of its outputs with constant delay (``Facts.lookups``)."""
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -211,6 +218,14 @@ class Lookup:
 
 
 @dataclass(frozen=True)
+class KeyedCursor:
+    """A cursor that lists the rows in which variables of the result have given words: its parameters, in order."""
+
+    name: str
+    variables: tuple[Var, ...]
+
+
+@dataclass(frozen=True)
 class Gauge:
     """A number for ``stats()``: a value of a table's row."""
 
@@ -269,6 +284,10 @@ class Maintained:
 
     None: it must be listed to know.
     """
+    measures: str | None = None
+    """The function that gives for the words of a row 1 and its measures, or 0 and any words if it is not there."""
+    lookups: tuple[KeyedCursor, ...] = ()
+    """Cursors that list what ``result`` lists where some variables have given words, with constant delay."""
     count: str | None = None
     """The function that gives how many rows there are, copies included, in words; None: they must be listed."""
     counts_at_once: bool = False

@@ -4,11 +4,13 @@ In the order in which a delta passes:
 
 - ``build``: a plan becomes operators, when the view is defined;
 - ``join``: a core, its strategy's program in the kernel: updates of tables in, its delta out;
+- ``atoms``: what each of its atoms takes of a relation's rows;
 - ``row_test``: whether its result has a row; ``gauges``: what its strategy counts of itself;
 - ``steps``: what a fault of the kernel means in a batch;
 - ``select``: a block without grouping: conditions across relations, computed columns, DISTINCT;
 - ``group_by``: a grouped block: sums by group, ``aggregates`` beside them, then ``group_output`` makes rows of groups;
 - ``set_operations``: UNION, EXCEPT and INTERSECT over these;
+- ``indexed``: the rows of any of these with an index, for look-ups that options ask for;
 - ``counts``: what several of them keep: a few sums for every distinct row; ``netting``: a batch added up before;
-- ``answers``: what each can be asked without listing: count, test, access, rank.
+- ``answers``: what each can be asked without listing: count, test, access, rank, look-up.
 """

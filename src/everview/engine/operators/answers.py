@@ -42,6 +42,30 @@ class Sought:
         return self.place(rows) is not None
 
 
+class Given:
+    """The words that rows which are looked up have in some columns, by the columns' places.
+
+    As those of a row that is asked for, they may be others each time they are read.
+    """
+
+    def __init__(self, columns: frozenset[int], look_up: Callable[[], dict[int, int]]) -> None:
+        self.columns = columns
+        self._look_up = look_up
+
+    @property
+    def words(self) -> dict[int, int]:
+        """The word of each of the columns."""
+        return self._look_up()
+
+    def among(self, rows: WordRows) -> WordRows:
+        """Those of some rows that have the words."""
+        mask = None
+        for i, word in self.words.items():
+            same = pc.equal(rows.columns[i], word)
+            mask = same if mask is None else pc.and_(mask, same)
+        return rows if mask is None else rows.filter(mask)
+
+
 class Answers(Protocol):
     """Who can be asked about rows. Each answer is None, "list them", unless a subclass knows better."""
 
@@ -74,6 +98,18 @@ class Answers(Protocol):
     def order(self) -> tuple[int, ...] | None:
         """The columns by whose values its rows are listed in order, NULL first; None if in no such order."""
         return None
+
+    def lookup(self, given: Given) -> Iterator[WordRows] | None:
+        """The rows that have given words in some columns; None unless ``looks_up`` says that it can."""
+        return None
+
+    def looks_up(self, columns: frozenset[int]) -> bool:
+        """True if it can look rows up by these columns."""
+        return False
+
+    def may_look_up(self, columns: frozenset[int]) -> bool:
+        """True if it can look rows up by these columns, or could if that was asked for in the view's options."""
+        return False
 
     def difference(self, since: int) -> Iterator[WordRows] | None:
         """What has changed since the database had a version."""

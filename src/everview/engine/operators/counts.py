@@ -13,7 +13,7 @@ from everview.engine.values.dictionary import Dictionary
 from everview.engine.values.rows import ZERO, words_array, zeros
 from everview.engine.values.words import is_wide
 from everview.kernel.machine import Unit, UpdateFault
-from everview.programs.counts import ROWS, TRACE, compile_fold
+from everview.programs.counts import ROWS, TRACE, compile_fold, found_by
 from everview.query.types import DataType
 
 Columns = tuple[pa.Array, ...]
@@ -43,7 +43,8 @@ class Fold:
     """Keeps measures by row. Wide words of its rows stay in the dictionary for as long as the row is there.
 
     ``widths`` says of how many words each measure is (without it, all are of one): so many columns it has then in what
-    is given and taken. ``is_kept`` is False for one that only adds something up and is cleared at once.
+    is given and taken. ``by`` has sets of columns that rows are found by. ``is_kept`` is False for one that only adds
+    something up and is cleared at once.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class Fold:
         dictionary: Dictionary,
         *,
         widths: Sequence[int] = (),
+        by: Sequence[Sequence[int]] = (),
         is_kept: bool = True,
     ) -> None:
         self.types = tuple(types)
@@ -61,7 +63,9 @@ class Fold:
         self.measures = sum(self.widths)
         """How many columns its measures are."""
         self.dictionary = dictionary
-        self.unit = Unit(compile_fold(self.width, self.widths), dictionary.machine, is_logged=is_kept)
+        self.unit = Unit(
+            compile_fold(self.width, self.widths, tuple(map(tuple, by))), dictionary.machine, is_logged=is_kept
+        )
         self._wide = [i for i, t in enumerate(types) if is_wide(t)]
 
     @property
@@ -118,7 +122,14 @@ class Fold:
 
     def rows(self) -> Iterator[tuple[Columns, Columns]]:
         """All rows with their measures, chunk by chunk."""
-        cursor = self.unit.open("all")
+        return self._fetched("all", ())
+
+    def found(self, number: int, words: Sequence[int]) -> Iterator[tuple[Columns, Columns]]:
+        """The rows that have these words in the columns of one of the sets ``by``, with their measures."""
+        return self._fetched(found_by(number), words)
+
+    def _fetched(self, name: str, words: Sequence[int]) -> Iterator[tuple[Columns, Columns]]:
+        cursor = self.unit.open(name, words)
         while True:
             columns = tuple(words_array(c) for c in cursor.fetch(CHUNK))
             if not columns or not len(columns[0]):

@@ -2,38 +2,31 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from itertools import islice
-from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from everview.engine.expressions.parked import Failure, Group, Parked, Place, came_from
-from everview.engine.operators.aggregates.accumulators import SLOT_BYTES, Accumulator, accumulator_for
+from everview.engine.expressions.parked import Failure, Parked, Place, came_from
+from everview.engine.operators.aggregates.accumulated import Accumulated, Listed
 from everview.engine.operators.aggregates.min_max import Extremes
-from everview.engine.operators.aggregates.sums import Result, in_type, slots_of
-from everview.engine.operators.answers import Answers, Sought
+from everview.engine.operators.aggregates.sums import slots_of
+from everview.engine.operators.answers import Answers, Given, Sought
 from everview.engine.operators.counts import Columns, Fold, Kept
 from everview.engine.operators.group_output import Finish, difference
 from everview.engine.operators.join import Join
 from everview.engine.operators.select import Projection, flips
-from everview.engine.operators.steps import explained
-from everview.engine.values.dictionary import NULL, Dictionary
+from everview.engine.values.dictionary import Dictionary
 from everview.engine.values.rows import ZERO, Changes, WordRows, ones, repeated, zeros
 from everview.engine.values.wide import columns_of, in_word
-from everview.engine.values.words import from_words
 from everview.errors import DataError
-from everview.kernel.machine import UpdateFault
 from everview.kernel.program import MOST_WORDS
 from everview.plan.core_plan import CorePlan
 from everview.plan.cores import is_summed
 from everview.query.aggregates import Ordered
-from everview.query.conjunctive import Semantics
 from everview.query.types import DataType
-from everview.query.view import Aggregate, Block, Grouping, Output
+from everview.query.view import Block, Grouping, Output
 
 _SMALLER = "make the values, or the groups, smaller"
 
@@ -62,7 +55,7 @@ class GroupBy(Answers):
         self.groups = Fold([k.type for k in self.grouping.keys], len(self.widths), dictionary, widths=self.widths)
         listed = [a for a in self.grouping.aggregates if not is_summed(a)]
         self.listed: list[Listed] = [
-            (Extremes if isinstance(a.function.made, Ordered) else _Accumulated)(
+            (Extremes if isinstance(a.function.made, Ordered) else Accumulated)(
                 a, self.grouping, Join(p, (), relations, dictionary), dictionary
             )
             for a, p in zip(listed, plans[1:], strict=True)
@@ -111,7 +104,10 @@ class GroupBy(Answers):
 
     def _core_groups(self, *, partly: bool = False) -> Iterator[tuple[Columns, Columns]]:
         """The groups as the core lists them."""
-        for columns, measures in self.core.scan(partly=partly):
+        return self._as_groups(self.core.scan(partly=partly))
+
+    def _as_groups(self, listed: Iterator[tuple[Columns, Columns]]) -> Iterator[tuple[Columns, Columns]]:
+        for columns, measures in listed:
             chosen = self.projection.chosen(self._weighed(columns, measures, zeros(len(measures[0]))))
             kept = measures if chosen.mask is None else tuple(m.filter(chosen.mask) for m in measures)
             yield chosen.outputs.columns, self._changes(kept, chosen.further)
@@ -263,24 +259,74 @@ class GroupBy(Answers):
         return self.core.distinct() if self.projection.keeps_all else None
 
     def test(self, row: Sought) -> bool | None:
-        """A lookup in the fold, or of the group whose keys the row shows: its own row is then made and compared.
-
-        Of groups that only the core has, it can only tell those that are not there.
-        """
+        """A lookup in the fold, or of the group whose keys the row shows: its own row is then made and compared."""
         if self.fold is not None:
             return self.fold.holds(row.words)
         places = self.finish.key_places
         if places is None:
             return None
         words = row.words
-        key = [words[place] for place in places]
-        if not self._has_groups:
-            return False if key and self.projection.test(key) is False else None
-        kept = self.groups.measures_of(key)
-        if kept is None and key:
+        found = self._keyed({key: words[place] for key, place in enumerate(places)})
+        return None if found is None else any(row.is_among(rows) for rows in found)
+
+    def lookup(self, given: Given) -> Iterator[WordRows] | None:
+        """The groups that have the keys among the columns, of which those that have the rest are left."""
+        if self.fold is not None:
+            return None
+        words = given.words
+        shown = {place: key for place, key in self.finish.keys_shown.items() if place in words}
+        keys: dict[int, int] = {}
+        for place, key in shown.items():
+            if keys.setdefault(key, words[place]) != words[place]:
+                return iter(())
+        found = self._keyed(keys) if keys or not self.grouping.keys else None
+        if found is None or len(shown) == len(words):
+            return found
+        return map(given.among, found)
+
+    def looks_up(self, columns: frozenset[int]) -> bool:
+        """True if all keys are among these columns, or the core finds groups, which are its rows, by those that are."""
+        keys = self._keys_of(columns)
+        if self.fold is not None or (self.grouping.keys and not keys):
             return False
-        measures = self._nothing if kept is None else self._columns(kept)
-        return row.is_among(self._finished(tuple(repeated(word, 1) for word in key), measures))
+        if not self.grouping.keys or (self._has_groups and len(keys) == len(self.grouping.keys)):
+            return True
+        return self._asks_core(keys) and self.core.looks_up(self.projection.variables_of(keys))
+
+    def may_look_up(self, columns: frozenset[int]) -> bool:
+        """True if it can, or the core could."""
+        keys = self._keys_of(columns)
+        if self.looks_up(columns) or self.fold is not None or not keys or not self._asks_core(keys):
+            return self.looks_up(columns)
+        return self.core.plan.maintenance.looks_up(self.projection.variables_of(keys))
+
+    def _keys_of(self, columns: frozenset[int]) -> frozenset[int]:
+        """The keys among some columns."""
+        return frozenset(key for place, key in self.finish.keys_shown.items() if place in columns)
+
+    def _asks_core(self, keys: frozenset[int]) -> bool:
+        """True if the core's rows are the groups, and show these keys as they are."""
+        return not self.needs_deltas and keys <= self.projection.plain_columns
+
+    def _keyed(self, keys: Mapping[int, int]) -> Iterator[WordRows] | None:
+        """The rows of the groups that have given words in some keys; None if groups have to be listed for that."""
+        is_global = not self.grouping.keys
+        if self._has_groups and len(keys) == len(self.grouping.keys):
+            words = [word for _, word in sorted(keys.items())]
+            kept = self.groups.measures_of(words)
+            if kept is None and not is_global:
+                return iter(())
+            measures = self._nothing if kept is None else self._columns(kept)
+            return iter((self._finished(tuple(repeated(word, 1) for word in words), measures),))
+        if is_global:
+            return self.rows(partly=True)
+        if not self._asks_core(frozenset(keys)):
+            return None
+        words_of_core = self.projection.core_words(keys)
+        if words_of_core is None:
+            return iter(())
+        found = self.core.look_up(words_of_core)
+        return None if found is None else (self._finished(*group) for group in self._as_groups(found))
 
     def rows(self, *, partly: bool = False) -> Iterator[WordRows]:
         """All groups."""
@@ -324,146 +370,3 @@ class GroupBy(Answers):
     def _nothing(self) -> Columns:
         """The measures of a group without rows."""
         return tuple(zeros(1) for _ in range(self.groups.measures))
-
-
-class Listed(Protocol):
-    """An aggregate with a core of its own, which lists the values of each group."""
-
-    core: Join
-    projection: Projection
-
-    @property
-    def folds(self) -> tuple[Kept, ...]:
-        """What it keeps in units."""
-
-    def delta(self, changes: Changes) -> WordRows:
-        """The groups' words and values that updates, which the core has taken in, have changed."""
-
-    def process(self, delta: WordRows, words: Columns, length: int) -> tuple[Result, Result]:
-        """Take in what has changed; gives the results that some groups had before, and have now."""
-
-    def results(self, words: Columns, length: int) -> Result:
-        """The aggregate's values for some groups."""
-
-    def rebuild(self) -> None:
-        """Make what is not in units, after a load."""
-
-    def nbytes(self) -> int:
-        """The memory that it takes beside its units."""
-
-
-class _Accumulated:
-    """An aggregate whose values go into accumulators, one a group."""
-
-    def __init__(self, aggregate: Aggregate, grouping: Grouping, core: Join, dictionary: Dictionary) -> None:
-        assert aggregate.argument is not None
-        self.aggregate = aggregate
-        self.core = core
-        self.dictionary = dictionary
-        self.keys = len(grouping.keys)
-        outputs = [Output(str(e), e) for e in (*grouping.keys, aggregate.argument)]
-        self.projection = Projection(outputs, core, dictionary)
-        self.type = aggregate.argument.type
-        self.make = accumulator_for(aggregate)
-        self.states: dict[Group, Accumulator] = {}
-        self._bytes = 0
-        self._group_bytes = SLOT_BYTES + sys.getsizeof((0,) * self.keys) + self.keys * sys.getsizeof(NULL)
-        as_set = core.plan.query.semantics is Semantics.SET
-        self.values = Fold([o.type for o in outputs], 1, dictionary) if as_set else None
-
-    @property
-    def folds(self) -> tuple[Fold, ...]:
-        """The distinct values, where only those count."""
-        return () if self.values is None else (self.values,)
-
-    def nbytes(self) -> int:
-        """What the accumulators take, by estimate."""
-        return self._bytes
-
-    def delta(self, changes: Changes) -> WordRows:
-        """The groups' words and values that updates, which the core has taken in, have changed."""
-        columns, measures, update = self.core.take(changes)
-        delta = self.projection.passed(WordRows(columns, measures[0], update), changes)
-        return delta if self.values is None else flips(self.values, delta)
-
-    def process(self, delta: WordRows, words: Columns, length: int) -> tuple[Result, Result]:
-        """Bring the accumulators up to date; gives the results that some groups had before, and have now."""
-        before = self._add(delta)
-        groups = _tuples(words, length)
-        was = [before[g] if g in before else self._result(g) for g in groups]
-        now = self.results(words, length)
-        self.forget_empty(groups)
-        return in_type(was, self.aggregate.type), now
-
-    def _add(self, delta: WordRows) -> dict[Group, Any]:
-        had = self._bytes
-        try:
-            before = self._counted(delta)
-        except BaseException:  # some of them are counted
-            self.core.unit.lose_log()
-            raise
-        machine, nbytes = self.dictionary.machine, sum(c.nbytes for c in (*delta.columns, delta.weight, delta.update))
-        machine.on_roll_back_of(self.core.unit, partial(self._take_back, delta.negated()), nbytes)
-        try:
-            machine.grow_beside(self._bytes - had)
-        except UpdateFault as fault:
-            raise explained(fault) from fault
-        return before
-
-    def _counted(self, delta: WordRows) -> dict[Group, Any]:
-        """Count values in or out; gives the results that their groups had before."""
-        before: dict[Group, Any] = {}
-        values = from_words(delta.columns[-1], self.type, self.dictionary).to_pylist()
-        groups = _tuples(delta.columns[:-1], len(delta))
-        for group, value, weight in zip(groups, values, delta.weight.to_pylist(), strict=True):
-            state = self._state(group)
-            if group not in before:
-                before[group] = state.result()
-                self._bytes -= state.nbytes()
-            state.add(value, weight)
-        self._bytes += sum(self.states[g].nbytes() for g in before)
-        return before
-
-    def _take_back(self, delta: WordRows) -> None:
-        self.forget_empty(list(self._counted(delta)))
-
-    def _state(self, group: Group) -> Accumulator:
-        """A group's accumulator, made if there is none."""
-        state = self.states.get(group)
-        if state is None:
-            state = self.states[group] = self.make()
-            self._bytes += state.nbytes() + self._group_bytes
-        return state
-
-    def results(self, words: Columns, length: int) -> Result:
-        """The aggregate's values for some groups."""
-        return in_type([self._result(g) for g in _tuples(words, length)], self.aggregate.type)
-
-    def _result(self, group: Group) -> Any:
-        state = self.states.get(group)
-        return (state or self.make()).result()
-
-    def forget_empty(self, groups: Sequence[Group]) -> None:
-        """Drop accumulators without values; a group that is gone leaves nothing behind."""
-        for group in groups:
-            state = self.states.get(group)
-            if state is not None and state.is_empty():
-                self._bytes -= state.nbytes() + self._group_bytes
-                del self.states[group]
-
-    def rebuild(self) -> None:
-        """Fill the accumulators from the core, after a load."""
-        self.states.clear()
-        self._bytes = 0
-        for columns, measures in self.core.scan():
-            rows = self.projection.passed(WordRows(columns, measures[0], zeros(len(measures[0]))))
-            if self.values is None:
-                self._add(rows)
-        if self.values is not None:
-            for columns, measures in self.values.rows():
-                self._add(WordRows(columns, pa.repeat(pa.scalar(1), len(measures[0])), zeros(len(measures[0]))))
-        self.forget_empty(list(self.states))
-
-
-def _tuples(columns: Columns, length: int) -> list[Group]:
-    return list(zip(*(c.to_pylist() for c in columns), strict=True)) if columns else [()] * length

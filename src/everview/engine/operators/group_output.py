@@ -78,6 +78,11 @@ class Finish:
         return self._outputs.may_fail(types) or (self._having is not None and self._having.may_fail(types))
 
     @property
+    def keys_shown(self) -> dict[int, int]:
+        """The output columns that are keys as they are, and which."""
+        return self._keys
+
+    @property
     def key_places(self) -> list[int] | None:
         """The output columns that show the keys as they are; None if some key is not shown."""
         places = {key: i for i, key in self._keys.items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -12,13 +12,19 @@ import pyarrow.compute as pc
 from everview.engine.expressions.evaluate import Condition, Evaluator, either
 from everview.engine.expressions.parked import Failure, Parked, came_from, reason, values_text
 from everview.engine.operators.aggregates.sums import Slot
+from everview.engine.operators.atoms import (
+    AtomValues,
+    and_not,
+    common_range,
+    signature_of,
+    variable_columns,
+)
 from everview.engine.operators.counts import Columns, Fold
 from everview.engine.operators.gauges import read_gauges
 from everview.engine.operators.row_test import has_row
 from everview.engine.operators.steps import CHUNK, explained
 from everview.engine.values.dictionary import NULL, Dictionary
 from everview.engine.values.rows import SLICE, Changes, ones, words_array, zeros
-from everview.engine.values.wide import largest
 from everview.engine.values.words import arrow_type, from_words, is_wide, to_words
 from everview.errors import DataError
 from everview.kernel.machine import Unit, UpdateFault
@@ -30,6 +36,7 @@ from everview.query.types import BIGINT, DataType, Kind
 from everview.strategies.strategy import DELTA, RESULT, AtomInput, Entry, Lookup, Sum, WordOrders
 
 _NULL = pa.scalar(NULL, pa.int64())
+_TOO_MANY = "a row has more copies than 64 bits hold, or a group a sum beyond 384"
 _FEWER = "leave rows out with WHERE, or ask count() how many there are"
 
 
@@ -51,11 +58,11 @@ class Join:
     ) -> None:
         self.plan = plan
         self.dictionary = dictionary
-        columns = _variable_columns(plan, relations)
+        columns = variable_columns(plan, relations)
         self.types = {v: types[0] for v, types in columns.items()}
-        self.ranges = {v: found for v, types in columns.items() if (found := _common_range(types)) is not None}
+        self.ranges = {v: found for v, types in columns.items() if (found := common_range(types)) is not None}
         """The integers that a variable may be, where its columns do not hold the same: others never join."""
-        signatures = [_signature(plan, i, self.ranges) for i in range(len(plan.query.atoms))]
+        signatures = [signature_of(plan, i, self.ranges) for i in range(len(plan.query.atoms))]
         sums = [Sum(s.atom, s.words, s.most) for s in slots if s.atom is not None]
         self.maintained = plan.compile(sums, signatures, self._word_orders())
         self.widths = self.maintained.widths or (1,) * (1 + len(sums))
@@ -213,6 +220,31 @@ class Join:
         assert is_found, words
         return int(rank)
 
+    def looks_up(self, variables: frozenset[Var]) -> bool:
+        """True if it can look rows up by the words of these variables."""
+        is_row = self.maintained.measures is not None and variables == frozenset(self.maintained.outputs)
+        return is_row or any(variables == frozenset(keyed.variables) for keyed in self.maintained.lookups)
+
+    def look_up(self, words: Mapping[Var, int]) -> Iterator[tuple[Columns, Columns]] | None:
+        """Output words and measures of the rows with these words of some variables; None: list the rows to know."""
+        given = frozenset(words)
+        if self.maintained.measures is not None and given == frozenset(self.maintained.outputs):
+            return self._row(self.maintained.measures, words)
+        for keyed in self.maintained.lookups:
+            if given == frozenset(keyed.variables):
+                return self._fetched(keyed.name, [words[v] for v in keyed.variables])
+        return None
+
+    def _row(self, function: str, words: Mapping[Var, int]) -> Iterator[tuple[Columns, Columns]]:
+        """The one row that has all of these words, if it is there."""
+        row = tuple(pa.array([words[v]], pa.int64()) for v in self.maintained.outputs)
+        try:
+            is_found, *measures = (words_array(c) for c in self.unit.ask(function, row or [zeros(1)]))
+        except UpdateFault as fault:
+            raise DataError(_TOO_MANY, hint=_FEWER) from fault
+        if is_found[0].as_py():
+            yield row, tuple(measures)
+
     def scan(self, *, partly: bool = False) -> Iterator[tuple[Columns, Columns]]:
         """The whole result, chunk by chunk: output words and measures; each row is there once.
 
@@ -227,15 +259,13 @@ class Join:
             for first in range(0, len(measures[0]), CHUNK):
                 yield tuple(c.slice(first, CHUNK) for c in columns), tuple(m.slice(first, CHUNK) for m in measures)
 
-    def _fetched(self, cursor_name: str) -> Iterator[tuple[Columns, Columns]]:
-        cursor = self.unit.open(cursor_name)
+    def _fetched(self, cursor_name: str, given: Sequence[int] = ()) -> Iterator[tuple[Columns, Columns]]:
+        cursor = self.unit.open(cursor_name, given)
         while True:
             try:
                 fetched = cursor.fetch(CHUNK)
             except OverflowError as error:
-                raise DataError(
-                    "a row has more copies than 64 bits hold, or a group a sum beyond 384", hint=_FEWER
-                ) from error
+                raise DataError(_TOO_MANY, hint=_FEWER) from error
             columns = [words_array(c) for c in fetched]
             if not columns or not len(columns[0]):
                 return
@@ -317,14 +347,14 @@ class _AtomInputRuntime:
         """Words of the variables, the flag, and the change of each sum; and the rows that fail, which do not fit."""
         words = {v: changes.words(i) for v, i in self.places.items()}
         fits = self._fits(changes, words)
-        values = _Values(changes, self.places)
+        values = AtomValues(changes, self.places)
         failed = None
         if self.computed is not None:
             # All rows, fitting or not: a row's words must be the same ones whenever it comes or goes.
             arrays, without = self.computed.tried(values, len(changes))
             if without is not None:
                 failed = self._guarded(values, without if fits is None else pc.and_(fits, without))
-            fits = _and_not(self._compute(changes, words, values, fits, arrays), without, len(changes))
+            fits = and_not(self._compute(changes, words, values, fits, arrays), without, len(changes))
         if self.conditions is not None:
             held, more = self.conditions.tried(values, len(changes), fits)
             fits = held if fits is None else pc.and_(fits, held)
@@ -332,7 +362,7 @@ class _AtomInputRuntime:
         arrays = []
         if self.summed is not None:
             arrays, more = self.summed.tried(values, len(changes), fits)
-            fits = _and_not(fits, more, len(changes))
+            fits = and_not(fits, more, len(changes))
             failed = either(failed, more)
         flag = ones(len(changes)) if fits is None else fits.cast(pa.int64())
         found = [words[v] for v in self.atom_input.variables]
@@ -341,7 +371,7 @@ class _AtomInputRuntime:
             found += slot.change(arrays[argument], [changes.rows.weight], slot.words)
         return found, failed
 
-    def _guarded(self, values: _Values, without: pa.Array) -> pa.Array:
+    def _guarded(self, values: AtomValues, without: pa.Array) -> pa.Array:
         """Of the rows without a value for a computed column, those that the atom's conditions do not leave out."""
         if self.guards is None:
             return without
@@ -410,7 +440,7 @@ class _AtomInputRuntime:
         self,
         changes: Changes,
         words: dict[Var, pa.Array],
-        values: _Values,
+        values: AtomValues,
         fits: pa.Array | None,
         arrays: Sequence[pa.Array],
     ) -> pa.Array | None:
@@ -435,58 +465,3 @@ class _AtomInputRuntime:
             if test is not None:
                 fits = test if fits is None else pc.and_(fits, test)
         return fits
-
-
-def _and_not(fits: pa.Array | None, failed: pa.Array | None, length: int) -> pa.Array | None:
-    """The rows that fit and do not fail; None: all."""
-    if failed is None:
-        return fits
-    return pc.and_not(pa.repeat(True, length) if fits is None else fits, failed)
-
-
-class _Values(Mapping[Var, pa.Array]):
-    """An atom's variables as values, decoded when asked for."""
-
-    def __init__(self, changes: Changes, places: Mapping[Var, int]) -> None:
-        self.changes = changes
-        self.places = places
-        self.extra: dict[Var, pa.Array] = {}
-
-    def __getitem__(self, v: Var) -> pa.Array:
-        return self.extra[v] if v in self.extra else self.changes.values(self.places[v])
-
-    def __iter__(self) -> Iterator[Var]:
-        return iter((*self.places, *self.extra))
-
-    def __len__(self) -> int:
-        return len(self.places) + len(self.extra)
-
-
-def _signature(plan: CorePlan, index: int, ranges: Mapping[Var, tuple[int, int]]) -> Hashable:
-    """What decides which rows an atom takes and which words they have, with its variables named by their columns."""
-    atom = plan.query.atoms[index]
-    columns = {t: Var(f"#{i}") for i, t in reversed(list(enumerate(atom.all_terms))) if isinstance(t, Var)}
-    own = [p.substitute(columns) for p in plan.filters_of(index)]
-    never_null = {t for i, t in enumerate(atom.terms) if (atom.relation, i) in plan.facts.never_null}
-    refused = frozenset(columns[v] for v in (atom.variables & plan.query.not_null) - never_null)
-    within = frozenset((columns[v], ranges[v]) for v in atom.variables & ranges.keys())
-    return atom.substitute(columns), tuple(own), refused, within
-
-
-def _variable_columns(plan: CorePlan, relations: Mapping[str, tuple[DataType, ...]]) -> dict[Var, list[DataType]]:
-    """The types of the columns that each variable stands for, stored and computed ones."""
-    found: dict[Var, list[DataType]] = {}
-    for atom in plan.query.atoms:
-        computed = [(c.term, c.expression.type) for c in atom.computed]
-        for term, type_ in (*zip(atom.terms, relations[atom.relation], strict=True), *computed):
-            if isinstance(term, Var):
-                found.setdefault(term, []).append(type_)
-    return found
-
-
-def _common_range(types: Sequence[DataType]) -> tuple[int, int] | None:
-    """The integers that all of some integer types hold; None if they hold the same, or are none."""
-    if len(set(types)) == 1 or not all(t.is_integer for t in types):
-        return None
-    most = min(largest(t) for t in types)
-    return -most - 1, most

@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 
 from everview.engine.expressions.evaluate import Condition, Evaluator, either
 from everview.engine.expressions.parked import Failure, Parked, came_from, reason, values_text
-from everview.engine.operators.answers import Answers, Sought
-from everview.engine.operators.counts import Fold
+from everview.engine.operators.answers import Answers, Given, Sought
+from everview.engine.operators.counts import Columns, Fold
 from everview.engine.operators.join import Join
 from everview.engine.values.dictionary import Dictionary
 from everview.engine.values.rows import ZERO, Changes, WordRows, ones, repeated, zeros
@@ -148,7 +148,7 @@ class Select(Answers):
         """The core's rank of the row."""
         if not self._has_positions or not self._is_within_ranks:
             return None
-        found = self.projection.core_words(row.words)
+        found = self.projection.core_words(dict(enumerate(row.words)))
         return None if found is None else self.core.rank(found)
 
     @property
@@ -156,14 +156,48 @@ class Select(Answers):
         """True if there are no more rows than positions go."""
         return self.core.maintained.access is not None and (self.core.count() or 0) < MOST_RANKS
 
+    def lookup(self, given: Given) -> Iterator[WordRows] | None:
+        """A lookup of the whole row in the fold, or of what the columns say of the core's rows."""
+        if self.fold is not None:
+            return _folded(self.fold, given) if len(given.columns) == self.width else None
+        if not given.columns <= self.projection.plain_columns:
+            return None
+        words = self.projection.core_words(given.words)
+        if words is None:
+            return iter(())
+        found = self.core.look_up(words)
+        return None if found is None else self._passed(found)
+
+    def looks_up(self, columns: frozenset[int]) -> bool:
+        """True if its core finds rows by the variables that are these columns, or the fold has the whole row."""
+        if self.fold is not None:
+            return len(columns) == self.width
+        return columns <= self.projection.plain_columns and self.core.looks_up(self.projection.variables_of(columns))
+
+    def may_look_up(self, columns: frozenset[int]) -> bool:
+        """True if its core can, or could."""
+        if self.looks_up(columns) or self.fold is not None or not columns <= self.projection.plain_columns:
+            return self.looks_up(columns)
+        return self.core.plan.maintenance.looks_up(self.projection.variables_of(columns))
+
     def rows(self, *, partly: bool = False) -> Iterator[WordRows]:
         """The whole result."""
         if self.fold is not None:
             for columns, measures in self.fold.rows():
                 yield WordRows(columns, pc.cast(pc.greater(measures[0], ZERO), pa.int64()), zeros(len(measures[0])))
             return
-        for columns, measures in self.core.scan(partly=partly):
+        yield from self._passed(self.core.scan(partly=partly))
+
+    def _passed(self, found: Iterator[tuple[Columns, Columns]]) -> Iterator[WordRows]:
+        for columns, measures in found:
             yield self.projection.passed(WordRows(columns, measures[0], zeros(len(measures[0]))))
+
+
+def _folded(fold: Fold, given: Given) -> Iterator[WordRows]:
+    """The one row of a fold that has words in all columns, if it is there."""
+    words = [word for _, word in sorted(given.words.items())]
+    if fold.holds(words):
+        yield WordRows(tuple(repeated(word, 1) for word in words), ones(1), zeros(1))
 
 
 def flips(fold: Fold, delta: WordRows, *, per_update: bool = False) -> WordRows:
@@ -317,7 +351,7 @@ class Projection:
         """Whether the core has the row that becomes this output; None if outputs are computed or do not say which."""
         if not self.says_core_row:
             return None
-        found = self.core_words(words)
+        found = self.core_words(dict(enumerate(words)))
         if found is None:
             return False
         held = self.core.test(found)
@@ -334,10 +368,23 @@ class Projection:
         is_plain = None not in terms and variables == self.shown
         return is_plain and variables == frozenset(self.core.maintained.outputs)
 
-    def core_words(self, words: Sequence[int]) -> dict[Var, int] | None:
-        """The words of the core's row that becomes this output; None if none can."""
+    @property
+    def plain_columns(self) -> frozenset[int]:
+        """The columns that are constants, or variables of the core as they are."""
+        shown = self.shown
+        terms = enumerate(e.term for e in self.outputs)
+        return frozenset(i for i, t in terms if isinstance(t, Const) or t in shown)
+
+    def variables_of(self, columns: frozenset[int]) -> frozenset[Var]:
+        """The core's variables that some columns are."""
+        terms = (self.outputs[i].term for i in columns)
+        return frozenset(t for t in terms if isinstance(t, Var))
+
+    def core_words(self, words: Mapping[int, int]) -> dict[Var, int] | None:
+        """The words of the core's rows that have given words in some of the columns; None if there can be none."""
         found: dict[Var, int] = {}
-        for expression, word in zip(self.outputs, words, strict=True):
+        for place, word in words.items():
+            expression = self.outputs[place]
             term = expression.term
             if isinstance(term, Var):
                 if found.setdefault(term, word) != word:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from everview.engine.expressions.parked import Parked
-from everview.engine.operators.answers import Answers, Sought
+from everview.engine.operators.answers import Answers, Given, Sought
 from everview.engine.operators.counts import Fold, Kept
 from everview.engine.operators.join import Join
 from everview.engine.values.dictionary import Dictionary
@@ -186,6 +187,19 @@ class Concatenation(Answers):
             passed += size
         return None
 
+    def lookup(self, given: Given) -> Iterator[WordRows] | None:
+        """What is found on any side."""
+        found = [side.lookup(given) for side in self.sides]
+        return None if None in found else chain.from_iterable(f for f in found if f is not None)
+
+    def looks_up(self, columns: frozenset[int]) -> bool:
+        """True if all sides can."""
+        return all(side.looks_up(columns) for side in self.sides)
+
+    def may_look_up(self, columns: frozenset[int]) -> bool:
+        """True if all sides can, or could."""
+        return all(side.may_look_up(columns) for side in self.sides)
+
     def rows(self, *, partly: bool = False) -> Iterator[WordRows]:
         """One side after the other."""
         for side in self.sides:
@@ -264,6 +278,24 @@ class Counted(Answers):
         """Follows from the row's copies on each side."""
         counts = self.counts.measures_of(row.words)
         return counts is not None and self.copies(tuple(repeated(c, 1) for c in counts))[0].as_py() > 0
+
+    def looks_up(self, columns: frozenset[int]) -> bool:
+        """True if the columns are all that there are."""
+        return len(columns) == self.width
+
+    def may_look_up(self, columns: frozenset[int]) -> bool:
+        """The same: nothing would be kept by other columns."""
+        return self.looks_up(columns)
+
+    def lookup(self, given: Given) -> Iterator[WordRows] | None:
+        """A lookup of a whole row."""
+        if len(given.columns) < self.width:
+            return None
+        words = [word for _, word in sorted(given.words.items())]
+        counts = self.counts.measures_of(words) or [0] * len(self.sides)
+        copies = self.copies(tuple(repeated(c, 1) for c in counts))
+        found = WordRows(tuple(repeated(word, 1) for word in words), copies, zeros(1))
+        return iter((found.filter(pc.greater(copies, ZERO)),))
 
     def rows(self, *, partly: bool = False) -> Iterator[WordRows]:
         """The rows with copies in the result."""

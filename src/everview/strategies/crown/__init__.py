@@ -6,6 +6,7 @@ A core passes through, in this order:
 - ``plan``, with ``search``, ``choose``, ``connex`` and ``tree``: the tree that is taken, or bags for cyclic queries;
 - ``show``: what that tree is, for ``explain``; ``enclosureness``: what a recorded log costs along it;
 - ``layout``: its nodes get their tables, with levels and indexes;
+- ``found``: the cursors that find rows by some columns;
 - ``totals``, ``full_join`` and ``bags`` write the procedures, ``access`` those that keep results in order where that is
   asked for, and ``compile`` puts them together as one program.
 """

@@ -27,6 +27,7 @@ from everview.programs.optimise import optimise
 from everview.query.terms import Var
 from everview.strategies.crown.access import Access
 from everview.strategies.crown.bags import Bags
+from everview.strategies.crown.found import Found, measures_of_row
 from everview.strategies.crown.full_join import FullJoin, result_weight
 from everview.strategies.crown.layout import CHANGE, Layout, Node, Words, regs
 from everview.strategies.crown.plan import CrownPlan
@@ -35,6 +36,7 @@ from everview.strategies.strategy import (
     ACCESS,
     COUNT,
     DELTA,
+    MEASURES,
     RANK,
     RESULT,
     WORDS_AS_THEY_ARE,
@@ -77,12 +79,24 @@ def compile_crown(
     width = len(layout.outputs) + sum(widths) + 1
     cursor = _cursor(layout) if access is None else access.cursor()
     functions = (_count(layout),) if access is None else access.functions()
-    written = Program(layout.tables(), ((DELTA, width),), tuple(layout.procedures), (cursor,), functions)
+    found = [Found(layout, variables, i) for i, variables in enumerate(plan.lookups)]
+    cursors = (cursor, *(f.cursor() for f in found))
+    functions = (*functions, measures_of_row(layout), *(f.guard() for f in found))
+    written = Program(layout.tables(), ((DELTA, width),), tuple(layout.procedures), cursors, functions)
     program = optimise(
         written, [START_DELTAS, STOP_DELTAS, *(name for e in entries for name in (e.state_only, e.with_deltas))]
     )
     verify(program)
-    maintained = Maintained(program, entries, layout.outputs, widths=widths, test=_lookups(layout), count=COUNT)
+    maintained = Maintained(
+        program,
+        entries,
+        layout.outputs,
+        widths=widths,
+        test=_lookups(layout),
+        measures=MEASURES,
+        lookups=tuple(f.keyed for f in found),
+        count=COUNT,
+    )
     if access is None:
         return maintained
     return replace(maintained, counts_at_once=True, access=ACCESS, rank=RANK, order=access.order)

@@ -73,6 +73,8 @@ class CrownPlan:
     """True if the view's options ask for access by position."""
     has_access: bool = False
     """True if rows are kept in order, with the number of results of each: asked for by the view's options."""
+    lookups: tuple[Edge, ...] = ()
+    """The sets of variables by whose values rows are found with constant delay: asked for by the view's options."""
 
     @property
     def query(self) -> ConjunctiveQuery:
@@ -179,6 +181,22 @@ class CrownPlan:
         keyed = ((n, parents[n]) for n in self.tree.connex)
         return all(p is None or n.attributes & p.attributes & free == p.attributes & free for n, p in keyed)
 
+    def looks_up(self, variables: Edge) -> bool:
+        """True if rows can be found by the values of these variables with constant delay (q-hierarchical.md 22).
+
+        A node that has some of them, and shares none of these with the one above it, must share nothing else with it:
+        which of its rows have the values does not depend on the rows that are chosen elsewhere then.
+        """
+        parents, free = self.tree.parents, self.tree.free
+        if not variables <= free:
+            return False
+        for n in self.tree.connex:
+            above = parents[n]
+            shared = frozenset() if above is None else n.attributes & above.attributes
+            if variables & n.attributes - shared and not shared <= variables:
+                return False
+        return True
+
     @property
     def constant_update_for(self) -> tuple[str, ...]:
         """The kinds of update sequences on which an update takes constant (amortised) time (crown.md 1)."""
@@ -211,6 +229,8 @@ class CrownPlan:
         if self.may_access:
             ordered = bounds.update.plus(LOGARITHMIC)
             found |= {Task.COUNT: Cost(ordered, CONSTANT), Task.ACCESS: Cost(ordered, LOGARITHMIC)}
+        if self.lookups:
+            found[Task.LOOKUP] = Cost(bounds.update, CONSTANT)
         return found
 
     @property
@@ -239,6 +259,9 @@ class CrownPlan:
             )
         elif self.wants_access:
             found.append(("access", f"not kept in order, {self.why_unordered}: positions are found by listing"))
+        if self.lookups:
+            sets = "; ".join(names(variables) for variables in self.lookups)
+            found.append(("look-up", f"by {sets}: constant delay, from the rows of the tree"))
         return tuple(found)
 
     @property

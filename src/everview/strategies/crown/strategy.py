@@ -20,7 +20,7 @@ from everview.strategies.strategy import (
     WordOrders,
 )
 
-OPTIONS = ("access",)
+OPTIONS = ("access", "lookup")
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,8 @@ class Crown:
         """The best tree."""
         found = replace(plan_crown(facts), has_groups=core.grouped and not core.folded, sums_up=core.sums_up)
         wanted = bool(facts.options.access)
-        return replace(found, wants_access=wanted, has_access=wanted and found.may_access)
+        lookups = tuple(variables for variables in facts.lookups if found.looks_up(variables))
+        return replace(found, wants_access=wanted, has_access=wanted and found.may_access, lookups=lookups)
 
     def compile(
         self,

@@ -91,6 +91,10 @@ class HierarchicalPlan:
         """Any updates, at ε = 0; else those for which no bound is better."""
         return ("any", "fifo", "insert_only") if self.bounds.update.exponent == 0 else ()
 
+    def looks_up(self, variables: frozenset[Var]) -> bool:
+        """Its parts are not kept by such keys."""
+        return False
+
     @property
     def tasks(self) -> Mapping[Task, Cost]:
         """Listing, and testing a row, which goes through the heavy keys; of bags the count is kept."""

@@ -87,6 +87,10 @@ class CountPlan:
         """What it costs at this ε."""
         return self.dial.exponents.bounds
 
+    def looks_up(self, variables: frozenset[Var]) -> bool:
+        """Its parts are not kept by such keys."""
+        return False
+
     @property
     def tasks(self) -> Mapping[Task, Cost]:
         """The one row is stored."""

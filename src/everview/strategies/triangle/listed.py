@@ -98,6 +98,10 @@ class ListedPlan:
         """What it costs at this ε."""
         return self.dial.exponents.bounds
 
+    def looks_up(self, variables: frozenset[Var]) -> bool:
+        """Its parts are not kept by such keys."""
+        return False
+
     @property
     def tasks(self) -> Mapping[Task, Cost]:
         """Listing, and testing a row: by its edges, or by those triangles of it that are in no stored view."""

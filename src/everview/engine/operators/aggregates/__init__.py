@@ -2,6 +2,7 @@
 
 - ``sums``: SUM, AVG, COUNT and variances of exact numbers, from integer sums that the join keeps with each group;
 - ``accumulators``: what it cannot sum up: DISTINCT ones, sums of doubles, MIN and MAX of text;
+- ``accumulated``: an aggregate with such state, kept along a core of its own;
 - ``min_max``: MIN and MAX of all other types: each group's values in order, in the kernel;
 - ``packed``: a part of a group as bytes, for the step that puts parts of several shards together.
 

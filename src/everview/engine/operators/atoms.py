@@ -1,0 +1,69 @@
+"""What an atom of a core takes of its relation's rows: its conditions, its variables' types and values."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from everview.engine.values.rows import Changes
+from everview.engine.values.wide import largest
+from everview.plan.core_plan import CorePlan
+from everview.query.terms import Var
+from everview.query.types import DataType
+
+
+def and_not(fits: pa.Array | None, failed: pa.Array | None, length: int) -> pa.Array | None:
+    """The rows that fit and do not fail; None: all."""
+    if failed is None:
+        return fits
+    return pc.and_not(pa.repeat(True, length) if fits is None else fits, failed)
+
+
+class AtomValues(Mapping[Var, pa.Array]):
+    """An atom's variables as values, decoded when asked for."""
+
+    def __init__(self, changes: Changes, places: Mapping[Var, int]) -> None:
+        self.changes = changes
+        self.places = places
+        self.extra: dict[Var, pa.Array] = {}
+
+    def __getitem__(self, v: Var) -> pa.Array:
+        return self.extra[v] if v in self.extra else self.changes.values(self.places[v])
+
+    def __iter__(self) -> Iterator[Var]:
+        return iter((*self.places, *self.extra))
+
+    def __len__(self) -> int:
+        return len(self.places) + len(self.extra)
+
+
+def signature_of(plan: CorePlan, index: int, ranges: Mapping[Var, tuple[int, int]]) -> Hashable:
+    """What decides which rows an atom takes and which words they have, with its variables named by their columns."""
+    atom = plan.query.atoms[index]
+    columns = {t: Var(f"#{i}") for i, t in reversed(list(enumerate(atom.all_terms))) if isinstance(t, Var)}
+    own = [p.substitute(columns) for p in plan.filters_of(index)]
+    never_null = {t for i, t in enumerate(atom.terms) if (atom.relation, i) in plan.facts.never_null}
+    refused = frozenset(columns[v] for v in (atom.variables & plan.query.not_null) - never_null)
+    within = frozenset((columns[v], ranges[v]) for v in atom.variables & ranges.keys())
+    return atom.substitute(columns), tuple(own), refused, within
+
+
+def variable_columns(plan: CorePlan, relations: Mapping[str, tuple[DataType, ...]]) -> dict[Var, list[DataType]]:
+    """The types of the columns that each variable stands for, stored and computed ones."""
+    found: dict[Var, list[DataType]] = {}
+    for atom in plan.query.atoms:
+        computed = [(c.term, c.expression.type) for c in atom.computed]
+        for term, type_ in (*zip(atom.terms, relations[atom.relation], strict=True), *computed):
+            if isinstance(term, Var):
+                found.setdefault(term, []).append(type_)
+    return found
+
+
+def common_range(types: Sequence[DataType]) -> tuple[int, int] | None:
+    """The integers that all of some integer types hold; None if they hold the same, or are none."""
+    if len(set(types)) == 1 or not all(t.is_integer for t in types):
+        return None
+    most = min(largest(t) for t in types)
+    return -most - 1, most
