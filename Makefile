@@ -78,7 +78,7 @@ format: $(INSTALLED) ## put the code into shape
 
 .PHONY: bench
 bench: $(INSTALLED) ## run all benchmarks, about two hours; ARGS="--data ../shared/data --write" to keep them, --resume to go on
-	@$(MAKE) --no-print-directory --keep-going bench-planning bench-engine bench-state bench-rivals bench-spark ARGS='$(ARGS)'
+	@$(MAKE) --no-print-directory --keep-going bench-planning bench-dial bench-engine bench-state bench-rivals bench-spark ARGS='$(ARGS)'
 
 .PHONY: bench-rivals
 bench-rivals: $(INSTALLED) ## Everview beside other systems; ARGS="--only 3-hop --systems everview,duckdb" for less
@@ -91,6 +91,10 @@ bench-quick: $(INSTALLED) ## the same on little data, checked, in a few minutes,
 .PHONY: bench-planning
 bench-planning: $(INSTALLED) ## how long planning takes; ARGS=--write to keep it
 	@$(BIN)/python -m benchmarks.planning $(filter --write --resume,$(ARGS))
+
+.PHONY: bench-dial
+bench-dial: $(INSTALLED) ## what an update and a read cost by ε, in seconds; ARGS=--write to keep it and draw docs/performance/dial.svg
+	@$(BIN)/python -m benchmarks.dial $(filter --write,$(ARGS))
 
 .PHONY: bench-engine
 bench-engine: $(INSTALLED) ## the engine beside hand-written programs; ARGS="--data ../shared/data --write" to keep it

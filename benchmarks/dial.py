@@ -7,7 +7,7 @@ has keys on both sides of its threshold. Steps are counted by the kernel and rep
 from __future__ import annotations
 
 import argparse
-import json
+import sys
 from array import array
 from collections.abc import Iterator
 from fractions import Fraction
@@ -17,13 +17,16 @@ from random import Random
 from time import process_time
 from typing import Any
 
+import matplotlib as mpl
+
 import everview as ev
+from benchmarks import report, results
 from benchmarks.experiments.base import figure
 from everview.kernel import Unit
 
-ROOT = Path(__file__).parent
-RESULTS = ROOT / "results" / "dial.jsonl"
-PICTURE = ROOT.parent / "docs" / "performance" / "dial.svg"
+PICTURE = Path(__file__).parent.parent / "docs" / "performance" / "dial.svg"
+MARK, END = "<!-- dial: written by `make bench-dial ARGS=--write` -->", "<!-- end -->"
+Record = dict[str, Any]
 EPSILONS = [Fraction(i, 8) for i in range(9)]
 ROWS = 4_096
 READ = 300
@@ -45,7 +48,7 @@ def rows_of(relations: list[str], seed: int = 1) -> Iterator[tuple[str, int, int
             yield relation, x, y
 
 
-def measure(title: str, rule: str, epsilon: Fraction) -> dict[str, Any]:
+def measure(title: str, rule: str, epsilon: Fraction) -> Record:
     """What updates and reads cost at one ε: inserts, then as many deletes and inserts of rows again."""
     verdict = ev.explain(rule, epsilon=epsilon)
     main = verdict.plan.main
@@ -93,8 +96,9 @@ def measure(title: str, rule: str, epsilon: Fraction) -> dict[str, Any]:
     }
 
 
-def draw(records: list[dict[str, Any]]) -> None:
+def draw(records: list[Record]) -> None:
     """A panel a query: steps an update and steps a row against ε."""
+    mpl.rcParams.update({"svg.hashsalt": "everview", "svg.fonttype": "none"})
     drawn, axes = figure(9, 3.4, len(QUERIES))
     for axis, title in zip(axes, QUERIES, strict=True):
         own = [r for r in records if r["query"] == title]
@@ -106,25 +110,38 @@ def draw(records: list[dict[str, Any]]) -> None:
         axis.set_ylabel("kernel steps")
         axis.set_yscale("log")
         axis.legend(fontsize=8)
-    drawn.tight_layout()
     drawn.savefig(PICTURE, metadata={"Date": None})
 
 
-def main() -> None:
+def section(head: Record, records: list[Record]) -> str:
+    """What the page shows of a run."""
+    lines = ["| query | ε | steps an update | µs | steps a row | most | µs |", "|---" * 7 + "|"]
+    for r in records:
+        numbers = (
+            r["steps_per_update"],
+            r["us_per_update"],
+            r["steps_per_row"],
+            r["most_steps_per_row"],
+            r["us_per_row"],
+        )
+        lines.append(f"| {r['query']} | {r['epsilon']} | " + " | ".join(f"{n:,}" for n in numbers) + " |")
+    return "\n".join(lines) + f"\n\n{results.provenance([head], 'dial')}"
+
+
+def main() -> int:
     """Measure, print, and with ``--write`` keep the figures and draw them."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--write", action="store_true", help="keep the figures and draw the picture")
-    write = parser.parse_args().write
-    records = []
-    for title, rule in QUERIES.items():
-        for epsilon in EPSILONS:
-            records.append(measure(title, rule, epsilon))
-            print(json.dumps(records[-1], ensure_ascii=False), flush=True)
-    if write:
-        lines = (json.dumps(r, ensure_ascii=False) + "\n" for r in records)
-        RESULTS.write_text("".join(lines), encoding="utf-8")
+    parser.add_argument("--write", action="store_true", help="keep the figures, put them into the docs and draw them")
+    options = parser.parse_args()
+    records = [measure(title, rule, epsilon) for title, rule in QUERIES.items() for epsilon in EPSILONS]
+    head = results.circumstances("benchmarks.dial")
+    print(section(head, records))
+    if options.write:
+        results.put("dial", head, records)
+        report.fill(MARK, section(head, records), END)
         draw(records)
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -17,13 +17,31 @@ TEXTS = sorted([*EXAMPLES.glob("*.sql"), *EXAMPLES.glob("*.rules")])
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda p: p.name)
 def test_script_runs(path: Path) -> None:
+    assert printed(path)
+
+
+def printed(path: Path) -> str:
     done = subprocess.run(
         [sys.executable, str(path)], capture_output=True, text=True, encoding="utf-8", check=False, cwd="/"
     )
     assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def test_every_text_is_in_the_table() -> None:
+    shown = printed(EXAMPLES / "explain_views.py")
     for text in TEXTS:
-        assert text.name in done.stdout
-    assert "update O(1)" in done.stdout
+        assert text.name in shown
+    assert "update O(1)" in shown
+
+
+def test_the_dial_changes_costs_and_not_the_result() -> None:
+    lines = [line.split() for line in printed(EXAMPLES / "dial.py").splitlines() if line.startswith("epsilon ")]
+    assert [line[1] for line in lines] == ["0", "1/4", "1/2", "1"]
+    assert len({line[-2] for line in lines}) == 1
+    heavy = [int(line[line.index("heavy") - 1]) for line in lines]
+    assert heavy == sorted(heavy, reverse=True)
+    assert heavy[0] > heavy[-1] == 0
 
 
 @pytest.mark.parametrize("path", TEXTS, ids=lambda p: p.name)
