@@ -11,6 +11,7 @@ import duckdb
 import pytest
 
 import everview as ev
+from everview.kernel import Unit
 from tests.scale import scaled
 
 TABLES = {"r": "a b", "s": "b c", "t": "b d", "u": "b", "w": "x y z", "m": "x y k"}
@@ -313,3 +314,34 @@ def test_many_groups_may_have_more_rows_together() -> None:
     with pytest.raises(ev.errors.DataError):
         db.insert("s", [(0,)] * 100)
     assert sorted(view)[0] == (0, 200**8)
+
+
+def test_a_page_lists_few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With ε = 0 a row costs up to N steps: a page must not pay for rows that nobody asked for."""
+    db = ev.Database()
+    db.sql("CREATE TABLE r (a INT, b INT); CREATE TABLE s (b INT, c INT)")
+    view = db.create_view("v", "SELECT DISTINCT r.a, s.c FROM r, s WHERE r.b = s.b", epsilon=0)
+    db.insert("r", [(a, a % 3) for a in range(90)])
+    db.insert("s", [(b % 3, b) for b in range(90)])
+    fetched: list[int] = []
+    opened = Unit.open
+
+    class Counting:
+        """A cursor that notes how many rows it has given."""
+
+        def __init__(self, cursor: Any) -> None:
+            self.cursor = cursor
+
+        def fetch(self, most: int) -> Any:
+            found = self.cursor.fetch(most)
+            fetched.append(len(found[0]) if found else 0)
+            return found
+
+    monkeypatch.setattr(Unit, "open", lambda *given: Counting(opened(*given)))
+    page = view.page(offset=0, limit=10)
+    assert len(set(page)) == 10
+    assert 10 <= sum(fetched) < 100
+    fetched.clear()
+    assert len(view.page(offset=100, limit=10**6)) == 90 * 30 - 100
+    assert sum(fetched) == 90 * 30
+    assert 3 <= len(fetched) < 10

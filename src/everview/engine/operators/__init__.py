@@ -5,7 +5,7 @@ In the order in which a delta passes:
 - ``build``: a plan becomes operators, when the view is defined;
 - ``join``: a core, its strategy's program in the kernel: updates of tables in, its delta out;
 - ``atoms``: what each of its atoms takes of a relation's rows;
-- ``row_test``: whether its result has a row; ``gauges``: what its strategy counts of itself;
+- ``fetched``: its rows, chunk by chunk; ``row_test``: whether a row is there; ``gauges``: what its strategy counts;
 - ``steps``: what a fault of the kernel means in a batch;
 - ``select``: a block without grouping: conditions across relations, computed columns, DISTINCT;
 - ``group_by``: a grouped block: sums by group, ``aggregates`` beside them, then ``group_output`` makes rows of groups;

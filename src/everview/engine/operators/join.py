@@ -20,6 +20,7 @@ from everview.engine.operators.atoms import (
     variable_columns,
 )
 from everview.engine.operators.counts import Columns, Fold
+from everview.engine.operators.fetched import CHUNK_OF_FEW, FEWER, TOO_MANY, fetched
 from everview.engine.operators.gauges import read_gauges
 from everview.engine.operators.row_test import has_row
 from everview.engine.operators.steps import CHUNK, explained
@@ -36,8 +37,6 @@ from everview.query.types import BIGINT, DataType, Kind
 from everview.strategies.strategy import DELTA, RESULT, AtomInput, Entry, Lookup, Sum, WordOrders
 
 _NULL = pa.scalar(NULL, pa.int64())
-_TOO_MANY = "a row has more copies than 64 bits hold, or a group a sum beyond 384"
-_FEWER = "leave rows out with WHERE, or ask count() how many there are"
 
 
 Delta = tuple[tuple[pa.Array, ...], tuple[pa.Array, ...], pa.Array]
@@ -202,7 +201,7 @@ class Join:
         try:
             return number_of([words_array(c)[0].as_py() for c in self.unit.ask(self.maintained.count, [zeros(1)])])
         except UpdateFault as fault:
-            raise DataError("the result has more rows than 384 bits can count", hint=_FEWER) from fault
+            raise DataError("the result has more rows than 384 bits can count", hint=FEWER) from fault
 
     def access(self, positions: Sequence[int]) -> Columns | None:
         """The words of the rows at some positions, which there are; None: list the rows to know."""
@@ -232,7 +231,7 @@ class Join:
             return self._row(self.maintained.measures, words)
         for keyed in self.maintained.lookups:
             if given == frozenset(keyed.variables):
-                return self._fetched(keyed.name, [words[v] for v in keyed.variables])
+                return fetched(self.unit, keyed.name, self.width, given=[words[v] for v in keyed.variables])
         return None
 
     def _row(self, function: str, words: Mapping[Var, int]) -> Iterator[tuple[Columns, Columns]]:
@@ -241,7 +240,7 @@ class Join:
         try:
             is_found, *measures = (words_array(c) for c in self.unit.ask(function, row or [zeros(1)]))
         except UpdateFault as fault:
-            raise DataError(_TOO_MANY, hint=_FEWER) from fault
+            raise DataError(TOO_MANY, hint=FEWER) from fault
         if is_found[0].as_py():
             yield row, tuple(measures)
 
@@ -251,25 +250,13 @@ class Join:
         With ``partly`` perhaps only the first rows are going to be read, so nothing is done for the others before.
         """
         if self.maintained.pieces is None or self.total is None or partly:
-            yield from self._fetched(RESULT)
+            yield from fetched(self.unit, RESULT, self.width, CHUNK_OF_FEW if partly else CHUNK)
         else:
-            columns, measures = self.total.sums(self._fetched(self.maintained.pieces))
+            columns, measures = self.total.sums(fetched(self.unit, self.maintained.pieces, self.width))
             if self.plan.is_distinct:
                 measures = (ones(len(measures[0])), *measures[1:])
             for first in range(0, len(measures[0]), CHUNK):
                 yield tuple(c.slice(first, CHUNK) for c in columns), tuple(m.slice(first, CHUNK) for m in measures)
-
-    def _fetched(self, cursor_name: str, given: Sequence[int] = ()) -> Iterator[tuple[Columns, Columns]]:
-        cursor = self.unit.open(cursor_name, given)
-        while True:
-            try:
-                fetched = cursor.fetch(CHUNK)
-            except OverflowError as error:
-                raise DataError(_TOO_MANY, hint=_FEWER) from error
-            columns = [words_array(c) for c in fetched]
-            if not columns or not len(columns[0]):
-                return
-            yield tuple(columns[: self.width]), tuple(columns[self.width :])
 
 
 class _EntryRuntime:
