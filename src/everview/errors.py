@@ -257,6 +257,10 @@ class SubscriberError(EverviewError):
         self.cause = cause
 
 
+class HistoryExceeded(DataError):
+    """What has changed since a version is not kept, or not so far back."""
+
+
 class DroppedError(DataError):
     """A view, table or feed that is used after its view or table was dropped, or replaced by another of its name."""
 

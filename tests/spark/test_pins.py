@@ -201,6 +201,9 @@ def test_the_same_option_in_other_words_is_no_change() -> None:
         (VIEWS, {"epsilon": 1}, "options for epsilon, and no such view"),
         (VIEWS, {"total": 3}, "the options of total are 3"),
         (VIEWS, {"total": {"degree": 0}}, "degree is 0"),
+        (JOINED, {"access": True}, "option access of .* is for reads of a result in this process"),
+        (JOINED, {"lookup": "city"}, "option lookup of .* is for reads"),
+        (VIEWS, {"total": {"history": 3}}, "option history of total is for reads"),
         ("CREATE VIEW v OPTIONS (degree = 3) AS " + JOINED, {"degree": 4}, "degree is given twice"),
     ],
 )

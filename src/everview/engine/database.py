@@ -16,6 +16,7 @@ from everview.engine.batch import Batch, Operation, applied, deleted, inserted, 
 from everview.engine.change_feed import MOST_BYTES, Callback, ChangeFeed, Delivery, feed_schema
 from everview.engine.definitions import catalogue_of, run
 from everview.engine.expressions.check_supported import check_expressions
+from everview.engine.history import History
 from everview.engine.loading import loaded
 from everview.engine.memory_limit import bounded, checked_limit, too_much, within
 from everview.engine.progress import Progress
@@ -327,6 +328,23 @@ class Database:
             )
             self._feeds[runtime.view.name].append(feed)
         return feed
+
+    def history(self, name: str) -> History | None:
+        """What is kept of a view's changes; None if nothing is."""
+        return next((feed for feed in self._feeds[name] if isinstance(feed, History)), None)
+
+    def keep_histories(self) -> None:
+        """Begin to keep the changes of views whose options ask for it now, and end it for those that do no more."""
+        for name, runtime in self._views.items():
+            most, kept = runtime.view.options.history, self.history(name)
+            if most is None and kept is not None:
+                self._feeds[name].remove(kept)
+            elif most is not None and kept is not None:
+                kept.most = most
+            elif most is not None:
+                schema = feed_schema(runtime.view.columns, False)
+                made = History(name, schema, self._lock, self._room_of, most, lambda: self.version)
+                self._feeds[name].append(made)
 
     def _is_read(self, name: str) -> bool:
         """True if another view reads it."""

@@ -103,6 +103,7 @@ class _Definitions:
         db = self.db
         for feed, error in self.ended:
             feed.end(error)
+        db.keep_histories()
         for name, view in db._views.items():
             view.emit_deltas(bool(db._feeds[name]) or db._is_read(name))
         for thing in self.gone:

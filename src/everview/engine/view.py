@@ -15,7 +15,7 @@ from everview.engine.relation import T
 from everview.engine.storage.check_saved import blaming_the_file
 from everview.engine.values.rows import WordRows
 from everview.engine.view_runtime import ViewRuntime
-from everview.errors import DroppedError
+from everview.errors import DroppedError, HistoryExceeded
 from everview.plan.explain import Explanation
 from everview.query.options import MOST_LOOKUPS, ViewOptions
 
@@ -94,6 +94,20 @@ class View(Positions, Lookups):
     def subscribe(self, callback: Callback, *, per_update: bool = False) -> ChangeFeed:
         """Have each batch's changes handed to ``callback``; close what is returned to end that."""
         return self._database.open_feed(self._runtime, Delivery.PER_UPDATE if per_update else Delivery.NET, callback)
+
+    def diff(self, *, since: int) -> pa.Table:
+        """What has changed since the database had a version (``db.version``), net, with the columns of a feed.
+
+        It is known for as many batches as OPTIONS (history = …) says; a HistoryExceeded before that.
+        """
+        with self._lock:
+            history = self._database.history(self._runtime.view.name)
+            if history is None:
+                raise HistoryExceeded(
+                    f"what changes in {self.name} is not kept",
+                    hint="have the last 100 batches kept with OPTIONS (history = 100), or follow it with changes()",
+                )
+            return history.since(since, self._runtime.group_columns)
 
     # --- what it is ------------------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from typing import Any
 from everview.query.classify import Classification, classify
 from everview.query.conjunctive import ConjunctiveQuery, Semantics
 from everview.query.covers import fractional_cover_number
-from everview.query.options import NO_OPTIONS, ViewOptions
+from everview.query.options import KEPT_BESIDE, NO_OPTIONS, ViewOptions
 from everview.query.terms import Const, Expression, Var, names
 from everview.strategies import JUDGED_ONLY, STRATEGIES
 from everview.strategies.bounds import CONSTANT, Bound, Bounds
@@ -198,7 +198,7 @@ def idle_options(options: ViewOptions, cores: Sequence[CorePlan]) -> list[str]:
     candidates = [c for core in cores for c in core.candidates]
     chosen = ", ".join(dict.fromkeys(c.strategy for c in candidates if c.chosen))
     found = []
-    for name in options.given():
+    for name in (name for name in options.given() if name not in KEPT_BESIDE):
         guided = [c for c in candidates if name in c.options]
         if not any(c.chosen for c in guided):
             others = ", ".join(dict.fromkeys(c.strategy for c in guided))

@@ -216,6 +216,7 @@ def plan_view(
     # Whoever reads a stage needs all its changes.
     parts = [_plan_part(s.name, s.purpose, s.body, statistics, view.options, never_null, True) for s in view.stages]
     lookups = looked_up(view)
+    told = told or view.options.history is not None
     parts.append(_plan_part(view.name, "", view.body, statistics, view.options, never_null, told, lookups))
     return ViewPlan(view, tuple(parts), constraints_of(schema), views)
 

@@ -47,6 +47,8 @@ class OptionValues(TypedDict, total=False):
     """Keep rows in order and counted, where the query allows it, so that positions, ranks and samples are cheap."""
     lookup: str | Sequence[str] | Sequence[Sequence[str]] | None
     """The columns, or several sets of columns, by which rows are going to be looked up."""
+    history: int | None
+    """Of how many batches what they have changed is kept, for ``diff``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,7 @@ class ViewOptions:
     access: bool | None = None
     lookup: tuple[tuple[str, ...], ...] | None = None
     """Sets of columns, each in the order of their names."""
+    history: int | None = None
 
     def __post_init__(self) -> None:
         for name, value in self.given().items():
@@ -243,6 +246,17 @@ def _lookup(value: object) -> tuple[tuple[str, ...], ...]:
     return tuple(found)
 
 
+def _history(value: object) -> int:
+    hint = "write the number of batches whose changes are to be kept, such as 100"
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise OptionError(f"history is a whole number, and {_said(value)} is none", option="history", hint=hint)
+    if not 1 <= value <= MOST_DEGREE:
+        raise OptionError(
+            f"history is {_said(value)}, which is not between 1 and 2^63 - 1", option="history", hint=hint
+        )
+    return value
+
+
 _CHECKS: Final[dict[str, Callable[[object], Any]]] = {
     "epsilon": _epsilon,
     "optimize": _word("optimize", OPTIMIZE),
@@ -250,7 +264,12 @@ _CHECKS: Final[dict[str, Callable[[object], Any]]] = {
     "mode": _word("mode", MODES),
     "access": _access,
     "lookup": _lookup,
+    "history": _history,
 }
 
+READING: Final = ("access", "lookup", "history")
+"""Those that are for reads of the result, which are there embedded only."""
+KEPT_BESIDE: Final = ("lookup", "history")
+"""Those that hold whatever strategy maintains the view: what it does not do itself is kept beside it."""
 NO_OPTIONS: Final = ViewOptions()
 """Those of a view of which nothing was asked."""

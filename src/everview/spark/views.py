@@ -8,11 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 from everview.engine.expressions.check_supported import check_views
-from everview.errors import PipelineError
+from everview.errors import OptionError, PipelineError
 from everview.query.catalogue import as_table
 from everview.query.conjunctive import Atom
 from everview.query.data import table_to_data
-from everview.query.options import ViewOptions
+from everview.query.options import READING, ViewOptions
 from everview.query.schema import Schema, Table
 from everview.query.terms import Var
 from everview.query.view import Block, View, blocks, each_block
@@ -51,7 +51,20 @@ def _with_options(views: tuple[View, ...], options: Mapping[str, Any]) -> tuple[
             raise PipelineError(
                 f"the options of {name} are {own!r}", hint="give each view a dict of its options, as {'epsilon': 0.5}"
             )
-    return tuple(replace(v, options=v.options.joined(ViewOptions.of(by_view.get(v.name.lower(), {})))) for v in views)
+    found = (replace(v, options=v.options.joined(ViewOptions.of(by_view.get(v.name.lower(), {})))) for v in views)
+    return tuple(map(_without_reads, found))
+
+
+def _without_reads(view: View) -> View:
+    """A view as it is; refused if its options are for reads of a result, which nobody holds on Spark."""
+    name = next((name for name in view.options.given() if name in READING), None)
+    if name is not None:
+        raise OptionError(
+            f"option {name} of {view.name} is for reads of a result in this process, and on Spark a view is a feed",
+            option=name,
+            hint="leave it out; write the feed to a table with materialize, and read that, or use ev.Database",
+        )
+    return view
 
 
 def narrowed_to(tables: Sequence[Table], schema: Schema, read: Schema) -> Schema | None:

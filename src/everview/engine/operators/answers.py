@@ -110,7 +110,3 @@ class Answers(Protocol):
     def may_look_up(self, columns: frozenset[int]) -> bool:
         """True if it can look rows up by these columns, or could if that was asked for in the view's options."""
         return False
-
-    def difference(self, since: int) -> Iterator[WordRows] | None:
-        """What has changed since the database had a version."""
-        return None

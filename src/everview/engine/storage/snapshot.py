@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from everview.engine.base_table import BaseTable
+from everview.engine.history import History
 from everview.engine.operators.build import grouped_blocks
 from everview.engine.operators.counts import Fold
 from everview.engine.progress import Progress
@@ -85,13 +86,16 @@ def save(database: Database, path: Path) -> None:
                 write_unit(writer.section(f"view/{i}/{j}"), unit)
             for j, counts in _parked(view):
                 write_unit(writer.section(f"view/{i}/parked/{j}"), counts.unit)
+            history = database.history(view.view.name)
+            if history is not None:
+                _write_arrow(writer.section(f"view/{i}/history"), history.schema, history.saved())
         writer.finish(
             {
                 "made_by": _makers(),
                 "version": database.version,
                 "definitions": _definitions(database),
                 "tables": [{"name": n, "updates": t.updates} for n, t in tables.items()],
-                "views": [_described(n, v) for n, v in views.items()],
+                "views": [_described(n, v, database.history(n)) for n, v in views.items()],
             }
         )
 
@@ -111,8 +115,9 @@ def _definitions(database: Database) -> list[dict[str, Any]]:
     return found
 
 
-def _described(name: str, view: ViewRuntime) -> dict[str, Any]:
+def _described(name: str, view: ViewRuntime, history: History | None) -> dict[str, Any]:
     return {
+        **({} if history is None else {"history": history.first}),
         "name": name,
         "updates": view.updates,
         "deltas": view.deltas,
@@ -182,7 +187,23 @@ def load(make: Callable[[], Database], path: Path, *, verify: bool = False) -> D
             view.updates, view.deltas = count_of(entry, "updates", file), count_of(entry, "deltas", file)
             older = {"told": view.updates if view.deltas else 0}
             view.updates_with_deltas = count_of(older | entry, "told", file)
+        _restore_histories(database, file)
     return database
+
+
+def _restore_histories(database: Database, file: Reader) -> None:
+    """Keep the changes of the last batches that were kept; the database has its version."""
+    for i, (name, entry) in enumerate(zip(database._views, file.manifest["views"], strict=True)):
+        history = database.history(name)
+        if history is None:
+            continue
+        batches = []
+        if "history" in entry:
+            for batch in _batches(file, f"view/{i}/history"):
+                if batch.schema != history.schema:
+                    raise file.damaged(f"section view/{i}/history does not hold what it should")
+                batches += [batch] if batch.num_rows else []
+        history.restore(count_of(entry, "history", file) if "history" in entry else database.version, batches)
 
 
 def _replay(database: Database, manifest: dict[str, Any], file: Reader) -> None:
