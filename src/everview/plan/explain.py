@@ -11,7 +11,7 @@ from typing import Any
 
 from everview.errors import QueryError
 from everview.plan.core_plan import CorePlan, idle_options
-from everview.plan.hardness import Task, lower_bound, tasks
+from everview.plan.hardness import Task, lower_bound, tasks, unknown_tasks
 from everview.plan.repair import repairs
 from everview.plan.shards import Distribution, distribute
 from everview.plan.view_plan import PartPlan, ViewPlan
@@ -114,8 +114,20 @@ class Explanation:
         return dial.within({name: Fraction(str(budget)) for name, budget in budgets.items()})
 
     def tasks(self, core: CorePlan) -> dict[str, Task]:
-        """What each kind of read can cost."""
-        return tasks(core.classification, self.plan.constraints)
+        """What each kind of read of a core's rows can cost."""
+        return tasks(core.classification, self.plan.constraints, core.facts.lookups)
+
+    @property
+    def view_tasks(self) -> dict[str, Task]:
+        """What each kind of read of the view can cost."""
+        main = self.plan.main
+        if len(self.plan.cores) > 1:
+            return unknown_tasks("the theorems are about one query, and the view is made of several")
+        if main.core.grouped:
+            return unknown_tasks("the theorems are about rows of a join, and these are groups")
+        if any(atom.relation in self.plan.derived for atom in main.query.atoms):
+            return unknown_tasks("the theorems do not cover queries over other views")
+        return self.tasks(main)
 
     def to_dict(self) -> dict[str, Any]:
         """The whole verdict as plain data; top-level entries speak of the view, ``parts`` of each core."""
@@ -133,6 +145,7 @@ class Explanation:
             "dial": main.dial.to_dict() if main.dial else None,
             "constant_update_for": list(self.plan.constant_update_for),
             "lower_bound": self.lower_bound,
+            "tasks": {name: t.to_dict() for name, t in self.view_tasks.items()},
             "notes": list(self.notes),
             "strategies": [c.to_dict() for c in main.candidates],
             "parts": [self._part_dict(p) for p in self.plan.parts],

@@ -8,35 +8,60 @@ relations, keys and foreign keys) the answer is "unknown", never "impossible".
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from everview.plan.core_plan import CorePlan
 from everview.query.classify import Classification
 from everview.query.conjunctive import ConjunctiveQuery, Semantics
 from everview.query.constraints import Constraints
+from everview.query.fracture import fracture
 from everview.query.hard_patterns import largest_star, longest_path
 from everview.query.hierarchy import is_hierarchical, is_q_hierarchical
 from everview.query.homomorphism import Budget, minimal_query
+from everview.query.terms import Var, names
 
 OMV = "the OMv conjecture"
+TASKS = ("answer", "test", "count", "list", "access", "lookup", "difference")
+"""The kinds of reads that there is a verdict for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What one kind of read can cost next to updates: constant, log, hard (with the bound) or unknown."""
+    """What one kind of read can cost next to arbitrary updates, whatever method is used."""
 
-    status: str
-    bound: str
-    reference: str
+    verdict: str
+    """``constant``, ``logarithmic``, ``hard`` or ``unknown``."""
+    update: str | None
+    """What an update costs; of a hard task what it and the read cannot both cost. None: not known."""
+    time: str | None
+    """What the read costs, of listing and looking up each row; of a hard task as for updates."""
+    reason: str
+    witness: str | None = None
+    """What shows that the query is not in the class that it takes."""
+    unless: str | None = None
+    """The conjecture that makes a hard task hard."""
+    reference: str = ""
 
-    def to_dict(self) -> dict[str, str]:
+    def to_dict(self) -> dict[str, str | None]:
         """As plain data."""
-        return {"status": self.status, "bound": self.bound, "reference": self.reference}
+        return {
+            "verdict": self.verdict,
+            "update": self.update,
+            "time": self.time,
+            "reason": self.reason,
+            "witness": self.witness,
+            "unless": self.unless,
+            "reference": self.reference,
+        }
 
 
-def tasks(verdict: Classification, constraints: Constraints) -> dict[str, Task]:
-    """What each kind of read costs at best under arbitrary updates (decision logic of q-hierarchical.md 17)."""
+def tasks(verdict: Classification, constraints: Constraints, lookups: Sequence[frozenset[Var]] = ()) -> dict[str, Task]:
+    """What each kind of read costs at best under arbitrary updates (decision logic of q-hierarchical.md 17, 22).
+
+    ``lookups`` are the sets of variables that rows are looked up by; without any, each output by itself.
+    """
     query = verdict.minimal
     known = _theorems_apply(query, constraints)
     budget = Budget()
@@ -44,36 +69,68 @@ def tasks(verdict: Classification, constraints: Constraints) -> dict[str, Task]:
     q_hierarchical = verdict.q_hierarchical
     counted = is_hierarchical(query) if query.semantics is Semantics.BAG else q_hierarchical
     simple = query.is_self_join_free
+    shown = verdict.witnesses()
+    q_witness, t_witness = shown.get("q_hierarchical"), shown.get("t_hierarchical")
+    answer_witness = None if is_q_hierarchical(boolean) else q_witness or shown.get("hierarchical")
+    count_witness = shown.get("hierarchical") if query.semantics is Semantics.BAG else q_witness
+    listed = Task("constant", "O(1)", "O(1)", "the query is q-hierarchical", reference="Theorem 3.3")
+    accessed = Task("logarithmic", "O(log N)", "O(log N)", "the query is q-hierarchical", reference="Theorem 3.9")
+    hard_to_list = _hard("listing a row", "n^(1−γ)", q_witness, "3.13", known, simple)
+    difference = listed if q_hierarchical else replace(hard_to_list, reason=f"{hard_to_list.reason} (by analogy)")
     return {
-        "answer": _task(
-            is_q_hierarchical(boolean),
-            known and not budget.exhausted,
-            "update O(1), answer O(1)",
-            "answer",
-            "n^(2−γ)",
-            "3.2",
-            "3.14",
-        ),
-        "test": _task(verdict.t_hierarchical, known, "update O(1), test O(1)", "test", "n^(1−γ)", "3.6", "3.4(b)"),
-        "count": _task(counted, known, "update O(1), count O(1)", "count", "n^(1−γ)", "3.3", "3.15", "OMv or OV"),
-        "enumerate": _task(
-            q_hierarchical, known and simple, "update O(1), delay O(1)", "delay", "n^(1−γ)", "3.3", "3.13"
-        ),
-        "direct access": _task(
-            q_hierarchical, known and simple, "update O(log N), access O(log N)", "access", "n^(1−γ)", "3.9", "3.16"
-        ),
+        "answer": Task(
+            "constant", "O(1)", "O(1)", "without output the query is q-hierarchical", reference="Theorem 3.2"
+        )
+        if is_q_hierarchical(boolean)
+        else _hard("an answer", "n^(2−γ)", answer_witness, "3.14", known and not budget.exhausted, True),
+        "test": Task("constant", "O(1)", "O(1)", "the query is t-hierarchical", reference="Theorem 3.6")
+        if verdict.t_hierarchical
+        else _hard("a test", "n^(1−γ)", t_witness, "3.4(b)", known, True),
+        "count": Task("constant", "O(1)", "O(1)", _COUNTED[query.semantics], reference="Theorem 3.3")
+        if counted
+        else _hard("a count", "n^(1−γ)", count_witness, "3.15", known, True, f"{OMV} or the OV conjecture"),
+        "list": listed if q_hierarchical else hard_to_list,
+        "access": accessed if q_hierarchical else _hard("access", "n^(1−γ)", q_witness, "3.16", known, simple),
+        "lookup": _lookup(query, lookups or [frozenset((v,)) for v in query.telling if v in query.free], known, simple),
+        "difference": difference,
     }
 
 
-def _task(
-    holds: bool, known: bool, cost: str, read: str, excluded: str, upper: str, lower: str, unless: str = "OMv"
+_COUNTED = {Semantics.BAG: "the query is hierarchical", Semantics.SET: "the query is q-hierarchical"}
+
+
+def _hard(
+    read: str, excluded: str, witness: str | None, theorem: str, known: bool, simple: bool, unless: str = OMV
 ) -> Task:
-    if holds:
-        return Task("log" if "log" in cost else "constant", cost, f"Theorem {upper}")
-    if known:
-        bound = f"not both update O(n^(1−γ)) and {read} O({excluded}), unless {unless} fails"
-        return Task("hard", bound, f"Theorem {lower}")
-    return Task("unknown", "no lower bound is known for this query", "")
+    if not known:
+        reason = "the theorems do not cover keys and foreign keys, or conditions across relations"
+        return Task("unknown", None, None, reason, witness)
+    if not simple:
+        return Task("unknown", None, None, "the theorem needs a query without self-joins", witness)
+    update = "O(n^(1−γ))"
+    reason = f"not both an update in {update} and {read} in O({excluded}), unless {unless} fails"
+    return Task("hard", update, f"O({excluded})", reason, witness, unless, f"Theorem {theorem}")
+
+
+def _lookup(query: ConjunctiveQuery, lookups: Sequence[frozenset[Var]], known: bool, simple: bool) -> Task:
+    """Of all sets together: constant if each is, else what the first one that is not shows."""
+    for variables in lookups:
+        witness = fracture(query, variables).violation()
+        if witness is not None:
+            by = names(variables)
+            found = _hard(f"a row by {by}", "n^(1/2−γ)", f"by {by}: {witness}", "", known, simple)
+            if found.verdict == "hard":
+                reason = found.reason.replace("O(n^(1−γ))", "O(n^(1/2−γ))")
+                return replace(found, update="O(n^(1/2−γ))", reason=reason, reference="Kara et al., LMCS 2025")
+            return found
+    by = "; ".join(names(variables) or "nothing" for variables in lookups) or "nothing"
+    reason = f"by {by}: the fracture is hierarchical, free-dominant and input-dominant"
+    return Task("constant", "O(1)", "O(1)", reason, reference="Kara et al., LMCS 2025")
+
+
+def unknown_tasks(why: str) -> dict[str, Task]:
+    """Of a view that no theorem is about."""
+    return {name: Task("unknown", None, None, why) for name in TASKS}
 
 
 def _theorems_apply(query: ConjunctiveQuery, constraints: Constraints) -> bool:

@@ -7,6 +7,6 @@ In the order in which a view passes through:
 - ``catalogue``, ``data``, ``show``: what a database holds, models as plain data, queries in words;
 - ``homomorphism``, ``constraints``: the same query, made smaller, or better by keys and foreign keys;
 - ``hypergraph``, ``hierarchy``, ``orders``, ``covers``, ``widths``, ``decomposition``, ``unions``,
-  ``hard_patterns``: its structure;
+  ``hard_patterns``, ``fracture``: its structure;
 - ``classify``: the verdict of all of these on one conjunctive query.
 """
