@@ -15,7 +15,7 @@ from everview.plan.explain import Explanation
 WIDTH = 110
 SHOWN_IN_FULL = "three_hops"
 SCRIPTS = ("graph.sql", "shop.sql", "refused.sql")
-SEQUENCES = {"any": "any updates", "fifo": "FIFO", "insert_only": "inserts"}
+SEQUENCES = {"any": "any updates", "fifo": "FIFO", "insert_only": "inserts", "keyed": "keyed"}
 HEADINGS = ("view", "classes", "update", "delay", "space", "constant for")
 
 

@@ -2,6 +2,7 @@
 
 What passes through, in this order:
 
+- ``rewrite``: joins that keys and foreign keys make superfluous go;
 - ``cores``: a block becomes the conjunctive queries, cores, that maintain it;
 - ``core_plan``: each core is judged by all strategies, and planned by the first that fits; what that costs;
 - ``view_plan``: the plans of all blocks and stages of a view together, with their bounds;

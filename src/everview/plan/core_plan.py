@@ -14,6 +14,7 @@ from typing import Any
 
 from everview.query.classify import Classification, classify
 from everview.query.conjunctive import ConjunctiveQuery, Semantics
+from everview.query.constraints import NO_CONSTRAINTS, Constraints
 from everview.query.covers import fractional_cover_number
 from everview.query.options import KEPT_BESIDE, NO_OPTIONS, ViewOptions
 from everview.query.terms import Const, Expression, Var, names
@@ -24,6 +25,7 @@ from everview.strategies.dial import Dial
 from everview.strategies.strategy import (
     WORDS_AS_THEY_ARE,
     Cost,
+    Judgement,
     Maintained,
     Strategy,
     StrategyPlan,
@@ -212,6 +214,7 @@ def plan_core(
     statistics: Mapping[str, float] | None = None,
     options: ViewOptions = NO_OPTIONS,
     never_null: frozenset[tuple[str, int]] = frozenset(),
+    constraints: Constraints = NO_CONSTRAINTS,
     *,
     lookups: Sequence[frozenset[Var]] = (),
     told: bool = False,
@@ -219,15 +222,16 @@ def plan_core(
     """Plan one core; ``statistics`` are the updates expected at each table, ``options`` those of its view.
 
     ``lookups`` are the sets of its variables that rows are looked up by. ``never_null`` has the columns that never hold
-    NULL, by relation and place. With ``told`` all that changes is always told. A strategy that is advised is taken
-    before one that is not, and else the order of strategies decides.
+    NULL, by relation and place; by the ``constraints`` the query has been rewritten already. With ``told`` all that
+    changes is always told. A strategy that is advised is taken before one that is not, and else the order of strategies
+    decides, unless keys make that one's updates constant-time.
     """
     classification = classify(core.query)
-    facts = Facts(classification, statistics or {}, options, never_null, tuple(dict.fromkeys(lookups)), told)
+    wanted = tuple(dict.fromkeys(lookups))
+    facts = Facts(classification, statistics or {}, options, never_null, constraints, wanted, told)
     judged = [(s, s.judge(core, facts)) for s in STRATEGIES]
     fitting = [(s, verdict) for s, verdict in judged if verdict.fits]
-    strategy = next((s for s, verdict in fitting if verdict.advised), fitting[0][0])
-    maintenance = strategy.plan(core, facts)
+    strategy, maintenance = _chosen(core, facts, fitting)
     candidates = [
         Candidate(s.name, True, True, maintenance.reason, v.options, maintenance.tasks, v.dial)
         if s is strategy
@@ -244,3 +248,19 @@ def plan_core(
         gone = len(core.query.atoms) - len(facts.query.atoms)
         remarks.append(f"{gone} of {len(core.query.atoms)} atoms are redundant under set semantics and not maintained")
     return CorePlan(core, facts, strategy, maintenance, tuple(candidates), (*remarks, *maintenance.remarks))
+
+
+def _chosen(core: Core, facts: Facts, fitting: Sequence[tuple[Strategy, Judgement]]) -> tuple[Strategy, StrategyPlan]:
+    """The strategy to take among those that fit, and its plan.
+
+    What is advised is so for any data. Where keys and foreign keys make the first strategy's updates take constant
+    time, nothing is better, and it is taken unless the view's options ask for the other one.
+    """
+    first = fitting[0][0]
+    advised, verdict = next(((s, v) for s, v in fitting if v.advised), fitting[0])
+    asked = facts.options.given().keys() & set(verdict.options)
+    if advised is not first and not asked and facts.constraints.about(facts.query):
+        maintenance = first.plan(core, facts)
+        if {"any", "keyed"} & set(maintenance.constant_update_for):
+            return first, maintenance
+    return advised, advised.plan(core, facts)

@@ -85,7 +85,7 @@ class Explanation:
             found += part.remarks
         for core in self.plan.cores:
             found += core.remarks
-        if len(self.plan.cores) == 1 and "any" not in self.plan.constant_update_for:
+        if len(self.plan.cores) == 1 and not {"any", "keyed"} & set(self.plan.constant_update_for):
             found += repairs(self.plan.main.classification, self.plan.constraints)
         found += idle_options(self.plan.view.options, self.plan.cores)
         return tuple(dict.fromkeys(found))

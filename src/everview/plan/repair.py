@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from everview.query.classify import Classification
 from everview.query.conjunctive import ConjunctiveQuery, Semantics
-from everview.query.constraints import Constraints, drop_implied_atoms, restricted_domains, unify_by_keys
+from everview.query.constraints import Constraints, restricted_domains
 from everview.query.hierarchy import is_q_hierarchical
 from everview.query.terms import Const, Var, names
 
@@ -68,27 +68,14 @@ def _column(query: ConjunctiveQuery, v: Var) -> str:
 
 
 def _by_constraints(query: ConjunctiveQuery, constraints: Constraints) -> Iterator[str]:
-    """What keys, foreign keys and small domains that are declared would allow (ucq-constraints.md 9)."""
+    """What small domains that are declared would allow (ucq-constraints.md 9.3); keys are used already."""
     if not constraints:
         return
-    unified = unify_by_keys(query, constraints)
-    if unified is None:
-        yield "the declared keys make the result always empty"
-        return
-    reduced = drop_implied_atoms(unified, constraints)
-    if reduced.cut:
-        yield CUT
-    smallest = reduced.queries[0]
-    gone = len(query.atoms) - len(smallest.atoms)
-    if gone:
-        better = "q-hierarchical then" if is_q_hierarchical(smallest) else "the class stays"
-        kept = ", ".join(str(a.relation) for a in smallest.atoms)
-        yield f"the declared keys imply {gone} of the joins, leaving {kept}: {better}; not used in this version"
-    domains = restricted_domains(smallest, constraints)
+    domains = restricted_domains(query, constraints)
     if domains is None:
         yield "the declared small domains make the result always empty"
-    elif domains and smallest.semantics is Semantics.SET:
-        fixed = smallest.substitute({v: Const(0) for v in domains})
-        if is_q_hierarchical(fixed) and not is_q_hierarchical(smallest):
+    elif domains and query.semantics is Semantics.SET:
+        fixed = query.substitute({v: Const(0) for v in domains})
+        if is_q_hierarchical(fixed) and not is_q_hierarchical(query):
             listed = names(domains)
             yield f"the small domain of {listed} makes it a union of q-hierarchical queries; not used in this version"

@@ -26,7 +26,12 @@ CLASS_NAMES = {
     "t_hierarchical": "t-hierarchical",
     "self_join_free": "self-join-free",
 }
-SEQUENCES = {"any": "any updates", "fifo": "sliding windows (FIFO)", "insert_only": "inserts only"}
+SEQUENCES = {
+    "any": "any updates",
+    "fifo": "sliding windows (FIFO)",
+    "insert_only": "inserts only",
+    "keyed": "updates that replace no row at which others point",
+}
 
 
 def render_text(explanation: Explanation) -> str:
@@ -67,6 +72,8 @@ def verdict_line(explanation: Explanation) -> str:
     reading = "constant delay" if not bounds.delay.exponent else f"delay {bounds.delay}"
     if "any" in kinds:
         return f"every update takes constant time; reads with {reading}"
+    if "keyed" in kinds:
+        return f"amortised constant time per update, unless a batch replaces a row at which others point; {reading}"
     if kinds:
         return f"constant time per update for {_sequences(kinds)}, {bounds.update.short} for others; {reading}"
     return f"{bounds.update.short} per update; reads with {reading}"

@@ -10,6 +10,7 @@ from functools import cached_property
 from everview.errors import OptionError
 from everview.plan.core_plan import CorePlan, plan_core
 from everview.plan.cores import cores_of
+from everview.plan.rewrite import rewrite_block
 from everview.query.conjunctive import ConjunctiveQuery, UnionQuery
 from everview.query.constraints import Constraints, constraints_of
 from everview.query.hierarchy import is_q_hierarchical, is_t_hierarchical
@@ -23,8 +24,9 @@ from everview.query.unions import (
     is_strongly_exhaustively_q_hierarchical,
     uncountable_term,
 )
-from everview.query.view import Block, Body, SetOperation, SetOperator, View, blocks
+from everview.query.view import Block, Body, SetOperation, SetOperator, View, blocks, each_block
 from everview.strategies.bounds import Bound, Bounds, total_of
+from everview.strategies.strategy import KINDS
 
 
 @dataclass(frozen=True)
@@ -188,8 +190,10 @@ class ViewPlan:
         if self._changing or any(p.keeps_result for p in self.parts):
             return ()
         kinds = [c.constant_update_for for c in self.cores]
-        shared = tuple(k for k in ("any", "fifo", "insert_only") if all(k in c for c in kinds))
-        if "any" in shared or not stages:
+        shared = tuple(k for k in KINDS if all(k in c or (k == "keyed" and "any" in c) for c in kinds))
+        if "any" in shared:
+            return tuple(k for k in shared if k != "keyed")
+        if not stages:
             return shared
         # A stage lets go of a row when its last derivation goes, so windows are no windows behind it; and a grouped
         # stage deletes old values though its input only grows.
@@ -214,30 +218,47 @@ def plan_view(
         (t.name, i) for t in schema if t.name not in computed for i, c in enumerate(t.columns) if not c.nullable
     )
     # Whoever reads a stage needs all its changes.
-    parts = [_plan_part(s.name, s.purpose, s.body, statistics, view.options, never_null, True) for s in view.stages]
-    lookups = looked_up(view)
+    constraints = constraints_of(schema, checks_references=not told).without(computed)
+    known = _Known(statistics, view.options, never_null, constraints)
+    parts = [_plan_part(s.name, s.purpose, s.body, known, told=True) for s in view.stages]
     told = told or view.options.history is not None
-    parts.append(_plan_part(view.name, "", view.body, statistics, view.options, never_null, told, lookups))
-    return ViewPlan(view, tuple(parts), constraints_of(schema), views)
+    parts.append(_plan_part(view.name, "", view.body, known, told=told, lookups=looked_up(view)))
+    return ViewPlan(view, tuple(parts), constraints, views)
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What is known of all parts of a view."""
+
+    statistics: Mapping[str, float] | None
+    options: ViewOptions
+    never_null: frozenset[tuple[str, int]]
+    constraints: Constraints
 
 
 def _plan_part(
     name: str,
     purpose: str,
     body: Body,
-    statistics: Mapping[str, float] | None,
-    options: ViewOptions,
-    never_null: frozenset[tuple[str, int]],
+    known: _Known,
+    *,
     told: bool,
     lookups: Sequence[frozenset[int]] = (),
 ) -> PartPlan:
+    remarks: list[str] = []
+
+    def rewritten(block: Block) -> Block:
+        found = rewrite_block(block, known.constraints)
+        remarks.extend(found.remarks)
+        return found.block
+
+    body = each_block(body, rewritten)
     members = list(blocks(body))
     if isinstance(body, SetOperation) and _is_set_union(body):
         members = [m if m.grouping else replace(m, distinct=True) for m in members]
     budget = Budget()
     union = _union_verdict(name, body, members, budget)
     kept = list(range(len(members)))
-    remarks = []
     if union is not None:
         kept = surviving_members(union.union.members, budget)
         if budget.exhausted:
@@ -252,7 +273,15 @@ def _plan_part(
         label = f"{name}, member {i + 1}" if len(members) > 1 else name
         found = _variables(members[i], lookups)  # Aggregates that have a core of their own list its rows by group.
         cores = tuple(
-            plan_core(c, statistics, options, never_null, lookups=() if j else found, told=told or counted)
+            plan_core(
+                c,
+                known.statistics,
+                known.options,
+                known.never_null,
+                known.constraints,
+                lookups=() if j else found,
+                told=told or counted,
+            )
             for j, c in enumerate(cores_of(members[i], name))
         )
         plans.append(BlockPlan(label, members[i], cores))

@@ -6,13 +6,15 @@ variables. All three hold for sets; for bags only where a key keeps the copies i
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from itertools import product
+from typing import Final
 
 from everview.query.conjunctive import Atom, ConjunctiveQuery, Semantics, UnionQuery
 from everview.query.hierarchy import is_q_hierarchical, is_t_hierarchical
 from everview.query.homomorphism import Budget, minimal_union
-from everview.query.schema import Schema
+from everview.query.schema import Enforcement, Schema
 from everview.query.terms import Const, Term, Var
 
 MAX_INSTANCES = 256
@@ -29,6 +31,7 @@ class SmallDomainConstraint:
     position: int
     values: frozenset[Const]
     nullable: bool = False
+    is_relied_on: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,9 @@ class InclusionDependency:
     target: str
     target_positions: tuple[int, ...]
     unique: bool = False
+    is_relied_on: bool = False
+    name: str = field(default="", compare=False)
+    """As its table declares it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +56,15 @@ class FunctionalDependency:
     determinant: tuple[int, ...]
     dependent: tuple[int, ...]
     is_key: bool = False
+    is_relied_on: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Constraints:
-    """All that is known of every legal database; ``not_null`` are columns, as (relation in lower case, position)."""
+    """All that is known of every legal database; ``not_null`` are columns, as (relation in lower case, position).
+
+    What ``is_relied_on`` is known only as far as the user's word goes: nobody checks it.
+    """
 
     small_domains: tuple[SmallDomainConstraint, ...] = ()
     inclusions: tuple[InclusionDependency, ...] = ()
@@ -79,33 +89,64 @@ class Constraints:
             frozenset(column for column in self.not_null if column[0] in used),
         )
 
+    def without(self, relations: Iterable[str]) -> Constraints:
+        """Those that do not speak of these relations, which have the names of tables and are none."""
+        other = {r.lower() for r in relations}
+        return Constraints(
+            tuple(d for d in self.small_domains if d.relation.lower() not in other),
+            tuple(d for d in self.inclusions if not {d.relation.lower(), d.target.lower()} & other),
+            tuple(d for d in self.functional if d.relation.lower() not in other),
+            frozenset(column for column in self.not_null if column[0] not in other),
+        )
+
+    def keys_of(self, relation: str) -> list[FunctionalDependency]:
+        """The keys of a relation."""
+        return [d for d in self.functional if d.is_key and _same(d.relation, relation)]
+
     def never_null(self, relation: str, position: int) -> bool:
         """True if the column is declared NOT NULL."""
         return (relation.lower(), position) in self.not_null
 
 
-def constraints_of(schema: Schema) -> Constraints:
-    """The constraints that a schema declares."""
+NO_CONSTRAINTS: Final = Constraints()
+
+
+def constraints_of(schema: Schema, *, checks_references: bool = True) -> Constraints:
+    """The constraints that a schema declares, but for those that are neither enforced nor relied on.
+
+    Where nobody checks references between tables, as on Spark, foreign keys count only if they are relied on.
+    """
     small, inclusions, functional = [], [], []
     not_null: set[tuple[str, int]] = set()
     for table in schema:
         not_null |= {(table.name.lower(), i) for i, c in enumerate(table.columns) if not c.nullable}
         not_null |= {(table.name.lower(), i) for i in table.positions(table.primary_key)}
-        if table.primary_key:
+        if table.primary_key and table.key_enforcement.is_used:
             key = table.positions(table.primary_key)
             rest = tuple(i for i in range(table.arity) if i not in key)
-            functional.append(FunctionalDependency(table.name, key, rest, is_key=True))
-        for domain in table.small_domains:
+            functional.append(FunctionalDependency(table.name, key, rest, True, _is_relied_on(table.key_enforcement)))
+        for domain in (d for d in table.small_domains if d.enforcement.is_used):
             (position,) = table.positions([domain.column])
             nullable = (table.name.lower(), position) not in not_null
-            small.append(SmallDomainConstraint(table.name, position, frozenset(domain.values), nullable))
+            relied = _is_relied_on(domain.enforcement)
+            small.append(SmallDomainConstraint(table.name, position, frozenset(domain.values), nullable, relied))
         for foreign in table.foreign_keys:
+            if not (foreign.enforcement.is_used if checks_references else _is_relied_on(foreign.enforcement)):
+                continue
             target = schema.table(foreign.target)
             if target is not None:
                 positions = table.positions(foreign.columns)
                 targets = target.positions(foreign.target_columns)
-                inclusions.append(InclusionDependency(table.name, positions, target.name, targets, unique=True))
+                unique = target.key_enforcement.is_used
+                relied = _is_relied_on(foreign.enforcement) or (unique and _is_relied_on(target.key_enforcement))
+                inclusions.append(
+                    InclusionDependency(table.name, positions, target.name, targets, unique, relied, str(foreign))
+                )
     return Constraints(tuple(small), tuple(inclusions), tuple(functional), frozenset(not_null))
+
+
+def _is_relied_on(enforcement: Enforcement) -> bool:
+    return enforcement is Enforcement.RELIED_ON
 
 
 def restricted_domains(query: ConjunctiveQuery, constraints: Constraints) -> dict[Var, frozenset[Const]] | None:
@@ -155,11 +196,21 @@ def expand_union(union: UnionQuery, constraints: Constraints) -> UnionQuery | No
 
 
 @dataclass(frozen=True, slots=True)
+class Dropped:
+    """An atom that was dropped, as each row of another one has its row there."""
+
+    atom: Atom
+    dependency: InclusionDependency
+
+
+@dataclass(frozen=True, slots=True)
 class Reduced:
     """What dropping implied atoms leads to, best first; ``cut`` if there may be better ones that were not looked at."""
 
     queries: tuple[ConjunctiveQuery, ...]
     cut: bool
+    dropped: tuple[tuple[Dropped, ...], ...] = ()
+    """For each of the queries what it lacks, in the order in which it went."""
 
 
 def drop_implied_atoms(query: ConjunctiveQuery, constraints: Constraints) -> Reduced:
@@ -170,25 +221,32 @@ def drop_implied_atoms(query: ConjunctiveQuery, constraints: Constraints) -> Red
     """
     everything = tuple(range(len(query.atoms)))
     seen: set[tuple[int, ...]] = set()
-    irreducible: list[ConjunctiveQuery] = []
-    stack = [everything]
+    irreducible: list[tuple[ConjunctiveQuery, tuple[Dropped, ...]]] = []
+    stack: list[tuple[tuple[int, ...], tuple[Dropped, ...]]] = [(everything, ())]
     budget = Budget(MOST_PAIRS)
     while stack and not (irreducible and budget.exhausted):
-        kept = stack.pop()
+        kept, dropped = stack.pop()
         if kept in seen:
             continue
         seen.add(kept)
         current = query if kept == everything else query.with_atoms(query.atoms[i] for i in kept)
         implied = _implied_atoms(current, constraints, budget)
-        stack += [kept[:j] + kept[j + 1 :] for j in implied]
+        for j, dependency in implied:
+            stack.append((kept[:j] + kept[j + 1 :], (*dropped, Dropped(current.atoms[j], dependency))))
         if not implied:
-            irreducible.append(current)
-    best = sorted(irreducible, key=lambda q: (not is_q_hierarchical(q), not is_t_hierarchical(q), len(q.atoms)))
-    return Reduced(tuple(best), bool(stack))
+            irreducible.append((current, dropped))
+    best = sorted(irreducible, key=lambda found: _rank(found[0]))
+    return Reduced(tuple(q for q, _ in best), bool(stack), tuple(d for _, d in best))
 
 
-def _implied_atoms(query: ConjunctiveQuery, constraints: Constraints, budget: Budget) -> list[int]:
-    """The atoms that another one implies each."""
+def _rank(query: ConjunctiveQuery) -> tuple[bool, bool, int]:
+    return not is_q_hierarchical(query), not is_t_hierarchical(query), len(query.atoms)
+
+
+def _implied_atoms(
+    query: ConjunctiveQuery, constraints: Constraints, budget: Budget
+) -> list[tuple[int, InclusionDependency]]:
+    """The atoms that another one implies each, with why."""
     usable = [d for d in constraints.inclusions if d.unique or query.semantics is Semantics.SET]
     found = []
     for j, dropped in enumerate(query.atoms):
@@ -197,7 +255,7 @@ def _implied_atoms(query: ConjunctiveQuery, constraints: Constraints, budget: Bu
             if i != j and _same(witness.relation, d.relation):
                 budget.steps -= 1
                 if _implies(query, constraints, d, witness, dropped):
-                    found.append(j)
+                    found.append((j, d))
                     break
     return found
 

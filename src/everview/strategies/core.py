@@ -8,6 +8,7 @@ from functools import cached_property
 
 from everview.query.classify import Classification
 from everview.query.conjunctive import ConjunctiveQuery
+from everview.query.constraints import NO_CONSTRAINTS, Constraints
 from everview.query.options import NO_OPTIONS, ViewOptions
 from everview.query.terms import Expression, Var
 from everview.query.view import Aggregate
@@ -49,6 +50,8 @@ class Facts:
     """What was asked for of the view's maintenance."""
     never_null: frozenset[tuple[str, int]] = frozenset()
     """The columns that never hold NULL, by their relation and their place in it."""
+    constraints: Constraints = NO_CONSTRAINTS
+    """What holds for every database that the core may be asked about; the query has been rewritten by it already."""
     lookups: tuple[frozenset[Var], ...] = ()
     """The sets of output variables by whose values the view's options say that rows are going to be looked up."""
     told: bool = False

@@ -27,6 +27,9 @@ from everview.strategies.core import Core, Facts
 from everview.strategies.diagram import Diagram
 from everview.strategies.dial import Dial
 
+KINDS = ("any", "fifo", "insert_only", "keyed")
+"""The kinds of update sequences that bounds are stated for."""
+
 DELTA = "delta"
 """The channel on which a program tells what changes."""
 RESULT = "result"
@@ -108,7 +111,8 @@ class StrategyPlan(Protocol):
     def constant_update_for(self) -> tuple[str, ...]:
         """The kinds of update sequences on which an update takes constant (amortised) time.
 
-        They are ``any``, ``fifo`` and ``insert_only``.
+        They are ``any``, ``fifo``, ``insert_only`` and ``keyed``: any, as long as no batch replaces a row at which
+        others point by a foreign key.
         """
 
     @property

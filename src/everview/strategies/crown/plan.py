@@ -25,11 +25,14 @@ from everview.strategies.bounds import CONSTANT, ENCLOSURE, LINEAR, LOGARITHMIC,
 from everview.strategies.core import Facts
 from everview.strategies.crown.choose import choose_tree
 from everview.strategies.crown.connex import fewest_added_outputs
+from everview.strategies.crown.keyed import KeyedTree, keyed_tree
 from everview.strategies.crown.search import SearchCutError, join_trees
 from everview.strategies.crown.tree import Edge, JoinTree, TreeNode
 from everview.strategies.diagram import Diagram
 from everview.strategies.strategy import Cost, Task
 
+KEYED = Bound((), Fraction(0), ("amortised", "and a step for each row that points at a row which a batch replaces"))
+"""An update where foreign keys bound it."""
 COUNTED_TREES = 1_000
 """Trees are listed up to here to say how many there were to choose from; the choice itself does not list them."""
 COUNTING_STEPS = 500_000
@@ -65,6 +68,8 @@ class CrownPlan:
     decomposition: Decomposition | None
     cut: bool
     remarks: tuple[str, ...]
+    keyed: KeyedTree | None = None
+    """How keys bound what an update touches, if they do."""
     has_groups: bool = False
     """True if its rows are groups, as they are read: their copies are a column then."""
     sums_up: bool = False
@@ -200,11 +205,18 @@ class CrownPlan:
     @property
     def constant_update_for(self) -> tuple[str, ...]:
         """The kinds of update sequences on which an update takes constant (amortised) time (crown.md 1)."""
-        if self.decomposition or self.weights_travel or self.has_access:
+        if self.decomposition or self.has_access:
             return ()
-        if self.height <= 1:
+        if self._is_bounded_by_keys or (self.height <= 1 and not self.weights_travel):
             return ("any", "fifo", "insert_only")
-        return ("fifo", "insert_only") if self.height == 2 else ("insert_only",)
+        by_height = () if self.weights_travel else ("fifo",) if self.height == 2 else ()
+        by_keys = ("keyed",) if self.keyed else ()
+        return (*by_height, *(("insert_only",) if self.keyed or not self.weights_travel else ()), *by_keys)
+
+    @property
+    def _is_bounded_by_keys(self) -> bool:
+        """True if an update touches one row of each relation above its own at most, as keys say."""
+        return self.keyed is not None and not self.keyed.is_amortised
 
     @cached_property
     def bounds(self) -> Bounds:
@@ -212,7 +224,7 @@ class CrownPlan:
         size = max(_size(self.query, r) for r in self.relations)
         build = LINEAR if size == 1 else power(size)
         update = self._update()
-        if self.weights_travel:
+        if self.weights_travel and self.keyed is None:
             update = update.plus(Bound(("|Δw|",), Fraction(1), ("Δw the stored rows whose weight changes",)))
         if self.has_access:
             update = update.plus(LOGARITHMIC)
@@ -292,7 +304,9 @@ class CrownPlan:
         worst_case = max(exponents)
         if self.decomposition and worst_case > 0:
             return power(worst_case)
-        return CONSTANT if self.height <= 1 else ENCLOSURE
+        if self.height <= 1 or self._is_bounded_by_keys:
+            return CONSTANT
+        return ENCLOSURE if self.keyed is None else KEYED
 
     def _delta_exponent(self, node: TreeNode) -> Fraction:
         if node.relation is None:
@@ -336,6 +350,11 @@ def plan_crown(facts: Facts) -> CrownPlan:
         remarks.append("the search for the fewest added outputs was cut: found greedily")
     if choice.cut:
         remarks.append("the search for the best tree was cut: the best found so far is used")
+    keyed = None if decomposition else keyed_tree(choice.tree, query.atoms, facts.constraints)
+    if keyed is not None and keyed.constraints and choice.tree.height > 1:
+        kind = "amortised constant time" if keyed.is_amortised else "constant time"
+        warning = "; one of them is relied on and not checked" if keyed.is_relied_on else ""
+        remarks.append(f"an update takes {kind} by {', '.join(keyed.constraints)}{warning}")
     cut = extra.cut or choice.cut or bool(decomposition and not decomposition.exact)
     return CrownPlan(
         facts.classification,
@@ -346,6 +365,7 @@ def plan_crown(facts: Facts) -> CrownPlan:
         decomposition=decomposition,
         cut=cut,
         remarks=tuple(remarks),
+        keyed=keyed,
     )
 
 
