@@ -111,6 +111,28 @@ def test_vector_t4_and_t3() -> None:
     assert view.diff(since=start).schema == view.changes().schema
 
 
+def test_vectors_t5_and_t6() -> None:
+    """Both sides of a product change; and a row that gets another derivation, which is no change of a set."""
+    db = ev.Database()
+    db.sql("CREATE TABLE e (y BIGINT, x1 BIGINT); CREATE TABLE f (y BIGINT, x2 BIGINT, x3 BIGINT)")
+    db.sql("CREATE TABLE g (y BIGINT, x2 BIGINT, x3 BIGINT)")
+    query = "SELECT y, x1, x2, x3 FROM e JOIN f USING (y) JOIN g USING (y, x2, x3)"
+    view = db.create_view("v", query, history=1_000)
+    seen = db.create_view("w", "SELECT DISTINCT y FROM e", history=1_000)
+    db.insert("e", [(3, 2)])
+    db.insert("f", [(3, 1, 1)])
+    db.insert("g", [(3, 1, 1)])
+    start = db.version
+    db.insert("e", [(3, 4)])
+    assert seen.diff(since=start).num_rows == 0
+    db.delete("e", [(3, 2)])
+    for k in range(2, 50):
+        db.insert("f", [(3, 1, k)])
+        db.insert("g", [(3, 1, k)])
+    assert net(view.diff(since=start)) == Counter({(3, 2, 1, 1): -1} | {(3, 4, 1, k): 1 for k in range(1, 50)})
+    assert seen.diff(since=start).num_rows == 0
+
+
 def test_groups_that_change_are_updates() -> None:
     db = make(history=10)
     view = db.view("v3")

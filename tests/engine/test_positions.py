@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 import pytest
 
 import everview as ev
@@ -284,24 +285,48 @@ def test_samples_are_uniform_over_rows_and_their_copies() -> None:
     assert view.sample(0) == view.sample(3, replace=True) == []
 
 
+@pytest.mark.slow
 def test_steps_are_logarithmic() -> None:
     """An update and an access take a number of steps more each time the tables are ten times as large."""
     taken: list[tuple[int, int]] = []
-    for size in (1_000, 10_000, 100_000):
+    for size in (1_000, 10_000, 100_000, 1_000_000):
         db = ev.Database()
         db.sql("CREATE TABLE r (a BIGINT, b BIGINT); CREATE TABLE s (a BIGINT, c BIGINT)")
         view = db.create_view("v", "SELECT a, b, c FROM r JOIN s USING (a)", access=True)
-        db.insert("r", [(i % (size // 10), i) for i in range(size)])
-        db.insert("s", [(i % (size // 10), i) for i in range(size)])
+        half = range(size // 2)
+        keys = pa.array([i % (size // 20) for i in half], pa.int64())
+        db.insert("r", pa.table({"a": keys, "b": pa.array(half, pa.int64())}))
+        db.insert("s", pa.table({"a": keys, "c": pa.array(half, pa.int64())}))
         unit = view._runtime.cores[0].unit
         before = unit.steps
         db.insert("r", [(5, -1)])
         after = unit.steps
         view[len(view) // 2]
         taken.append((after - before, unit.steps - after))
-    for first, second, third in zip(*taken, strict=True):
+    for first, second, third, fourth in zip(*taken, strict=True):
         assert 0 < second - first <= 4 * 8, taken
         assert abs((third - second) - (second - first)) <= 8, taken
+        assert abs((fourth - third) - (second - first)) <= 8, taken
+
+
+def test_a_billion_rows_over_a_hundred_thousand_tuples() -> None:
+    db = ev.Database()
+    db.sql("CREATE TABLE r (a BIGINT, b BIGINT); CREATE TABLE s (a BIGINT, c BIGINT)")
+    view = db.create_view("v", "SELECT a, b, c FROM r JOIN s USING (a)", access=True)
+    groups, size = 2, 25_000
+    rows = range(groups * size)
+    keys = pa.array([i // size for i in rows], pa.int64())
+    db.insert("r", pa.table({"a": keys, "b": pa.array(rows, pa.int64())}))
+    db.insert("s", pa.table({"a": keys, "c": pa.array(rows, pa.int64())}))
+    assert len(view) == view.count() == groups * size**2 > 10**9
+    unit = view._runtime.cores[0].unit
+    before = unit.steps
+    for j in (0, 1, size, 123_456_789, 625_000_000, 1_249_999_999):
+        group, rest = divmod(j, size**2)
+        row = (group, group * size + rest // size, group * size + rest % size)
+        assert (view[j], view.rank(row)) == (row, j)
+        assert view.lookup(a=row[0], b=row[1], c=row[2]).num_rows == 1
+    assert unit.steps - before < 6 * 500  # Not a billion.
 
 
 def test_more_rows_than_positions() -> None:
