@@ -18,7 +18,7 @@ VIEWS = {
     "reachable": "–",
     "triangles": "–",
     "order_value": "any updates",
-    "revenue_by_city": "–",
+    "revenue_by_city": "any updates",
     "buyers": "any updates",
     "products": "–",
 }
