@@ -95,10 +95,10 @@ def test_it_explains_counts_saves_and_loads(with_the_strategy: dict[str, str], t
 
 READ = """
 import everview as ev
-from everview.engine.operators.join import Join
+from everview.engine.operators import join as reading
 opened = []
-fetched = Join._fetched
-Join._fetched = lambda self, cursor: (opened.append(cursor), fetched(self, cursor))[1]
+fetched = reading.fetched
+reading.fetched = lambda unit, cursor, *sizes: (opened.append(cursor), fetched(unit, cursor, *sizes))[1]
 db = ev.Database()
 db.sql("CREATE TABLE e (a BIGINT, b STRING); CREATE TABLE f (b STRING, c BIGINT)")
 db.insert("e", [(1, "x"), (1, "y"), (2, "x"), (2, "x")])
