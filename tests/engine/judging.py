@@ -133,9 +133,9 @@ class Judge:
     def _verdict(self, view: Step, fails: bool | None, of_nothing: bool | None, below: Sequence[Verdict]) -> Verdict:
         if fails is None or Verdict.UNKNOWN in below:
             return Verdict.UNKNOWN
-        if Verdict.NO_RESULT in below:  # DuckDB leaves out what is named and not needed; so may we.
-            return Verdict.NO_RESULT if fails else Verdict.UNKNOWN
         partly = any(self._fails(probe) is not False for probe in view.fallible.probes) if view.fallible else False
+        if Verdict.NO_RESULT in below:  # DuckDB leaves out what is named and not needed; so may we.
+            return Verdict.NO_RESULT if fails and not partly else Verdict.UNKNOWN
         if not fails:
             return Verdict.UNKNOWN if partly else Verdict.RESULT
         if of_nothing is None:
