@@ -100,6 +100,10 @@ bench-dial: $(INSTALLED) ## what an update and a read cost by ε, in seconds; AR
 bench-engine: $(INSTALLED) ## the engine beside hand-written programs; ARGS="--data ../shared/data --write" to keep it
 	@$(BIN)/python -m benchmarks.engine $(ARGS)
 
+.PHONY: bench-triangle
+bench-triangle: $(INSTALLED) ## triangles beside a hand-written program; ARGS="--data ../shared/data --write" to keep it
+	@$(BIN)/python -m benchmarks.triangle $(ARGS)
+
 .PHONY: bench-kernel
 bench-kernel: $(INSTALLED) ## what an update costs in the kernel; ARGS="--against OTHER/src --write" beside another checkout, to keep it
 	@$(BIN)/python -m benchmarks.kernel $(ARGS)

@@ -55,7 +55,7 @@ def deltas(query: str, graph: str, order: str, updates: Updates, runs: int, bar:
     for level, run in levels.items():
         sums = Sums()
         measured, peaks[level] = run(sums.add)
-        _compare(f"{query}, {graph}, {order}, {level}", checked, measured, sums)
+        compare(f"{query}, {graph}, {order}, {level}", checked, measured, sums)
     for _ in range(runs):
         hand.append(native.run("deltas").seconds)
         for level, run in levels.items():
@@ -86,7 +86,8 @@ def deltas(query: str, graph: str, order: str, updates: Updates, runs: int, bar:
         }
 
 
-def _compare(what: str, native: Measured, measured: Measured, sums: Sums) -> None:
+def compare(what: str, native: Measured, measured: Measured, sums: Sums) -> None:
+    """Updates, rows and their sums must be the same."""
     if (native.updates, native.rows) != (measured.updates, measured.rows):
         raise Wrong(f"{what}: {measured.rows} rows from {measured.updates} updates, by hand {native.rows}")
     if native.sums != tuple(sums.sums):
@@ -178,7 +179,7 @@ def selectivity(graph: str, order: str, updates: Updates, every: int, runs: int)
     kernel = KernelRun("3-hop", updates, every)
     sums = Sums()
     measured, _ = kernel.deltas(sums.add)
-    _compare(f"3-hop, {graph}, every {every}", checked, measured, sums)
+    compare(f"3-hop, {graph}, every {every}", checked, measured, sums)
     loud_steps = kernel.unit.steps
     kernel.deltas()
     loud_steps = kernel.unit.steps - loud_steps

@@ -16,7 +16,13 @@ from benchmarks.data.graphs import Updates
 
 SOURCES = Path(__file__).parent / "native"
 BUILT = Path(__file__).resolve().parent.parent / "build" / "bench" / "native"
-PROGRAMS = {"3-hop": "three_hop", "4-hop": "four_hop", "star": "star"}
+PROGRAMS = {
+    "3-hop": "three_hop",
+    "4-hop": "four_hop",
+    "star": "star",
+    "triangle": "triangle",
+    "triangle-count": "triangle",
+}
 """The queries that there is a program for."""
 FLAGS = ("-std=c++20", "-O3", "-DNDEBUG")
 

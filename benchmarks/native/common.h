@@ -87,6 +87,14 @@ class Deltas {
       left -= count;
     }
   }
+  // A single row.
+  void add(const Word (&vertices)[kVertices], Word weight, Word update) {
+    if (size_ == kSlice) hand_over();
+    for (std::size_t c = 0; c < kVertices; ++c) columns_[c][size_] = vertices[c];
+    columns_[kVertices][size_] = weight;
+    columns_[kVertices + 1][size_] = update;
+    ++size_;
+  }
   void hand_over() {
     rows_ += size_;
     for (std::size_t i = 0; check_ && i < size_; ++i) {

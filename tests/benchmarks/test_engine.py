@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-from benchmarks import engine, planning, report, results, spark, state, summary
+from benchmarks import engine, planning, report, results, spark, state, summary, triangle
 from benchmarks.data.graphs import at_random, fifo, power_law, shuffled
 from benchmarks.drive import KernelRun, Sums
 from benchmarks.native import Native
@@ -71,7 +72,7 @@ def test_a_wrong_row_is_noticed() -> None:
     sums = Sums()
     measured, _ = other.deltas(sums.add)
     with pytest.raises(engine.Wrong):
-        engine._compare("reversed", checked, measured, sums)
+        engine.compare("reversed", checked, measured, sums)
 
 
 @pytest.mark.slow
@@ -89,7 +90,35 @@ def test_the_other_bars_give_records_and_a_table() -> None:
     assert {r["bench"] for r in records} >= {"steps", "growth", "enumeration", "first result"}
 
 
-@pytest.mark.parametrize("benchmark", [engine, planning, spark], ids=["engine", "planning", "spark"])
+def test_triangles_are_those_of_the_hand_written_program() -> None:
+    """Loops and dense parts are among them; a wrong number is an error."""
+    edges = [(a, b) for a in range(12) for b in range(12) if (a * b + a) % 3 != 1]
+    updates = fifo("window", shuffled(edges), share=2)
+    records = [
+        *triangle.counts("dense", "shuffled", updates, 1, 6.0),
+        *triangle.listing("dense", "shuffled", updates, 1, 8.0),
+        *triangle.hubs((100, 1_000)),
+    ]
+    assert [(r["bench"], r.get("level")) for r in records] == [
+        ("count", "kernel"),
+        ("count", "database"),
+        ("listing", "kernel"),
+        ("listing", "database"),
+        ("hubs", None),
+    ]
+    assert records[0]["triangles"] > 50
+    assert records[2]["rows"] > 1_000
+    assert records[-1]["value"] == 1
+    assert len(triangle.table(records).splitlines()) == len(records) + 2
+
+
+def test_the_cube_of_a_matrix() -> None:
+    assert triangle.trace_of_cube(Counter({(0, 0): 2, (0, 1): 1, (1, 2): 3, (2, 0): 1})) == 8 + 3 * 3
+
+
+@pytest.mark.parametrize(
+    "benchmark", [engine, planning, spark, triangle], ids=["engine", "planning", "spark", "triangle"]
+)
 def test_kept_results_are_what_the_page_shows(benchmark: ModuleType) -> None:
     head, *kept = results.read(benchmark.__name__.rpartition(".")[2])
     shown = report.TABLES.read_text(encoding="utf-8").partition(benchmark.MARK)[2].partition(benchmark.END)[0]
