@@ -107,7 +107,7 @@ def test_triangles_are_those_of_the_hand_written_program() -> None:
         ("hubs", None),
     ]
     assert records[0]["triangles"] > 50
-    assert records[2]["rows"] > 1_000
+    assert records[2]["rows"] > 500
     assert records[-1]["value"] == 1
     assert len(triangle.table(records).splitlines()) == len(records) + 2
 
