@@ -440,3 +440,52 @@ def test_a_batch_that_leaves_64_bits_is_refused_with_the_view(options: str, has_
     assert feed is None or not feed.read()
     db.delete("e", [(0, 0)] * 10)
     assert list(view) == []
+
+
+STEPS = "FROM m x, m y, m z WHERE x.b = y.a AND y.a = z.a"
+
+
+def of_copies(view: str, has_feed: bool) -> tuple[ev.Database, Any]:
+    """A view with a dial over the rows of another one, of which there are n⁴ where its table has n."""
+    db = ev.Database()
+    db.sql(f"CREATE TABLE e (a INT, b INT); CREATE MATERIALIZED VIEW m AS {COPIES}")
+    db.sql(f"CREATE MATERIALIZED VIEW v OPTIONS (epsilon = 0.5) AS {view}")
+    assert db.view("v").explain().strategy == "ivm-eps-hierarchical"
+    return db, db.view("v").changes() if has_feed else None
+
+
+@pytest.mark.parametrize("has_feed", [False, True])
+def test_rows_of_a_set_may_have_any_number_of_derivations(has_feed: bool) -> None:
+    """500¹² of them, which is far beyond 64 bits."""
+    db, feed = of_copies(f"SELECT DISTINCT x.a AS p, y.b AS q {STEPS}", has_feed)
+    db.insert("e", [(0, 0)] * 500)
+    assert list(db.view("v")) == [(0, 0)]
+    assert db.view("v").page(offset=0, limit=5) == [(0, 0)]
+    db.insert("e", [(0, 1), (1, 0)])
+    assert sorted(db.view("v")) == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    db.delete("e", [(0, 0)] * 500)
+    assert sorted(db.view("v")) == [(0, 0), (1, 1)]
+    assert feed is None or sum(1 for _ in feed.read()) == 3
+
+
+@pytest.mark.parametrize("has_feed", [False, True])
+@pytest.mark.parametrize("is_first", [False, True])
+def test_a_group_that_cannot_be_counted_is_named(has_feed: bool, is_first: bool, tmp_path: Any) -> None:
+    """With the dial, whether or not the batch is the first; a batch may pass through such a number."""
+    db, _ = of_copies(f"SELECT x.a AS p, y.b AS q, COUNT(*) AS n {STEPS} GROUP BY x.a, y.b", has_feed)
+    rows = [] if is_first else [(0, 0, 30**12)]
+    db.insert("e", [(0, 0)] * (0 if is_first else 30))
+    with pytest.raises(DataError, match=r"^v: count\(\*\) failed on the data for .* = 0, .* = 0.*64 bits of BIGINT"):
+        db.insert("e", [(0, 0)] * 500)
+    assert list(db.view("v")) == rows
+    with db.batch() as batch:
+        batch.insert("e", [(0, 0)] * 500)
+        batch.delete("e", [(0, 0)] * (470 if is_first else 500))
+    assert list(db.view("v")) == [(0, 0, 30**12)]
+    db.save(tmp_path / "saved")
+    again = ev.Database.load(tmp_path / "saved")
+    assert list(again.view("v")) == [(0, 0, 30**12)]
+    with pytest.raises(DataError, match=r"^v: "):
+        again.insert("e", [(0, 0)] * 500)
+    again.insert("e", [(1, 1)])
+    assert sorted(again.view("v")) == [(0, 0, 30**12), (1, 1, 1)]

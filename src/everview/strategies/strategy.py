@@ -310,8 +310,9 @@ class Maintained:
     pieces: str | None = None
     """A cursor that lists the same rows in pieces, as who reads everything likes it: a row may come several times.
 
-    Its measures are to be added up then; of a set, where a row has no copies, the row is there once. None: the cursor
-    ``result`` is as good. That one gives each row once, so that it serves whoever reads only some of them.
+    Its measures are to be added up then; of a set, where a row has no copies, the row is there once. Where a measure
+    leaves the words that a piece has for it, the cursor ``result`` is read instead. None: that one is as good. It gives
+    each row once, so that it serves whoever reads only some of them.
     """
     build: str | None = None
     """Makes the state from rows that were loaded, all at once: run, with one word that it does not use, after them.

@@ -249,14 +249,26 @@ class Join:
 
         With ``partly`` perhaps only the first rows are going to be read, so nothing is done for the others before.
         """
-        if self.maintained.pieces is None or self.total is None or partly:
+        added_up = None if partly else self._added_up()
+        if added_up is None:
             yield from fetched(self.unit, RESULT, self.width, CHUNK_OF_FEW if partly else CHUNK)
         else:
-            columns, measures = self.total.sums(fetched(self.unit, self.maintained.pieces, self.width))
+            columns, measures = added_up
             if self.plan.is_distinct:
                 measures = (ones(len(measures[0])), *measures[1:])
             for first in range(0, len(measures[0]), CHUNK):
                 yield tuple(c.slice(first, CHUNK) for c in columns), tuple(m.slice(first, CHUNK) for m in measures)
+
+    def _added_up(self) -> tuple[Columns, Columns] | None:
+        """The pieces of the result, added up; None if it is not listed in pieces, or they do not fit their words."""
+        if self.maintained.pieces is None or self.total is None:
+            return None
+        try:
+            return self.total.sums(fetched(self.unit, self.maintained.pieces, self.width))
+        except DataError:
+            if max(self.widths) == 1:
+                raise
+            return None
 
 
 class _EntryRuntime:

@@ -26,7 +26,9 @@ START_DELTAS, STOP_DELTAS = Maintained.start_deltas, Maintained.stop_deltas
 
 def compile_hierarchical(plan: HierarchicalPlan, sums: Sequence[Sum]) -> Maintained:
     """The program that maintains a hierarchical query with this plan's ε."""
-    layout = Layout(plan.order, tuple(sorted(plan.outputs)), [s.atom for s in sums], plan.is_distinct)
+    layout = Layout(
+        plan.order, tuple(sorted(plan.outputs)), [s.atom for s in sums], plan.is_distinct, sums_up=plan.sums_up
+    )
     base = ThresholdBase(plan.epsilon)
     if layout.is_set:
         layout.declare(RESULT_TABLE, layout.outputs, ("weight",), (layout.result_width,))
@@ -46,7 +48,8 @@ def compile_hierarchical(plan: HierarchicalPlan, sums: Sequence[Sum]) -> Maintai
     in_pieces = Pieces(layout)
     result, pieces = listing.cursor(), in_pieces.cursor()
     listing.write_questions()
-    width = len(layout.outputs) + len(layout.measures) + 1
+    widths = (layout.told_width,) * len(layout.measures)
+    width = len(layout.outputs) + sum(widths) + 1
     written = Program(
         (base.table, *layout.tables(), *((BEYOND_TABLE,) if plan.has_groups else ())),
         ((DELTA, width),),
@@ -62,6 +65,7 @@ def compile_hierarchical(plan: HierarchicalPlan, sums: Sequence[Sum]) -> Maintai
         program,
         entries,
         layout.outputs,
+        widths=widths,
         test=TEST if layout.outputs else None,
         count=None if layout.is_set else COUNT,
         pieces=PIECES,

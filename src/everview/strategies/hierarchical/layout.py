@@ -74,11 +74,14 @@ class Layout:
     Measures are what a weight consists of: number 0 is the count, the others are sums over one atom each (``sources``).
     """
 
-    def __init__(self, order: Order, outputs: Words, sources: Sequence[int], is_set: bool) -> None:
+    def __init__(
+        self, order: Order, outputs: Words, sources: Sequence[int], is_set: bool, *, sums_up: bool = False
+    ) -> None:
         self.order = order
         self.outputs = outputs
         self.sources = tuple(sources)
         self.is_set = is_set
+        self.sums_up = sums_up and not is_set
         self.leaves: tuple[Leaf, ...] = tuple(
             sorted((*order.scalars, *(x for r in order.roots for x in r.all_leaves)), key=lambda leaf: leaf.atom)
         )
@@ -117,6 +120,11 @@ class Layout:
     def result_width(self) -> int:
         """How many words the number of all results may have."""
         return min(MOST_WORDS, len(self.leaves) + 1)
+
+    @property
+    def told_width(self) -> int:
+        """How many words a measure has in what is told and listed: one, unless groups are made of it."""
+        return self.result_width if self.sums_up else 1
 
     def value(self, row: Reg, unit: Unit, j: int, table: str | None = None) -> ValueOf:
         """A measure of a row: the sum if the unit carries it, else the count."""

@@ -78,7 +78,7 @@ class Listing:
         words = tuple(places[v] for v in layout.outputs)
         if layout.is_set:
             return Cursor(RESULT, (), tuple(steps), (*words, Product(())))
-        measures = tuple(layout.fresh("measure") for _ in layout.measures)
+        measures = tuple(layout.fresh("measure") for _ in layout.measures for _ in range(layout.told_width))
         steps.append(Ask(measures, Question(WEIGHT, words)))
         return Cursor(RESULT, (), tuple(steps), (*words, *(Product((m,)) for m in measures)))
 
@@ -170,7 +170,7 @@ class Listing:
         body, weights = Weigher(layout, (0,)).product(top_units(layout), places)
         self._flag(TEST, layout.outputs, body, weights[0])
         body, weights = Weigher(layout, tuple(layout.measures)).product(top_units(layout), places)
-        measures = tuple(Product((weights[j],)) for j in layout.measures)
+        measures = tuple(Product((weights[j],), layout.told_width) for j in layout.measures)
         self._function(WEIGHT, regs(layout.outputs), body, measures)
         total = Reg("total", layout.result_width)
         self._function(COUNT, (Reg("once"),), counted(layout, total), (total,))
@@ -263,13 +263,18 @@ class Pieces:
         layout = self.layout
         steps, places, factors = self._product(top_units(layout), {})
         words = tuple(places[v] for v in layout.outputs)
-        measures = (Product(tuple(f.of(j) for f in factors)) for j in layout.measures)
+        measures = (Product(tuple(f.of(j) for f in factors), layout.told_width) for j in layout.measures)
         weights = (Product(()),) if layout.is_set else tuple(measures)
         return Cursor(PIECES, (), tuple(steps), (*words, *weights))
 
     def _factor(self, row: Reg, unit: Unit, table: str) -> tuple[list[Node], _Factor]:
-        """The measures of a table's row, and what finds them: steps hold single words, so wider ones are asked for."""
+        """The measures of a table's row, and what finds them: steps hold single words, so wider ones are asked for.
+
+        Rows of a set have no measures: each has the weight 1, however many derivations there are.
+        """
         layout = self.layout
+        if layout.is_set:
+            return [], _Factor(ONE, {})
         held = layout.carried(unit)
         steps: list[Node] = []
         values: dict[int, Operand] = {j: layout.value(row, unit, j, table) for j in held}

@@ -31,6 +31,8 @@ class HierarchicalPlan:
     mode: Mode = Mode.DYNAMIC
     has_groups: bool = False
     """True if its rows are groups, which must not have more copies than a BIGINT counts."""
+    sums_up: bool = False
+    """True if its weights go into groups, and have as many words as they need."""
     remarks: tuple[str, ...] = (FEEDS,)
     changes_one_row: bool = False
 

@@ -61,7 +61,7 @@ class Hierarchical:
         chosen = epsilon_of(facts.options, balance(widths), Fraction(0), Fraction(1))
         mode = Mode(facts.options.mode or Mode.DYNAMIC.value)
         has_groups = core.grouped and not core.folded
-        return HierarchicalPlan(facts.query, widths, chosen.epsilon, chosen.reason, mode, has_groups)
+        return HierarchicalPlan(facts.query, widths, chosen.epsilon, chosen.reason, mode, has_groups, core.sums_up)
 
     def compile(
         self,

@@ -141,7 +141,7 @@ class Updates:
         layout = self.layout
         words = tuple(places[v] for v in layout.outputs)
         if not layout.is_set:
-            measures = (Product(factors(layout, j, rows, changed)) for j in layout.measures)
+            measures = (Product(factors(layout, j, rows, changed), layout.told_width) for j in layout.measures)
             return [Emit(DELTA, (*words, *measures, Update()))]
         weight = layout.fresh("weight", layout.result_width)
         came, went = ((Emit(DELTA, (*words, Lit(n), Update())),) for n in (1, -1))
