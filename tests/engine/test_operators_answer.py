@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -217,7 +217,6 @@ def test_union_all_puts_answers_together() -> None:
         assert found.columns[0].to_pylist() == [[5, 6, 6, 7, 5][i] for i in wanted]
     assert [both.rank(sought(n)) for n in (5, 6, 7)] == [0, 1, 3]
     assert [both.test(sought(n)) for n in (7, 8)] == [True, False]
-    assert both.difference(0) is None
 
 
 def test_union_all_says_list_where_a_side_does() -> None:
@@ -271,12 +270,3 @@ def test_a_string_that_is_computed_is_found_though_nobody_has_stored_it(opened: 
     assert opened == []
     assert ("AB",) in db.view("w")
     assert ("ab",) not in db.view("w")
-
-
-def test_no_operator_answers_by_a_difference_yet() -> None:
-    db, _ = filled(0)
-
-    def asked(rows: Answers) -> Iterator[WordRows] | None:
-        return rows.difference(0)
-
-    assert {db.view(name)._ask(asked) for name in db.views} == {None}

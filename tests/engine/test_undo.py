@@ -28,8 +28,9 @@ GROUPED = (
 class Failing(Run):
     """Tries every batch a few times with memory that runs out at some allocation of the kernel, before it is taken."""
 
-    def __init__(self, case: Case, seed: int) -> None:
+    def __init__(self, case: Case, seed: int, *, fills_anew: bool) -> None:
         super().__init__(case)
+        self.fills_anew = fills_anew
         self.random = Random(seed)
         self.refused = 0
 
@@ -47,7 +48,7 @@ class Failing(Run):
                 ):  # DuckDB translates std::bad_alloc, too
                     _kernel.fail_allocation(None)
                     self.refused += 1
-                    self._unchanged(before, "a batch without memory")
+                    self._unchanged(before, "a batch without memory", filled_anew=self.fills_anew)
                 else:
                     return
                 finally:
@@ -71,7 +72,7 @@ def test_batches_for_which_memory_runs_out_change_nothing(most: int | None, monk
     monkeypatch.setattr(Transaction, "_deliver", tell_with_memory)
     refused = 0
     for seed in range(40_000, 40_000 + scaled(12, least=2)):
-        run = Failing(make_case(seed), seed)
+        run = Failing(make_case(seed), seed, fills_anew=most is not None)
         run.go()
         refused += run.refused
     assert refused > 20

@@ -315,6 +315,7 @@ def test_rows_are_cut_by_what_the_result_shows_where_that_is_as_good(shown: str)
     assert [d.name for d in grid.dimensions] == [shown]
     r = random.Random(1)
     held: dict[str, Counter[Row]] = {"a": Counter(), "b": Counter()}
+    cluster.once.add("v")
     for _ in range(6):
         batch: dict[str, list[tuple[Row, int]]] = {}
         for name, rows in held.items():
@@ -340,7 +341,7 @@ def test_what_the_result_shows_may_be_a_little_worse(skew: float, cut: str) -> N
 
 def test_rows_that_two_shards_tell_of_have_the_right_net() -> None:
     """Customers are cut by what joins them, which the result does not show: an order moves from one to another."""
-    cluster = Cluster({"v": f"SELECT o.price, c.city {FROM}"}, parse_schema(PLAIN), 2, once=False)
+    cluster = Cluster({"v": f"SELECT o.price, c.city {FROM}"}, parse_schema(PLAIN), 2)
     (grid,) = cluster.distribution.first.grids
     assert [d.name for d in grid.dimensions] == ["customer"]
     cluster.apply({"customers": [((i, "rome"), 1) for i in range(8)]})

@@ -12,7 +12,7 @@ from everview.plan.core_plan import CorePlan, plan_core
 from everview.query.conjunctive import Atom, ConjunctiveQuery
 from everview.query.terms import Const, Var
 from everview.strategies.core import Core
-from everview.strategies.strategy import Entry, Maintained, Sum
+from everview.strategies.strategy import Entry, Gauge, Maintained, Sum
 from tests.support import Row, evaluate
 
 Update = tuple[str, Row, int]
@@ -51,6 +51,14 @@ class Driver:
     def words(self) -> int:
         """How many words a sum has: as many as the values and some bits for their number need."""
         return (self.factor.bit_length() + 32) // 64 + 1 if abs(self.factor) > 3 else 1
+
+    def rows_left(self) -> dict[str, list[Any]]:
+        """What each table has, but for the one row in which a strategy keeps its numbers, which know the past."""
+        parts = self.maintained.parts
+        gauges = () if parts is None else (parts.base, *parts.heavy_keys, parts.minor, parts.major, parts.moved)
+        numbers = {g.table for g in gauges if isinstance(g, Gauge)}
+        found = {t.name: self.machine.dump(t.name) for t in self.maintained.program.tables}
+        return {name: rows for name, rows in found.items() if rows and not (name in numbers and len(rows) == 1)}
 
     def switch(self, with_deltas: bool) -> None:
         """Open or close the feed."""
