@@ -14,6 +14,7 @@ import pyarrow as pa
 from everview.engine.base_table import BaseTable
 from everview.engine.batch import Batch, Operation, applied, deleted, inserted, upserted
 from everview.engine.change_feed import MOST_BYTES, Callback, ChangeFeed, Delivery, feed_schema
+from everview.engine.companions import forget_companions
 from everview.engine.definitions import catalogue_of, run
 from everview.engine.expressions.check_supported import check_expressions
 from everview.engine.history import History
@@ -26,7 +27,7 @@ from everview.engine.transaction import Transaction
 from everview.engine.values.dictionary import Dictionary
 from everview.engine.values.rows import Changes, WordRows
 from everview.engine.view import View
-from everview.engine.view_runtime import ViewRuntime
+from everview.engine.view_runtime import BuildPart, ViewRuntime
 from everview.errors import MemoryLimitError, UnknownTableError
 from everview.kernel.machine import UpdateFault
 from everview.plan.view_plan import plan_view
@@ -127,12 +128,15 @@ class Database:
             commands += [catalogue.create_view(Definition(v, "model", "", relations_read(v))) for v in views]
             run(self, commands)
 
-    def _filled(self, view: ViewDefinition, limit: int | None = None) -> ViewRuntime:
-        """A new view, with everything that its tables and views hold already; all together within ``limit`` bytes."""
+    def _filled(self, view: ViewDefinition, limit: int | None = None, *, build: BuildPart | None = None) -> ViewRuntime:
+        """A new view, with everything that its tables and views hold already; all together within ``limit`` bytes.
+
+        ``build`` makes the operator of its result, if that is not the one of its query.
+        """
         schema = Schema(tuple(t.schema for t in self._tables.values()))
         plan = plan_view(view, schema, views=frozenset(self._views), told=self._told)
         check_expressions(view, self._relations())
-        runtime = ViewRuntime(plan, self._relations(), self._dictionary, self._views)
+        runtime = ViewRuntime(plan, self._relations(), self._dictionary, self._views, build)
         left = None if limit is None else max(0, limit - self.state_nbytes())
         with Progress(f"filling {view.name}") as progress, within(left), bounded(self._machine, left):
             try:
@@ -291,7 +295,8 @@ class Database:
             field: getattr(runtime, field)
             for field in ("updates", "deltas", "updates_with_deltas", "refills", "restored")
         }
-        vars(runtime).update(vars(self._filled(runtime.view)) | counted)
+        companions = {key: self._filled(c.view, build=c.build) for key, c in runtime.companions.items()}
+        vars(runtime).update(vars(self._filled(runtime.view)) | counted | {"companions": companions})
         if self._feeds[name] or self._is_read(name):
             runtime.emit_deltas(True)
 
@@ -303,6 +308,8 @@ class Database:
 
         with self._lock:
             self.fill_what_is_lost()
+            for runtime in self._views.values():
+                forget_companions(self, runtime)
             save(self, path)
 
     @classmethod
@@ -348,7 +355,7 @@ class Database:
 
     def _is_read(self, name: str) -> bool:
         """True if another view reads it."""
-        return any(name in v.reads for v in self._views.values())
+        return any(name in reader.reads for v in self._views.values() for reader in v.family)
 
     def _close_feed(self, feed: ChangeFeed) -> None:
         feeds = self._feeds.get(feed.view, [])

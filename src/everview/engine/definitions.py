@@ -188,7 +188,8 @@ class _Definitions:
     def _forget(self, runtime: ViewRuntime) -> None:
         """Have a view's state freed once the changes are kept."""
         db = self.db
-        read = {n: copy(db._tables[n] if n in db._tables else db._views[n]) for n in runtime.reads}
+        names = frozenset(n for member in runtime.family for n in member.reads) - {runtime.view.name}
+        read = {n: copy(db._tables[n] if n in db._tables else db._views[n]) for n in names}
         self.gone.append(_Gone(copy(runtime), read))
 
     def _take_view(self, name: str, why: str) -> ViewRuntime:

@@ -117,7 +117,7 @@ class Transaction:
 
     def _takes_set(self, table: str) -> bool:
         """True if a view must be told when rows of a table appear and vanish."""
-        return any(core.takes_set(table) for view in self._db._views.values() for core in view.cores)
+        return any(core.takes_set(table) for view in self._db._views.values() for v in view.family for core in v.cores)
 
     def _sets(self, operations: Sequence[Operation]) -> set[str] | None:
         """The tables that operations change; None if one of them has a row twice."""
@@ -189,6 +189,10 @@ class Transaction:
                 if per_update:
                     rows = runtime.netted([rows], per_update=True).in_order()
                 waiting[name] = self._db._changes(name, rows)
+            for companion in runtime.companions.values():
+                for relation in sorted(companion.reads & waiting.keys()):
+                    for _ in companion.process(waiting[relation]):
+                        pass
 
     def _is_net(self, feed: ChangeFeed, is_net_batch: bool) -> bool:
         """True if nothing is to be added up for a feed; ``is_net_batch``: no join has changed twice in it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -11,6 +11,7 @@ from everview.engine.change_feed import Callback, ChangeFeed, Delivery
 from everview.engine.lookups import Lookups, more_lookups
 from everview.engine.operators.answers import Answers
 from everview.engine.positions import Positions
+from everview.engine.reasons import Reasons
 from everview.engine.relation import T
 from everview.engine.storage.check_saved import blaming_the_file
 from everview.engine.values.rows import WordRows
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from everview.engine.database import Database
 
 
-class View(Positions, Lookups):
+class View(Positions, Lookups, Reasons):
     """A maintained view. Reading it sees whole batches only, also beside threads that change its tables."""
 
     def __init__(self, database: Database, runtime: ViewRuntime) -> None:
@@ -79,6 +80,15 @@ class View(Positions, Lookups):
             return
         if result.may_look_up(columns) and not result.looks_up(columns):
             self._set_options(more_lookups(options, names))
+
+    def why(self, row: Sequence[Any], *, limit: int | None = None) -> dict[str, pa.Table]:
+        """The base rows that a row is made of, by occurrence: for each alias those of its table.
+
+        A row may be made in several ways, its *derivations*; with a ``limit`` those of so many are given, and of no
+        occurrence more rows than that, without it all. A KeyError if the row is not there.
+        """
+        with self._lock, blaming_the_file(self._runtime):
+            return self._why(self._database, self._runtime, row, limit)
 
     def _set_options(self, options: ViewOptions) -> None:
         from everview.sql.ddl import qualified

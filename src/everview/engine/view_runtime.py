@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import replace
 
 import pyarrow.compute as pc
@@ -21,11 +21,12 @@ from everview.engine.values.rows import ZERO, Changes, WordRows, zeros
 from everview.engine.values.words import is_wide
 from everview.errors import DataError, ExpressionError, MemoryLimitError
 from everview.kernel.machine import Unit
-from everview.plan.view_plan import ViewPlan, looked_up
+from everview.plan.view_plan import PartPlan, ViewPlan, looked_up
 from everview.query.terms import Var
 from everview.query.types import BIGINT, DataType
 from everview.query.view import Block, View
 
+BuildPart = Callable[[PartPlan, Mapping[str, tuple[DataType, ...]], Dictionary], Operator]
 _MANY_COPIES = 16
 """A stage that changes in so many times as many rows as came in has them added up before others read them."""
 
@@ -39,16 +40,22 @@ class ViewRuntime:
         relations: Mapping[str, tuple[DataType, ...]],
         dictionary: Dictionary,
         views: Mapping[str, ViewRuntime] | None = None,
+        build: BuildPart | None = None,
     ) -> None:
         self.plan = plan
+        self.build = build
+        """What makes the operator of its result, where that is not the one of its query."""
         self.view: View = plan.view
         self.dictionary = dictionary
         self.types = tuple(c.type for c in plan.view.columns)
         self.stages: list[tuple[str, Operator]] = []
         known = dict(relations)
         for part in plan.parts:
-            source = build_part(part, known, dictionary)
-            if part is plan.result:
+            if part is plan.result and build is not None:
+                source = build(part, known, dictionary)
+            else:
+                source = build_part(part, known, dictionary)
+            if part is plan.result and build is None:
                 source = self._indexed(source)
             if source.needs_deltas or part is not plan.result:
                 source.emit_deltas(True)
@@ -75,6 +82,13 @@ class ViewRuntime:
         """How often it was filled anew, as a view that it reads was replaced."""
         self.dropped = False
         self.restored: str | None = None
+        self.companions: dict[Hashable, ViewRuntime] = {}
+        """Views that are kept beside it, and that nobody else knows of (``engine.companions``)."""
+
+    @property
+    def family(self) -> tuple[ViewRuntime, ...]:
+        """It and its companions."""
+        return (self, *self.companions.values())
 
     def _indexed(self, source: Operator) -> Operator:
         """The result with an index for each set of columns that its options name and that it cannot look up itself."""
@@ -191,6 +205,8 @@ class ViewRuntime:
         for parked, _ in self._parked:
             if parked.counts is not None:
                 parked.conclude()
+        for companion in self.companions.values():
+            companion.conclude()
 
     def _is_excused(self, parked: Parked, source: Operator) -> bool:
         """True if what is parked may be made of such a row: of those that its own side of a set operation reads."""
@@ -273,7 +289,8 @@ class ViewRuntime:
         """Those that are there for a while, or only for a batch."""
         parked = [p.counts for p in self.parked if p.counts is not None]
         totals = [core.total for core in self.cores if core.total is not None]
-        return [f.unit for f in (*parked, *totals, self.net, *self._sums.values())]
+        own = [f.unit for f in (*parked, *totals, self.net, *self._sums.values())]
+        return own + [unit for c in self.companions.values() for unit in (*c.units, *c.further_units)]
 
     def is_lost(self, lost: frozenset[int]) -> bool:
         """True if one of its units is among these, by their numbers: then it must be filled anew."""
@@ -285,7 +302,13 @@ class ViewRuntime:
             unit.unlink()
 
     def release_values(self, read: Mapping[str, BaseTable | ViewRuntime]) -> None:
-        """Give back the uses of wide values, as the view is no more; ``read`` are the relations that it reads."""
+        """Give back the uses of wide values, as the view is no more; ``read`` are the relations that are read.
+
+        Those are what it reads, and what its companions read, itself among that.
+        """
+        for companion in self.companions.values():
+            companion.release_values({name: self if name == self.view.name else read[name] for name in companion.reads})
+        read = {name: read[name] for name in self.reads}
         if not self.may_hold_wide({name: thing.types for name, thing in read.items()}):
             return
         with Progress(f"freeing {self.view.name}") as progress:
@@ -314,11 +337,12 @@ class ViewRuntime:
     def nbytes(self) -> int:
         """The memory that its state takes, as far as it is not the kernel's by estimate."""
         parked = sum(p.nbytes() for p in self.parked)
-        return sum(u.nbytes() for u in self.units) + parked + self.beside_nbytes()
+        beside = sum(u.nbytes() for c in self.companions.values() for u in c.units)
+        return sum(u.nbytes() for u in self.units) + parked + beside + self.beside_nbytes()
 
     def beside_nbytes(self) -> int:
         """What of that is not in units."""
-        return sum(a.nbytes() for a in self._listed)
+        return sum(a.nbytes() for a in self._listed) + sum(c.beside_nbytes() for c in self.companions.values())
 
 
 def _read_by(source: Operator) -> set[str]:

@@ -1,0 +1,267 @@
+"""Why a row is in a view: the rows of base tables that it is made of.
+
+For each block of a view, the same join with all columns of its tables is kept from the first such question on
+(``engine.companions``): a tree of the same variables, in which those of a result are above the others, so that its
+*derivations* come with constant delay where the view's query is q-hierarchical (q-hierarchical.md 23). A row of a
+stage, or of another view, is in turn made of others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from everview.engine.base_table import BaseTable
+from everview.engine.companions import companion
+from everview.engine.operators.answers import Given
+from everview.engine.operators.build import build_part
+from everview.engine.relation import Relation
+from everview.engine.values.rows import WordRows, repeated
+from everview.engine.values.words import arrow_type, from_words, is_wide, to_words
+from everview.programs.base_table import ROWS
+from everview.query.conjunctive import Atom
+from everview.query.options import ViewOptions
+from everview.query.terms import Const, Expression, Var
+from everview.query.view import Block, Body, Output, SetOperation, SetOperator
+from everview.query.view import View as ViewDefinition
+
+if TYPE_CHECKING:
+    from everview.engine.database import Database
+    from everview.engine.view_runtime import ViewRuntime
+
+WHY, GROUPS = "why", "groups"
+_TARGET: Final = "$target"
+_COLUMN: Final = "$column"
+Words = tuple[int, ...]
+Wanted = Callable[[], Sequence[int]]
+"""The words of a row that is asked for; they may be others once strings have been computed."""
+
+
+class Reasons(Relation):
+    """Rows that can be traced back to those of base tables."""
+
+    def _why(self, db: Database, runtime: ViewRuntime, row: Sequence[Any], limit: int | None) -> dict[str, pa.Table]:
+        if limit is not None and (type(limit) is not int or limit < 1):
+            raise ValueError(f"a limit is a number of derivations, 1 or more, and not {limit!r}")
+        if row not in self:
+            raise KeyError(f"{row!r} is not in {self.name}")
+        sought = self._sought(row)
+        assert sought is not None
+        trace = _Trace(db, limit)
+        trace.body(runtime, runtime.view.body, len(runtime.view.stages), "", lambda: sought.words)
+        return trace.tables()
+
+
+@dataclass
+class _Occurrence:
+    """An occurrence of a base table: which of its rows have been found, in the order in which they were."""
+
+    table: BaseTable
+    rows: dict[Words, None] = field(default_factory=dict)
+
+
+@dataclass
+class _Trace:
+    """What one row is made of, as far as it is known: at most ``limit`` derivations of each block and row."""
+
+    db: Database
+    limit: int | None
+    found: dict[str, _Occurrence] = field(default_factory=dict)
+    _seen: set[tuple[str, str, Words]] = field(default_factory=set)
+
+    def body(self, runtime: ViewRuntime, body: Body, stage: int, path: str, wanted: Wanted) -> None:
+        """Follow a row of a body, which is that of a view, or of its stage of this number."""
+        for number, block in enumerate(_giving(body)):
+            self._block(runtime, block, (stage, number), path, wanted)
+
+    def _block(self, runtime: ViewRuntime, block: Block, at: tuple[int, int], path: str, wanted: Wanted) -> None:
+        places = self._places(block, path)
+        for name, atom in zip(places, block.atoms, strict=True):
+            if atom.relation in self.db._tables:
+                self.found.setdefault(name, _Occurrence(self.db._tables[atom.relation]))
+        left = self.limit
+        for key in self._targets(runtime, block, at, wanted):
+            for rows in _derivations(self.db, runtime, block, at, key):
+                taken = rows if left is None else rows.slice(0, left)
+                for name, atom in zip(places, block.atoms, strict=True):
+                    self._rows(runtime, atom, name, _columns(self.db, runtime, block, atom, taken))
+                if left is not None:
+                    left -= len(taken)
+                    if left <= 0:
+                        return
+
+    def _targets(self, runtime: ViewRuntime, block: Block, at: tuple[int, int], wanted: Wanted) -> Iterator[Wanted]:
+        """What derivations are found by: the row itself, or of groups the keys of those that show it."""
+        if block.grouping is None:
+            yield wanted
+            return
+        terms = [o.expression.term for o in block.outputs]
+        if all(key in terms for key in block.grouping.key_names):
+            shown = [terms.index(key) for key in block.grouping.key_names]
+            yield lambda: [wanted()[i] for i in shown]
+            return
+        width = len(block.outputs)
+        keys = zip(block.grouping.key_names, block.grouping.keys, strict=True)
+        outputs = [
+            *block.outputs,
+            *(Output(f"{_TARGET}{i}", Expression.of(v, k.type)) for i, (v, k) in enumerate(keys)),
+        ]
+        grouped = replace(block, outputs=tuple(outputs), distinct=False)
+        groups = companion(self.db, runtime, (GROUPS, at), _definition(runtime, grouped, at), build_part)
+        for rows in groups.rows():
+            same = _among(rows, range(width), wanted())
+            for words in zip(*(c.to_pylist() for c in same.columns[width:]), strict=True):
+                yield lambda words=words: words  # type: ignore[misc]
+
+    def _places(self, block: Block, path: str) -> list[str]:
+        """A name for each atom: its alias, with a number behind it where that is taken by another occurrence."""
+        names: list[str] = []
+        for atom in block.atoms:
+            name = base = f"{path}{atom.alias or atom.relation}"
+            table, number = self.db._tables.get(atom.relation), 1
+            while name in names or (name in self.found and self.found[name].table is not table):
+                number += 1
+                name = f"{base}#{number}"
+            names.append(name)
+        return names
+
+    def _rows(self, runtime: ViewRuntime, atom: Atom, name: str, columns: Sequence[pa.Array]) -> None:
+        rows = dict.fromkeys(zip(*(c.to_pylist() for c in columns), strict=True))
+        if atom.relation in self.db._tables:
+            kept = self.found[name].rows
+            for words in rows if self.limit is None else list(rows)[: self.limit]:
+                if self.limit is None or len(kept) < self.limit:
+                    kept.setdefault(words)
+            return
+        stages = [s.name for s in runtime.view.stages]
+        for words in rows:
+            if (name, atom.relation, words) in self._seen:
+                continue
+            self._seen.add((name, atom.relation, words))
+            if atom.relation in stages:
+                stage = stages.index(atom.relation)
+                body = runtime.view.stages[stage].body
+                self.body(runtime, body, stage, f"{name}.", lambda words=words: words)  # type: ignore[misc]
+            else:
+                view = self.db._views[atom.relation]
+                own = len(view.view.stages)
+                self.body(view, view.view.body, own, f"{name}.", lambda words=words: words)  # type: ignore[misc]
+
+    def tables(self) -> dict[str, pa.Table]:
+        """The rows found, by occurrence, copies repeated within the limit."""
+        return {name: self._table(occurrence) for name, occurrence in self.found.items()}
+
+    def _table(self, occurrence: _Occurrence) -> pa.Table:
+        table = occurrence.table
+        columns: list[list[int]] = [[] for _ in table.types]
+        size = 0
+        for words in occurrence.rows:
+            held = table.unit.find(ROWS, words)
+            copies = 1 if held is None or not held[0] else held[0][0]
+            # Every row that was found is among the first ones, and so is one derivation: copies come last.
+            room = None if self.limit is None else self.limit - size - (len(occurrence.rows) - size - 1)
+            times = copies if room is None else max(1, min(copies, room))
+            for column, word in zip(columns, words, strict=True):
+                column += [word] * times
+            size += times
+        arrays = [
+            from_words(pa.array(column, pa.int64()), type_, table.dictionary)
+            for column, type_ in zip(columns, table.types, strict=True)
+        ]
+        names = [c.name for c in table.schema.columns]
+        schema = pa.schema([pa.field(n, arrow_type(t)) for n, t in zip(names, table.types, strict=True)])
+        return pa.table(arrays, schema=schema)
+
+
+def _giving(body: Body) -> Iterator[Block]:
+    """The blocks whose rows are rows of the result: of EXCEPT those of its left side."""
+    if isinstance(body, Block):
+        yield body
+        return
+    assert isinstance(body, SetOperation)
+    yield from _giving(body.left)
+    if body.operator is not SetOperator.EXCEPT:
+        yield from _giving(body.right)
+
+
+def _definition(runtime: ViewRuntime, block: Block, at: tuple[int, int]) -> ViewDefinition:
+    """A view of a block alone, over the stages that it may read."""
+    stage, number = at
+    kept = runtime.view.stages[:stage]
+    return ViewDefinition(f"{runtime.view.name}$why{stage}.{number}", block, kept)
+
+
+def _variables(block: Block) -> list[Var]:
+    """The variables of all columns of all atoms."""
+    return list(dict.fromkeys(t for a in block.atoms for t in a.terms if isinstance(t, Var)))
+
+
+def _derivations(
+    db: Database, runtime: ViewRuntime, block: Block, at: tuple[int, int], wanted: Wanted
+) -> Iterator[WordRows]:
+    """The rows of a block's join with all columns that become a row with the wanted words, without the row itself."""
+    targets = [o.expression for o in block.outputs] if block.grouping is None else list(block.grouping.keys)
+    width = len(targets)
+    found = runtime.companions.get((WHY, at))
+    plain = [i for i, e in enumerate(targets) if isinstance(e.term, Var)]
+    if found is None:
+        types = _types(db, runtime, block)
+        outputs = [Output(f"{_TARGET}{i}", e) for i, e in enumerate(targets)]
+        outputs += [Output(f"{_COLUMN}{i}", Expression.of(v, types[v])) for i, v in enumerate(_variables(block))]
+        listed = replace(block, outputs=tuple(outputs), grouping=None, distinct=False)
+        lookup = (tuple(f"{_TARGET}{i}" for i in plain),) if plain else None
+        view = replace(_definition(runtime, listed, at), options=ViewOptions(lookup=lookup))
+        found = companion(db, runtime, (WHY, at), view, build_part)
+    columns = frozenset(plain)
+    rows = None
+    if plain and found.result.looks_up(columns):
+        rows = found.result.lookup(Given(columns, lambda: {i: wanted()[i] for i in plain}))
+    for listed_rows in found.rows(partly=True) if rows is None else rows:
+        same = _among(listed_rows, range(width), wanted())
+        if len(same):
+            yield same.with_columns(same.columns[width:])
+
+
+def _among(rows: WordRows, columns: Sequence[int], words: Sequence[int]) -> WordRows:
+    """Those of some rows that have these words in some columns."""
+    mask = None
+    for i, word in zip(columns, words, strict=True):
+        same = pc.equal(rows.columns[i], pa.scalar(word, pa.int64()))
+        mask = same if mask is None else pc.and_(mask, same)
+    return rows if mask is None else rows.filter(mask)
+
+
+def _types(db: Database, runtime: ViewRuntime, block: Block) -> dict[Var, Any]:
+    """The types of a block's variables, as a join of it has them: of the first column that each of them is."""
+    found: dict[Var, Any] = {}
+    for atom in block.atoms:
+        for term, type_ in zip(atom.terms, _types_of(db, runtime, atom), strict=True):
+            if isinstance(term, Var):
+                found.setdefault(term, type_)
+    return found
+
+
+def _types_of(db: Database, runtime: ViewRuntime, atom: Atom) -> tuple[Any, ...]:
+    """The types of the columns of an atom's relation: a table, another view, or a stage."""
+    for stage in runtime.view.stages:
+        if stage.name == atom.relation:
+            return tuple(c.type for c in stage.columns)
+    return (db._tables if atom.relation in db._tables else db._views)[atom.relation].types
+
+
+def _columns(db: Database, runtime: ViewRuntime, block: Block, atom: Atom, rows: WordRows) -> list[pa.Array]:
+    """The columns of an atom's own rows among those of the whole join."""
+    places = {v: i for i, v in enumerate(_variables(block))}
+    found = []
+    for term, type_ in zip(atom.terms, _types_of(db, runtime, atom), strict=True):
+        if isinstance(term, Const):
+            array = pa.array([term.value]).cast(arrow_type(type_))
+            words = db._dictionary.lookup(array) if is_wide(type_) else to_words(array, type_, db._dictionary)
+            found.append(repeated(int(words[0].as_py()), len(rows)))
+        else:
+            found.append(rows.columns[places[term]])
+    return found

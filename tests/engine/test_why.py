@@ -1,0 +1,235 @@
+"""Why a row is in a view: the base rows of every occurrence, against DuckDB's join with all columns."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+import everview as ev
+from everview.errors import DataError
+from tests.scale import scaled
+
+TABLES = {"r": ("a", "b", "x"), "s": ("b", "c"), "t": ("a", "d"), "n": ("a", "v")}
+TYPES = {"v": "STRING"}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A view, and of each block the FROM clause, what a row's columns are made of, and the aliases."""
+
+    query: str
+    blocks: tuple[tuple[str, dict[int, str], tuple[str, ...]], ...]
+
+
+RS = "r JOIN s ON r.b = s.b"
+CASES = (
+    Case("SELECT r.a, r.b, s.c FROM r JOIN s ON r.b = s.b", ((RS, {0: "r.a", 1: "r.b", 2: "s.c"}, ("r", "s")),)),
+    Case("SELECT r.a FROM r JOIN s ON r.b = s.b", ((RS, {0: "r.a"}, ("r", "s")),)),
+    Case("SELECT DISTINCT r.a, s.c FROM r JOIN s ON r.b = s.b", ((RS, {0: "r.a", 1: "s.c"}, ("r", "s")),)),
+    Case(
+        "SELECT p.a, q.a AS e FROM r p JOIN r q ON p.b = q.a",
+        (("r p JOIN r q ON p.b = q.a", {0: "p.a", 1: "q.a"}, ("p", "q")),),
+    ),
+    Case(
+        "SELECT r.a, r.b, t.d, s.c FROM r JOIN t ON r.a = t.a JOIN s ON r.b = s.b WHERE t.d < s.c",
+        (
+            (
+                "r JOIN t ON r.a = t.a JOIN s ON r.b = s.b AND t.d < s.c",
+                {0: "r.a", 1: "r.b", 2: "t.d", 3: "s.c"},
+                ("r", "t", "s"),
+            ),
+        ),
+    ),
+    Case(
+        "SELECT r.a + 1 AS z, concat(n.v, '!') AS w FROM r JOIN n ON r.a = n.a WHERE r.x = 1",
+        (("r JOIN n ON r.a = n.a AND r.x = 1", {0: "r.a + 1", 1: "n.v || '!'"}, ("r", "n")),),
+    ),
+    Case(
+        "SELECT r.a, COUNT(*) AS n, SUM(s.c) AS total FROM r JOIN s ON r.b = s.b GROUP BY r.a",
+        ((RS, {0: "r.a"}, ("r", "s")),),
+    ),
+    Case(
+        "SELECT r.a % 2 AS k, MAX(t.d) AS most FROM r JOIN t ON r.a = t.a GROUP BY r.a % 2",
+        (("r JOIN t ON r.a = t.a", {0: "r.a % 2"}, ("r", "t")),),
+    ),
+    Case("SELECT COUNT(*) AS n FROM r JOIN s ON r.b = s.b", ((RS, {}, ("r", "s")),)),
+    Case(
+        "SELECT a, d FROM t UNION SELECT b, c FROM s",
+        (("t", {0: "t.a", 1: "t.d"}, ("t",)), ("s", {0: "s.b", 1: "s.c"}, ("s",))),
+    ),
+    Case(
+        "SELECT a, d FROM t UNION ALL SELECT b, c FROM s",
+        (("t", {0: "t.a", 1: "t.d"}, ("t",)), ("s", {0: "s.b", 1: "s.c"}, ("s",))),
+    ),
+    Case("SELECT a, d FROM t EXCEPT SELECT b, c FROM s", (("t", {0: "t.a", 1: "t.d"}, ("t",)),)),
+    Case(
+        "SELECT r.a, s.c, t.d FROM r JOIN s ON r.b = s.b JOIN t ON t.d = s.c AND t.a = r.a",
+        (
+            (
+                "r JOIN s ON r.b = s.b JOIN t ON t.d = s.c AND t.a = r.a",
+                {0: "r.a", 1: "s.c", 2: "t.d"},
+                ("r", "s", "t"),
+            ),
+        ),
+    ),
+)
+
+
+def expected(oracle: Any, case: Case, row: tuple[Any, ...]) -> dict[str, set[tuple[Any, ...]]]:
+    found: dict[str, set[tuple[Any, ...]]] = {}
+    for source, columns, aliases in case.blocks:
+        same = " AND ".join(f"({text}) IS NOT DISTINCT FROM ?" for text in columns.values()) or "true"
+        values = [row[i] for i in columns]
+        for alias in aliases:
+            listed = oracle.execute(f"SELECT DISTINCT {alias}.* FROM {source} WHERE {same}", values).fetchall()
+            found[alias] = set(listed)
+    return found
+
+
+def rows_of(found: dict[str, Any]) -> dict[str, list[tuple[Any, ...]]]:
+    return {alias: [tuple(r.values()) for r in table.to_pylist()] for alias, table in found.items()}
+
+
+@pytest.mark.parametrize("number", range(len(CASES)))
+def test_the_rows_of_all_derivations(number: int) -> None:
+    """Whatever is inserted and deleted: without a limit all base rows with their copies, with one of a part of them."""
+    case, draw = CASES[number], random.Random(number)
+    db, oracle = ev.Database(), duckdb.connect()
+    for name, columns in TABLES.items():
+        listed = ", ".join(f"{c} {TYPES.get(c, 'BIGINT')}" for c in columns)
+        db.sql(f"CREATE TABLE {name} ({listed})")
+        oracle.execute(f"CREATE TABLE {name} ({listed})")
+    view = db.create_view("v", case.query)
+    held: dict[str, list[tuple[Any, ...]]] = {name: [] for name in TABLES}
+    for _ in range(scaled(8, least=4)):
+        with db.batch() as batch:
+            for name, columns in TABLES.items():
+                values = [[*"pq", None] if c in TYPES else [0, 1, 2, 3, None] for c in columns]
+                new = [tuple(draw.choice(v) for v in values) for _ in range(draw.randrange(1, 5))]
+                gone = draw.sample(held[name], min(len(held[name]), draw.randrange(3)))
+                batch.insert(name, new)
+                batch.delete(name, gone)
+                for row in gone:
+                    held[name].remove(row)
+                held[name] += new
+        for name, rows in held.items():
+            oracle.execute(f"DELETE FROM {name}")
+            if rows:
+                marks = f"({', '.join('?' * len(TABLES[name]))})"
+                flat = [value for row in rows for value in row]
+                oracle.execute(f"INSERT INTO {name} VALUES {', '.join([marks] * len(rows))}", flat)
+        listed_rows = sorted(set(view), key=repr)
+        for row in draw.sample(listed_rows, min(3, len(listed_rows))):
+            wanted = expected(oracle, case, row)
+            found = rows_of(view.why(row))
+            assert {alias: set(rows) for alias, rows in found.items()} == wanted
+            for alias, rows in found.items():
+                stored = Counter(held[alias if alias in TABLES else "r"])
+                assert all(copies == stored[r] for r, copies in Counter(rows).items())
+            some = rows_of(view.why(row, limit=2))
+            assert some.keys() == wanted.keys()
+            for alias, rows in some.items():
+                assert set(rows) <= wanted[alias]
+                assert len(rows) <= 2
+                assert bool(rows) == bool(wanted[alias])
+            one = rows_of(view.why(row, limit=1))
+            check_derivation(oracle, case, row, one)
+
+
+def check_derivation(oracle: Any, case: Case, row: tuple[Any, ...], one: dict[str, list[tuple[Any, ...]]]) -> None:
+    """The one row of each occurrence: together they give the row, in each block that does."""
+    for source, columns, aliases in case.blocks:
+        if not all(one[alias] for alias in aliases):
+            assert not any(one[alias] for alias in aliases)
+            continue
+        tests = [f"({text}) IS NOT DISTINCT FROM ?" for text in columns.values()]
+        values = [row[i] for i in columns]
+        for alias in aliases:
+            table = alias if alias in TABLES else "r"
+            tests += [f"{alias}.{c} IS NOT DISTINCT FROM ?" for c in TABLES[table]]
+            values += one[alias][0]
+        (count,) = oracle.execute(f"SELECT COUNT(*) FROM {source} WHERE {' AND '.join(tests)}", values).fetchone()
+        assert count > 0
+
+
+def shop() -> ev.Database:
+    db = ev.Database()
+    db.sql("CREATE TABLE r (a BIGINT, name STRING); CREATE TABLE s (a BIGINT, c BIGINT)")
+    db.sql("CREATE MATERIALIZED VIEW v AS SELECT r.a, s.c FROM r JOIN s ON r.a = s.a")
+    db.sql("CREATE MATERIALIZED VIEW g AS SELECT c, COUNT(*) AS n FROM v GROUP BY c")
+    db.sql("CREATE MATERIALIZED VIEW h AS SELECT COUNT(*) AS n FROM s GROUP BY a")
+    db.insert("r", [(1, "p"), (1, "q"), (2, "r")])
+    db.insert("s", [(1, 7), (2, 7), (2, 8), (2, 8)])
+    return db
+
+
+def test_a_row_that_is_not_there_is_refused() -> None:
+    db = shop()
+    with pytest.raises(KeyError, match=r"\(9, 9\) is not in v"):
+        db.view("v").why((9, 9))
+    for limit in (0, -1, True, 1.5):
+        with pytest.raises(ValueError, match="a limit is a number of derivations"):
+            db.view("v").why((1, 7), limit=limit)  # type: ignore[arg-type]
+
+
+def test_rows_of_other_views_are_followed_to_base_rows() -> None:
+    found = rows_of(shop().view("g").why((7, 3)))
+    assert set(found) == {"v.r", "v.s"}
+    assert set(found["v.r"]) == {(1, "p"), (1, "q"), (2, "r")}
+    assert set(found["v.s"]) == {(1, 7), (2, 7)}
+
+
+def test_groups_that_do_not_show_their_keys() -> None:
+    assert rows_of(shop().view("h").why((3,))) == {"s": [(2, 7), (2, 8), (2, 8)]}
+    assert rows_of(shop().view("h").why((1,))) == {"s": [(1, 7)]}
+
+
+def failing(db: ev.Database) -> None:
+    with db.batch() as batch:
+        batch.insert("r", [(1, "new")])
+        batch.delete("s", [(5, 5)])
+
+
+def test_what_is_kept_for_it_takes_part_in_batches_definitions_and_snapshots(tmp_path: Path) -> None:
+    db = shop()
+    view = db.view("v")
+    assert len(view.why((1, 7))["r"]) == 2
+    with pytest.raises(DataError):
+        failing(db)
+    assert len(view.why((1, 7))["r"]) == 2
+    db.insert("r", [(1, "new")])
+    assert len(view.why((1, 7))["r"]) == 3
+    db.save(tmp_path / "saved")
+    assert len(view.why((1, 7))["r"]) == 3
+    again = ev.Database.load(tmp_path / "saved", verify=True)
+    assert rows_of(again.view("v").why((1, 7))) == rows_of(view.why((1, 7)))
+    db.sql("ALTER MATERIALIZED VIEW v SET OPTIONS (access = true)")
+    assert len(view.why((1, 7))["r"]) == 3
+    db.view("g").why((7, 4))
+    db.sql("DROP VIEW g; DROP VIEW v; DROP VIEW h")
+    db.delete("r", list(db.table("r")))
+    assert len(db.table("r")) == 0
+
+
+@pytest.mark.parametrize("size", [1_000, 10_000])
+def test_one_derivation_of_many_comes_at_once(size: int) -> None:
+    """The tree has a result's variables above the others: steps do not grow with the tables."""
+    db = ev.Database()
+    db.sql("CREATE TABLE r (a BIGINT, b BIGINT); CREATE TABLE s (a BIGINT, c BIGINT)")
+    view = db.create_view("v", "SELECT r.a, COUNT(*) AS n FROM r JOIN s ON r.a = s.a GROUP BY r.a")
+    db.insert("r", [(i % 10, i) for i in range(size)])
+    db.insert("s", [(i % 10, i) for i in range(size)])
+    row = (3, (size // 10) ** 2)
+    view.why(row, limit=1)
+    (companion,) = view._runtime.companions.values()
+    (core,) = companion.cores
+    before = core.unit.steps
+    found = view.why(row, limit=1)
+    assert core.unit.steps - before < 10_000  # a chunk of rows is fetched at once, of the hundred thousands there are
+    assert {alias: table.num_rows for alias, table in found.items()} == {"r": 1, "s": 1}
