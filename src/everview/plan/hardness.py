@@ -25,6 +25,7 @@ from everview.query.terms import Var, names
 OMV = "the OMv conjecture"
 TASKS = ("answer", "test", "count", "list", "access", "lookup", "difference")
 """The kinds of reads that there is a verdict for."""
+VERDICTS = ("constant", "logarithmic", "hard", "unknown")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,7 @@ class Task:
     """What one kind of read can cost next to arbitrary updates, whatever method is used."""
 
     verdict: str
-    """``constant``, ``logarithmic``, ``hard`` or ``unknown``."""
+    """One of ``VERDICTS``."""
     update: str | None
     """What an update costs; of a hard task what it and the read cannot both cost. None: not known."""
     time: str | None
@@ -76,7 +77,9 @@ def tasks(verdict: Classification, constraints: Constraints, lookups: Sequence[f
     listed = Task("constant", "O(1)", "O(1)", "the query is q-hierarchical", reference="Theorem 3.3")
     accessed = Task("logarithmic", "O(log N)", "O(log N)", "the query is q-hierarchical", reference="Theorem 3.9")
     hard_to_list = _hard("listing a row", "n^(1−γ)", q_witness, "3.13", known, simple)
-    difference = listed if q_hierarchical else replace(hard_to_list, reason=f"{hard_to_list.reason} (by analogy)")
+    difference = listed if q_hierarchical else hard_to_list
+    if difference.verdict == "hard":
+        difference = replace(difference, reason=f"{difference.reason} (by analogy)")
     return {
         "answer": Task(
             "constant", "O(1)", "O(1)", "without output the query is q-hierarchical", reference="Theorem 3.2"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, fields
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from everview.plan.core_plan import CorePlan
+from everview.plan.hardness import VERDICTS, Task
 from everview.query.show import show_query
 from everview.strategies.bounds import power
 from everview.strategies.dial import Dial, Exponents
@@ -49,6 +50,7 @@ def render_text(explanation: Explanation) -> str:
     lines += _table("bounds", bounds.items())
     lines += _entry("constant", f"for {_sequences(plan.constant_update_for)}")
     lines += _entry("hardness", explanation.lower_bound or "none: constant time is reached, nothing can beat it")
+    lines += _table("tasks", _tasks(explanation.view_tasks))
     rejected = [(c.strategy, c.reason) for c in plan.main.candidates if not c.chosen]
     lines += _table("not taken", rejected)
     for note in explanation.notes:
@@ -57,6 +59,18 @@ def render_text(explanation: Explanation) -> str:
     for title, text in explanation.sections:
         lines += ["", f"── {title} " + "─" * max(4, 60 - len(title)), *text.splitlines()]
     return "\n".join(lines)
+
+
+def _tasks(tasks: Mapping[str, Task]) -> Iterable[tuple[str, str]]:
+    """Which kinds of reads are constant, logarithmic, hard (with the conjecture) or unknown (with the reason)."""
+    alike: dict[tuple[str, str], list[str]] = {}
+    for name, task in tasks.items():
+        said = f"unless {task.unless} fails" if task.unless else task.reason if task.verdict == "unknown" else ""
+        alike.setdefault((task.verdict, said), []).append(name)
+    for (verdict, said), names in sorted(alike.items(), key=lambda found: VERDICTS.index(found[0][0])):
+        if names == ["lookup"] and verdict == "hard":
+            said = tasks["lookup"].reason  # By which columns, only it says.
+        yield verdict, ", ".join(names) + (f" — {said}" if said else "")
 
 
 def _sequences(kinds: Sequence[str]) -> str:
