@@ -7,14 +7,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from everview.engine.operators.answers import Answers, Sought
 from everview.engine.operators.steps import CHUNK, unlimited
 from everview.engine.values.dictionary import Dictionary
 from everview.engine.values.rows import Changes, WordRows, words_array, zeros
 from everview.engine.values.words import is_wide
-from everview.errors import DroppedError, KeyViolationError, MemoryLimitError, OverDeleteError
+from everview.errors import DataError, DroppedError, KeyViolationError, MemoryLimitError, OverDeleteError
 from everview.kernel.machine import Unit, UpdateFault
 from everview.programs.base_table import (
     CHANGE,
@@ -34,6 +33,9 @@ from everview.query.types import DataType
 
 if TYPE_CHECKING:
     from everview.kernel._kernel import Cursor
+
+MOST_COPIES = 2**63 - 1
+"""So many rows a table may have, copies included: views count the copies of one atom's rows in one word."""
 
 
 class BaseTable(Answers):
@@ -68,13 +70,17 @@ class BaseTable(Answers):
             self.unit.apply(CHANGE_AND_TELL if tell else CHANGE, [*changes.rows.columns, changes.rows.weight])
         except UpdateFault as fault:
             done = fault.update
+            if fault.kind != "memory":
+                raise self._too_many(changes, done) from fault
             raise MemoryLimitError(
-                f"the batch does not fit ({fault}); nothing has changed", table=self.schema.name, row=fault.update
+                f"the batch does not fit ({fault}); nothing has changed", table=self.schema.name, row=done
             ) from fault
         finally:
             self.unit.machine.on_roll_back(partial(self._take_back, changes, done, self.copies))
         self._check(changes)
-        self.copies += int(pc.sum(changes.rows.weight).as_py() or 0)
+        self.copies += changes.rows.copies
+        if self.copies > MOST_COPIES:
+            raise self._too_many(changes, self._first_beyond(changes))
         for i, type_ in enumerate(self.types):
             if is_wide(type_):
                 self.dictionary.count(changes.words(i), changes.rows.weight)
@@ -127,7 +133,7 @@ class BaseTable(Answers):
         """Take in rows that were saved, whose wide values the dictionary counts already."""
         self.unit.apply(CHANGE, [*changes.rows.columns, changes.rows.weight])
         self._check(changes)
-        self.copies += int(pc.sum(changes.rows.weight).as_py() or 0)
+        self.copies += changes.rows.copies
 
     def retain_values(self) -> None:
         """Count the uses of wide values anew."""
@@ -165,6 +171,25 @@ class BaseTable(Answers):
                 column=key,
                 hint="use upsert to replace rows by key",
             )
+
+    def _first_beyond(self, changes: Changes) -> int:
+        """The last of these changes, just taken, before which there were not too many copies yet."""
+        copies = self.copies
+        place = len(changes)
+        while copies > MOST_COPIES:
+            place -= 1
+            copies -= changes.rows.weight[place].as_py()
+        return place
+
+    def _too_many(self, changes: Changes, row: int) -> DataError:
+        name = self.schema.name
+        return DataError(
+            f"row {row} of the changes to {name} inserts {self.shown(changes, row)} so often that the table would have "
+            "more rows, copies included, than 64 bits count; nothing has changed",
+            table=name,
+            row=row,
+            hint=f"insert fewer copies: a table has at most {MOST_COPIES:,} rows",
+        )
 
     def shown(self, changes: Changes, row: int) -> str:
         """A changed row as messages show it."""

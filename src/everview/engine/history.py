@@ -15,10 +15,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from everview.engine.base_table import MOST_COPIES
 from everview.engine.change_feed import AFTER, BEFORE, DELETE, INSERT, ChangeFeed, Delivery
-from everview.errors import EverviewError, HistoryExceeded
+from everview.errors import EverviewError, HistoryExceeded, TooManyRowsError
 
-_NET = "#net"
+_HALVES = "#above", "#below"
+"""The upper and the lower bits of a number of copies, summed apart: a sum of numbers of 64 bits may have more."""
 
 
 class History(ChangeFeed):
@@ -104,10 +106,18 @@ def _net(changes: pa.Table, version: int, keys: Sequence[int] | None) -> pa.Tabl
     added = pc.is_in(changes["_change_type"], pa.array([INSERT, AFTER]))
     signed = pc.if_else(added, changes["_count"], pc.negate(changes["_count"]))
     names = [f"c{i}" for i in range(width)]
-    rows = pa.table([*changes.columns[:width], signed], names=[*names, _NET])
-    summed = rows.group_by(names, use_threads=False).aggregate([(_NET, "sum")])
-    summed = summed.filter(pc.not_equal(summed[f"{_NET}_sum"], 0))
-    net = summed[f"{_NET}_sum"].to_pylist()
+    halves = pc.shift_right(signed, 32), pc.bit_wise_and(signed, 2**32 - 1)
+    rows = pa.table([*changes.columns[:width], *halves], names=[*names, *_HALVES])
+    summed = rows.group_by(names, use_threads=False).aggregate([(half, "sum") for half in _HALVES])
+    above, below = (summed[f"{half}_sum"].to_pylist() for half in _HALVES)
+    totals = [(high << 32) + low for high, low in zip(above, below, strict=True)]
+    if any(abs(n) > MOST_COPIES for n in totals):
+        raise TooManyRowsError(
+            "a row has come or gone more often since then than 64 bits can say",
+            hint="ask for what has changed since a later version, or read the whole view",
+        )
+    summed = summed.filter(pa.array([n != 0 for n in totals], pa.bool_()))
+    net = [n for n in totals if n]
     places, kinds = list(range(len(net))), [INSERT if n > 0 else DELETE for n in net]
     if keys is not None:
         places, kinds = _paired(net, list(zip(*(summed[names[i]].to_pylist() for i in keys), strict=True)))

@@ -10,7 +10,6 @@ from __future__ import annotations
 import random
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from itertools import islice
 from math import isnan
 from typing import Any, overload
 
@@ -196,9 +195,10 @@ class Positions(Relation):
             size = rows.copies
             if passed + size > offset:
                 batch, counts = self._decoded(rows)
-                first = max(0, offset - passed)
-                expanded = (row for row, copies in zip(tuples(batch), counts, strict=True) for _ in range(copies))
-                found += islice(expanded, first, first + limit - len(found))
+                skipped = max(0, offset - passed)
+                for row, copies in zip(tuples(batch), counts, strict=True):
+                    found += [row] * min(max(0, copies - skipped), limit - len(found))
+                    skipped = max(0, skipped - copies)
             passed += size
             if len(found) == limit:
                 break

@@ -25,6 +25,8 @@ from everview.query.types import DataType
 
 Row = tuple[Any, ...]
 T = TypeVar("T")
+MOST_LISTED = 2**40
+"""So many copies of some rows are made where all are wanted at once: no machine has the memory for more."""
 
 
 class Relation(ABC):
@@ -175,6 +177,11 @@ class Relation(ABC):
         batch, counts = self._decoded(rows)
         if pc.all(pc.equal(rows.weight, ONE)).as_py():
             return batch
+        if most is None and (size := rows.copies) > MOST_LISTED:
+            raise TooManyRowsError(
+                f"{self.name} has {size:,} copies of {len(rows):,} rows, and no more than {MOST_LISTED:,} are listed",
+                hint="page() and iter() read a part of them; a view with COUNT(*) and GROUP BY has each row once",
+            )
         positions: list[int] = []
         for i, copies in enumerate(counts):
             positions += [i] * (copies if most is None else min(copies, most))

@@ -8,17 +8,15 @@ from typing import Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from everview.engine.operators.steps import CHUNK, explained, unlimited
+from everview.engine.operators.steps import CHUNK, beyond_a_word, explained, unlimited
 from everview.engine.values.dictionary import Dictionary
-from everview.engine.values.rows import ZERO, words_array, zeros
+from everview.engine.values.rows import FEW, ZERO, has_lowest, words_array, zeros
 from everview.engine.values.words import is_wide
 from everview.kernel.machine import Unit, UpdateFault
 from everview.programs.counts import ROWS, TRACE, compile_fold, found_by
 from everview.query.types import DataType
 
 Columns = tuple[pa.Array, ...]
-FEW = 16
-"""Up to so many rows Python's own integers are faster than Arrow's calls."""
 
 
 class Kept(Protocol):
@@ -169,6 +167,8 @@ class Fold:
             rows, _, (weights,) = self.touched()
         finally:
             self.unit.clear()
+        if has_lowest(weights):
+            raise beyond_a_word()
         return rows, weights
 
     def let_go(self) -> None:

@@ -23,9 +23,9 @@ from everview.engine.operators.counts import Columns, Fold
 from everview.engine.operators.fetched import CHUNK_OF_FEW, FEWER, TOO_MANY, fetched
 from everview.engine.operators.gauges import read_gauges
 from everview.engine.operators.row_test import has_row
-from everview.engine.operators.steps import CHUNK, explained
+from everview.engine.operators.steps import CHUNK, beyond_a_word, explained
 from everview.engine.values.dictionary import NULL, Dictionary
-from everview.engine.values.rows import SLICE, Changes, ones, words_array, zeros
+from everview.engine.values.rows import SLICE, Changes, has_lowest, ones, words_array, zeros
 from everview.engine.values.words import arrow_type, from_words, is_wide, to_words
 from everview.errors import DataError
 from everview.kernel.machine import Unit, UpdateFault
@@ -169,7 +169,11 @@ class Join:
         """
         columns = [words_array(c) for c in self.unit.take(DELTA)]
         update = columns[-1] if changes.start is not None else changes.rows.update.take(columns[-1])
-        return tuple(columns[: self.width]), tuple(columns[self.width : -1]), update
+        words, measures = tuple(columns[: self.width]), tuple(columns[self.width : -1])
+        if self.widths[0] == 1 and has_lowest(measures[0]):
+            first = pc.index(measures[0], _NULL).as_py()
+            raise beyond_a_word(*changes.place(columns[-1][first].as_py() - (changes.start or 0)))
+        return words, measures, update
 
     def distinct(self) -> int | None:
         """How many different rows the result has; None: list it to know.

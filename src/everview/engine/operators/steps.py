@@ -35,9 +35,14 @@ def explained(fault: UpdateFault, changes: Changes | None = None) -> DataError:
             row=row,
             hint="raise memory_limit, or send smaller batches",
         )
+    return beyond_a_word(table, row, str(fault))
+
+
+def beyond_a_word(table: str | None = None, row: int | None = None, why: str = "2^63 copies go at once") -> DataError:
+    """What a view has no number for in what it tells."""
     return DataError(
-        f"a count or sum leaves 64 bits ({fault}); nothing has changed",
+        f"a count or sum leaves 64 bits ({why}); nothing has changed",
         table=table,
         row=row,
-        hint="a view counts copies and sums integers in 64 bits; make the values or the result smaller",
+        hint="a view tells copies, and sums of integers, in 64 bits; make the values or the result smaller",
     )

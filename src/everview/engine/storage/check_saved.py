@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from everview.engine.base_table import BaseTable
+from everview.engine.base_table import MOST_COPIES, BaseTable
 from everview.engine.input.read import read_rows, table_schema
 from everview.engine.operators.build import grouped_blocks
 from everview.engine.operators.counts import Fold
 from everview.engine.storage.container import Reader
 from everview.engine.storage.unit_state import Check
 from everview.engine.values.dictionary import Dictionary
-from everview.engine.values.rows import zeros
+from everview.engine.values.rows import WordRows, zeros
 from everview.engine.values.words import arrow_type, from_words, is_wide, to_words
 from everview.engine.view_runtime import ViewRuntime
 from everview.errors import DataError, SnapshotError
@@ -72,7 +72,7 @@ def check_rows(words: Sequence[pa.Array], copies: pa.Array, table: BaseTable, fi
     """Refuse rows that could not have been inserted into the table."""
     if pc.any(pc.less(copies, 1)).as_py():
         raise file.damaged(f"section {section} has a row without copies")
-    if table.copies + (pc.sum(copies.cast(pa.float64(), safe=False)).as_py() or 0) > MOST:
+    if table.copies + WordRows((), copies, copies).copies > MOST_COPIES:
         raise file.damaged(f"section {section} has more copies of rows than 64 bits can count")
     for column, type_ in zip(words, table.types, strict=True):
         if not _are_values(column, type_, table.dictionary):

@@ -17,10 +17,13 @@ ZERO = pa.scalar(0, pa.int64())
 """For comparisons: Arrow is slow to find the type of a plain 0."""
 ONE = pa.scalar(1, pa.int64())
 
+FEW = 16
+"""Up to so many rows Python's own integers are faster than Arrow's calls."""
 SLICE = 131_072
 """Deltas are taken from the kernel, and handed to feeds, in pieces of about so many rows."""
 
 _NOTHING = pa.array([], pa.int64())
+_LOWEST = -(2**63)
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,8 @@ class WordRows:
     @property
     def copies(self) -> int:
         """How many rows they are, copies included; of any size."""
+        if len(self.weight) <= FEW:
+            return sum(self.weight.to_pylist())
         above, below = pc.shift_right(self.weight, 32), pc.bit_wise_and(self.weight, 2**32 - 1)
         return ((pc.sum(above).as_py() or 0) << 32) + (pc.sum(below).as_py() or 0)
 
@@ -193,6 +198,11 @@ zeros = Shared(lambda length: repeated(0, length))
 ones = Shared(lambda length: repeated(1, length))
 """Words 1."""
 _positions = Shared(lambda length: pc.subtract(pc.cumulative_sum(repeated(1, length)), pa.scalar(1, pa.int64())))
+
+
+def has_lowest(weight: pa.Array) -> bool:
+    """True if a weight is −2⁶³: so many copies can go, but cannot be told, as they are no number of copies."""
+    return len(weight) > 0 and bool(pc.min(weight).as_py() == _LOWEST)
 
 
 def negated(words: pa.Array) -> pa.Array:
