@@ -10,6 +10,8 @@ from typing import Unpack
 from everview.engine.expressions.check_supported import check_views
 from everview.errors import QueryError
 from everview.plan.explain import Explanation
+from everview.plan.shard_tables import as_checked
+from everview.plan.shards import distribute
 from everview.plan.view_plan import plan_view
 from everview.query.options import OptionValues, ViewOptions
 from everview.query.schema import Schema
@@ -80,16 +82,21 @@ def explain_all(
     check_views(views, tables)
     views = tuple(replace(v, options=v.options.joined(asked)) for v in views)
     names = frozenset(v.name for v in views)
-    told = shards is not None
-    found = [Explanation(plan_view(view, tables, rates, names - {view.name}, told=told)) for view in views]
     if shards is None:
-        return found
+        return [Explanation(plan_view(view, tables, rates, names - {view.name})) for view in views]
     if shards < 1:
         raise QueryError(f"shards is {shards}", hint="there is at least one")
     _check_declared(views, tables)
     known = {name.lower(): rate for name, rate in (rates or {}).items()}
     named = {t.name: known[t.name.lower()] for t in tables if t.name.lower() in known} or None
-    return [e.spread(tables, shards, views[:i], rates=named) for i, e in enumerate(found)]
+    found = []
+    for i, view in enumerate(views):
+        spread = distribute(views[: i + 1], tables, shards, rates=named).only(view.name)
+        kept = as_checked(spread.first)
+        checked = Schema(tuple(kept.table(t.name) or t for t in tables))
+        plan = plan_view(view, checked, rates, names - {view.name}, told=True)
+        found.append(Explanation(plan).spread(spread))
+    return found
 
 
 def _check_declared(views: Sequence[View], tables: Schema) -> None:

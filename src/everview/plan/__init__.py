@@ -8,5 +8,5 @@ What passes through, in this order:
 - ``view_plan``: the plans of all blocks and stages of a view together, with their bounds;
 - ``hardness``, ``repair``: why nothing better is possible, and which change would make it so;
 - ``explain``, ``text``, ``svg``: the verdict as data, as text and as a picture;
-- ``spread``, ``shares``, ``shards``, ``split``, ``placement``: how the view is spread over Spark's shards.
+- ``spread``, ``shares``, ``shards``, ``split``, ``shard_tables``, ``placement``: how it is spread over Spark's shards.
 """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import cached_property
@@ -13,11 +12,10 @@ from everview.errors import QueryError
 from everview.plan.core_plan import CorePlan, idle_options
 from everview.plan.hardness import Task, lower_bound, tasks, unknown_tasks
 from everview.plan.repair import repairs
-from everview.plan.shards import Distribution, distribute
+from everview.plan.shard_tables import unchecked
+from everview.plan.shards import Distribution
 from everview.plan.view_plan import PartPlan, ViewPlan
 from everview.query.orders import canonical_order, free_top_order
-from everview.query.schema import Schema
-from everview.query.view import View
 from everview.strategies.dial import Exponents
 
 
@@ -34,18 +32,10 @@ class Explanation:
     distribution: Distribution | None = None
     """How the view would be spread over shards, if that was asked for."""
 
-    def spread(
-        self,
-        schema: Schema,
-        shards: int,
-        others: tuple[View, ...] = (),
-        *,
-        rates: Mapping[str, float] | None = None,
-    ) -> Explanation:
-        """The same with how the view would be spread over so many shards; ``others`` are views that it may read."""
-        found = distribute((*others, self.plan.view), schema, shards, rates=rates)
-        own = found.only(self.plan.view.name)
-        return replace(self.with_section("shards", str(own)), distribution=own)
+    def spread(self, distribution: Distribution) -> Explanation:
+        """The same with how the view would be spread over shards."""
+        text = "\n".join([str(distribution), *unchecked(distribution.first)])
+        return replace(self.with_section("shards", text), distribution=distribution)
 
     def with_section(self, title: str, text: str) -> Explanation:
         """The same with one section more."""

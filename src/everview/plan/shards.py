@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from itertools import count
 from math import prod
 
 from everview.plan.shares import ways_to_share
@@ -19,8 +18,7 @@ from everview.plan.split import is_partial, split_up
 from everview.plan.spread import Occurrence, Places, spread
 from everview.query.schema import Column, Schema, Table
 from everview.query.terms import Expression, Var
-from everview.query.types import BIGINT, BOOLEAN
-from everview.query.view import Block, Body, SetOperation, Stage, View, blocks, each_block
+from everview.query.view import Block, Body, SetOperation, Stage, View, blocks
 
 MASK = "_everview_occurrences"
 """The column that says as which occurrences of its table a row has come to a shard."""
@@ -102,7 +100,7 @@ class ShardLevel:
 
     def keeps_keys_together(self, table: Table) -> bool:
         """True if rows of a table that have the same key always come to the same cells."""
-        key = {c.lower() for c in table.primary_key}
+        key = {c.lower() for c in table.checked_key}
         return self.shards == 1 or all(_within(route, key) for _, route in self.routes(table.name))
 
     def homes(self, table: str) -> frozenset[int]:
@@ -250,7 +248,7 @@ def _checking_keys(level: ShardLevel) -> ShardLevel:
     """
     checks = []
     for table in level.tables:
-        key = {c.lower() for c in table.primary_key}
+        key = {c.lower() for c in table.checked_key}
         if not key or level.shards == 1:
             continue
         if not any(_within(route, key) for _, route in level.routes(table.name)):
@@ -265,34 +263,6 @@ def _checking_keys(level: ShardLevel) -> ShardLevel:
 def _within(route: Route, columns: set[str]) -> bool:
     """True if a route hashes nothing but these columns."""
     return all(v.name.lower() in columns for c in route.coordinates for e in c or () for v in e.variables)
-
-
-def masked(level: ShardLevel) -> tuple[tuple[Table, ...], tuple[View, ...]]:
-    """A level's tables and views as its shards keep them: with the mask, where occurrences go different ways."""
-    tables = tuple(
-        replace(t, columns=(*t.columns, Column(MASK, BIGINT, nullable=False))) if level.is_masked(t.name) else t
-        for t in level.tables
-    )
-    bits = {t.name: count() for t in level.tables}
-    names = {t.name for t in level.tables}
-
-    def visible(block: Block) -> Block:
-        atoms, conditions = [], list(block.predicates)
-        for atom in block.atoms:
-            if atom.relation in names:
-                bit = 1 << next(bits[atom.relation])
-                if level.is_masked(atom.relation):
-                    mask = Var(f"${MASK}{len(conditions)}")
-                    atom = replace(atom, terms=(*atom.terms, mask))
-                    conditions.append(Expression(("(", mask, f" & {bit}) = {bit}"), BOOLEAN))
-            atoms.append(atom)
-        return replace(block, atoms=tuple(atoms), predicates=tuple(conditions))
-
-    views = []
-    for view in level.views:
-        stages = tuple(replace(s, body=each_block(s.body, visible)) for s in view.stages)
-        views.append(replace(view, stages=stages, body=each_block(view.body, visible)))
-    return tables, tuple(views)
 
 
 def _is_plain(body: Body) -> bool:
@@ -446,7 +416,7 @@ class _Weigher:
     def _is_checked(self, cuts: Sequence[Occurrence]) -> bool:
         """True if a table has a key, and its rows go to the key's shards as well, being cut by other columns."""
         table = self.schema.table(cuts[0].table) if cuts else None
-        key = {c.lower() for c in table.primary_key} if table is not None else set()
+        key = {c.lower() for c in table.checked_key} if table is not None else set()
         hashed = {v.name.lower() for o in cuts for e in o.hashed or () for v in e.variables}
         return bool(key) and not hashed <= key
 

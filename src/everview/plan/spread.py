@@ -101,7 +101,7 @@ class _Walk:
     def cut(self, name: str, variables: Sequence[Var]) -> Places | None:
         """The view cut along these variables; None if a result would not come together in exactly one slice."""
         members = list(blocks(self.view.body))
-        if len({_hash_type(self._type(b, v)) for b, v in zip(members, variables, strict=True)}) != 1:
+        if len({hash_type(self._type(b, v)) for b, v in zip(members, variables, strict=True)}) != 1:
             return None
         whole: set[str] = set()
         while True:
@@ -143,7 +143,7 @@ class _Walk:
                     continue
                 holders = [a for a in block.atoms if v in a.all_terms]
                 held = any(v in a.terms and (a.relation not in self.stages or a.relation in by_stage) for a in holders)
-                kinds = {_hash_type(t) for a in holders for t in self._types(a, v)}
+                kinds = {hash_type(t) for a in holders for t in self._types(a, v)}
                 if not held or len(kinds) != 1 or None in kinds:
                     return part.name
         return None
@@ -232,7 +232,7 @@ def _output_variable(block: Block, column: int) -> Var | None:
     return term if isinstance(term, Var) else None
 
 
-def _hash_type(type_: DataType | None) -> DataType | str | None:
+def hash_type(type_: DataType | None) -> DataType | str | None:
     """Types whose equal values hash alike once integers are widened; None where that is not so."""
     if type_ is None or type_.is_open or type_.kind is Kind.INTERVAL:
         return None

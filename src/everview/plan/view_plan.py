@@ -218,7 +218,7 @@ def plan_view(
         (t.name, i) for t in schema if t.name not in computed for i, c in enumerate(t.columns) if not c.nullable
     )
     # Whoever reads a stage needs all its changes.
-    constraints = constraints_of(schema, checks_references=not told).without(computed)
+    constraints = constraints_of(schema).without(computed)
     known = _Known(statistics, view.options, never_null, constraints)
     parts = [_plan_part(s.name, s.purpose, s.body, known, told=True) for s in view.stages]
     told = told or view.options.history is not None

@@ -111,11 +111,8 @@ class Constraints:
 NO_CONSTRAINTS: Final = Constraints()
 
 
-def constraints_of(schema: Schema, *, checks_references: bool = True) -> Constraints:
-    """The constraints that a schema declares, but for those that are neither enforced nor relied on.
-
-    Where nobody checks references between tables, as on Spark, foreign keys count only if they are relied on.
-    """
+def constraints_of(schema: Schema) -> Constraints:
+    """The constraints that a schema declares, but for those that are neither enforced nor relied on."""
     small, inclusions, functional = [], [], []
     not_null: set[tuple[str, int]] = set()
     for table in schema:
@@ -131,10 +128,8 @@ def constraints_of(schema: Schema, *, checks_references: bool = True) -> Constra
             relied = _is_relied_on(domain.enforcement)
             small.append(SmallDomainConstraint(table.name, position, frozenset(domain.values), nullable, relied))
         for foreign in table.foreign_keys:
-            if not (foreign.enforcement.is_used if checks_references else _is_relied_on(foreign.enforcement)):
-                continue
             target = schema.table(foreign.target)
-            if target is not None:
+            if target is not None and foreign.enforcement.is_used:
                 positions = table.positions(foreign.columns)
                 targets = target.positions(foreign.target_columns)
                 unique = target.key_enforcement.is_used

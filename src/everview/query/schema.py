@@ -93,6 +93,11 @@ class Table:
                 )
 
     @property
+    def checked_key(self) -> tuple[str, ...]:
+        """The columns of which no two rows have the same values, as somebody checks; none if nobody does."""
+        return self.primary_key if self.key_enforcement is Enforcement.ENFORCED else ()
+
+    @property
     def arity(self) -> int:
         """How many columns there are."""
         return len(self.columns)

@@ -158,4 +158,4 @@ def _agreeing(declared: Table, found: Table) -> Table:
                 hint="cast the DataFrame's column, or declare its type",
             )
         columns.append(replace(column, type=_declared_type(column, have, found.name), closed=have.closed))
-    return Table(found.name, tuple(columns), declared.primary_key, declared.foreign_keys, declared.small_domains)
+    return replace(declared, name=found.name, columns=tuple(columns))

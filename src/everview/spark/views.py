@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -35,7 +35,7 @@ def read_views(
     views = _with_options(views, options or {})
     check_views(views, schema)
     read = _columns_read(views, schema)
-    narrow = tables or Schema(tuple(_narrowed(t, read[t.name]) for t in schema if t.name in read))
+    narrow = tables or Schema(tuple(_narrowed(t, read[t.name], read) for t in schema if t.name in read))
     return tuple(_over(view, schema, narrow) for view in views), single, narrow
 
 
@@ -78,7 +78,7 @@ def narrowed_to(tables: Sequence[Table], schema: Schema, read: Schema) -> Schema
         names = [c.name for c in table.columns]
         if not {c.name for c in needed.columns} <= set(names) or not set(names) <= {c.name for c in whole.columns}:
             return None
-        now = _narrowed(whole, set(names))
+        now = _narrowed(whole, set(names), {t.name for t in tables})
         now = replace(now, columns=tuple(sorted(now.columns, key=lambda c: names.index(c.name))))
         if table_to_data(now) != table_to_data(table):  # The length of a CHAR is a part of it, which == leaves out.
             return None
@@ -153,11 +153,18 @@ def _columns_read(views: tuple[View, ...], schema: Schema) -> dict[str, set[str]
     return found
 
 
-def _narrowed(table: Table, columns: set[str]) -> Table:
-    """The table with the columns that are read, its key, and at least one."""
+def _narrowed(table: Table, columns: set[str], tables: Collection[str]) -> Table:
+    """The table with the columns that are read, its key, and at least one, and the constraints that concern these.
+
+    A foreign key that points at a table that no view reads says nothing of a view.
+    """
     key = {c.lower() for c in table.primary_key}
     kept = [c for c in table.columns if c.name in columns or c.name.lower() in key]
     kept = kept or [next(c for c in table.columns if not c.closed)]
     names = {c.name.lower() for c in kept}
     domains = tuple(d for d in table.small_domains if d.column.lower() in names)
-    return Table(table.name, tuple(kept), table.primary_key, (), domains)
+    there = {name.lower() for name in tables}
+    references = tuple(
+        k for k in table.foreign_keys if {c.lower() for c in k.columns} <= names and k.target.lower() in there
+    )
+    return replace(table, columns=tuple(kept), foreign_keys=references, small_domains=domains)

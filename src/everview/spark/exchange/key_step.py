@@ -48,7 +48,7 @@ _CELL, _KEPT, _PART = "_everview_cell", "_everview_kept", "_everview_part"
 
 def tables_with_spread_keys(level: ShardLevel) -> tuple[Table, ...]:
     """The keyed tables of which rows of one key may come to different shards."""
-    return tuple(t for t in level.tables if t.primary_key and not level.keeps_keys_together(t))
+    return tuple(t for t in level.tables if t.checked_key and not level.keeps_keys_together(t))
 
 
 def key_shard_level(tables: Sequence[Table], shards: int) -> ShardLevel:

@@ -95,7 +95,7 @@ class Routing:
                     used.append((k, places.setdefault(Slice(hashed, dimension.share), len(places))))
             wanted = tuple(tuple(grid.coordinates(s)[k] for k, _ in used) for s in range(level.shards))
             homes = level.homes(table.name) if not ways else frozenset[int]()
-            idle = table.primary_key or len(homes) == level.shards
+            idle = table.checked_key or len(homes) == level.shards
             conditions = () if idle else _simple(route, table)
             ways.append(Way(tuple(at for _, at in used), wanted, conditions, homes))
         if len(ways) > MOST_OCCURRENCES:

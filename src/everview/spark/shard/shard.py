@@ -28,8 +28,9 @@ from everview.engine.shard_interface import (
     tell,
 )
 from everview.engine.values.rows import joined, ones
-from everview.errors import BadRowError, DataError, MemoryLimitError
-from everview.plan.shards import MASK, ShardLevel, masked
+from everview.errors import BadRowError, DataError, MemoryLimitError, ReferenceViolationError
+from everview.plan.shard_tables import masked
+from everview.plan.shards import MASK, ShardLevel
 from everview.query.data import Data, checked, table_from_data, table_to_data, view_from_data, view_to_data
 from everview.query.schema import Table
 from everview.query.view import View
@@ -65,7 +66,7 @@ class ShardSpec:
     @staticmethod
     def of(level: ShardLevel, *, quarantine: bool = False, memory_limit: int | None = None) -> ShardSpec:
         """What the shards of a level keep."""
-        tables, views = masked(level)
+        tables, views = masked(level, references=not quarantine)
         alone = frozenset(g.view for g in level.grids if any(() in r.coordinates for r in g.routes))
         homes = tuple((t.name, level.homes(t.name)) for t in tables)
         return ShardSpec(tables, views, alone, quarantine, memory_limit, homes)
@@ -172,6 +173,8 @@ class Shard:
                 operations = self._without(operations, refused, outcome)
             except MemoryLimitError:
                 raise
+            except ReferenceViolationError as error:
+                raise self._points_nowhere(error) from error
             except DataError as error:
                 raise self._not_at_its_end(error, operations) from error
         if outcome.refused:
@@ -243,12 +246,23 @@ class Shard:
             hint="correct the data, leave such rows out with WHERE or CASE, or go on without the batch (skip_batch)",
         )
 
+    def _points_nowhere(self, error: ReferenceViolationError) -> DataError:
+        """What to say of a batch at whose end a row points at none; its place in it is nothing that anybody knows."""
+        text = error.message.removesuffix("; nothing has changed").replace(f"row {error.row} of the", "a row of the", 1)
+        return ReferenceViolationError(
+            f"{text}{self._where}; nothing has changed",
+            table=error.table,
+            column=error.column,
+            hint="bring both rows in one batch, go on without this one (skip_batch), or declare the foreign key "
+            "NOT ENFORCED, if the streams of the two tables overtake each other",
+        )
+
     def _one_row_a_key(self, operations: list[Weighted], outcome: Outcome) -> list[Weighted]:
         """The batch with one new row a key: the least by value stays, whatever the order in which rows have come."""
         found: list[Weighted] = []
         for name, data, weight in operations:
             table = self.tables[name]
-            if not table.primary_key or weight[0].as_py() < 0:
+            if not table.checked_key or weight[0].as_py() < 0:
                 found.append((name, data, weight))
                 continue
             first = _first_of_each_key(data, table)
