@@ -62,7 +62,15 @@ class Relation(ABC):
             known = self._ask(lambda rows: rows.count())
             if known is None:
                 known = self._ask(lambda rows: rows.counted())
-            return sum(rows.copies for rows in self._rows()) if known is None else known
+            if known is not None:
+                return known
+            try:
+                return sum(rows.copies for rows in self._rows())
+            except TooManyRowsError:
+                known = self._ask(lambda rows: rows.recounted())
+                if known is None:
+                    raise
+                return known
 
     def __len__(self) -> int:
         """The same, as far as Python's ``len`` goes: 2⁶³ − 1."""

@@ -294,6 +294,11 @@ class Maintained:
     """Cursors that list what ``result`` lists where some variables have given words, with constant delay."""
     count: str | None = None
     """The function that gives how many rows there are, copies included, in words; None: they must be listed."""
+    recount: str | None = None
+    """The function that gives the same where listing cannot tell: a row has more copies than a word holds.
+
+    It may take longer than listing. None: ``count`` is not, or each row is there once.
+    """
     counts_at_once: bool = False
     """True if that takes constant time, and no walk through what is stored."""
     access: str | None = None

@@ -77,6 +77,10 @@ class Answers(Protocol):
         """The same, where that takes a walk through what is stored, but not through all rows."""
         return None
 
+    def recounted(self) -> int | None:
+        """The same, where rows cannot be listed for it, as one has more copies than a word holds."""
+        return None
+
     def test(self, row: Sought) -> bool | None:
         """Whether a row is there."""
         return None

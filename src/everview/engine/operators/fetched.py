@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from everview.engine.operators.counts import Columns
 from everview.engine.operators.steps import CHUNK
 from everview.engine.values.rows import words_array
-from everview.errors import DataError
+from everview.errors import TooManyRowsError
 from everview.kernel.machine import Unit
 
 CHUNK_OF_FEW = 64
@@ -27,7 +27,7 @@ def fetched(
         try:
             found = cursor.fetch(size)
         except OverflowError as error:
-            raise DataError(TOO_MANY, hint=FEWER) from error
+            raise TooManyRowsError(TOO_MANY, hint=FEWER) from error
         columns = [words_array(c) for c in found]
         if not columns or not len(columns[0]):
             return

@@ -89,6 +89,10 @@ class Indexed(Answers):
         """As what gives the rows."""
         return self.source.counted()
 
+    def recounted(self) -> int | None:
+        """As what gives the rows."""
+        return self.source.recounted()
+
     def test(self, row: Sought) -> bool:
         """A lookup of the whole row."""
         return self.kept.holds(row.words)

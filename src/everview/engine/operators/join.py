@@ -27,7 +27,7 @@ from everview.engine.operators.steps import CHUNK, beyond_a_word, explained
 from everview.engine.values.dictionary import NULL, Dictionary
 from everview.engine.values.rows import SLICE, Changes, has_lowest, ones, words_array, zeros
 from everview.engine.values.words import arrow_type, from_words, is_wide, to_words
-from everview.errors import DataError
+from everview.errors import DataError, TooManyRowsError
 from everview.kernel.machine import Unit, UpdateFault
 from everview.kernel.wide_numbers import number_of
 from everview.plan.core_plan import CorePlan
@@ -200,12 +200,17 @@ class Join:
 
     def count(self) -> int | None:
         """How many rows the result has, copies included, counted without listing it; None: list it to know."""
-        if self.maintained.count is None:
-            return None
+        return None if self.maintained.count is None else self._counted(self.maintained.count)
+
+    def recount(self) -> int | None:
+        """The same where rows that are listed have more copies than a word holds; None if it cannot be told then."""
+        return None if self.maintained.recount is None else self._counted(self.maintained.recount)
+
+    def _counted(self, function: str) -> int:
         try:
-            return number_of([words_array(c)[0].as_py() for c in self.unit.ask(self.maintained.count, [zeros(1)])])
+            return number_of([words_array(c)[0].as_py() for c in self.unit.ask(function, [zeros(1)])])
         except UpdateFault as fault:
-            raise DataError("the result has more rows than 384 bits can count", hint=FEWER) from fault
+            raise TooManyRowsError("the result has more rows than 384 bits can count", hint=FEWER) from fault
 
     def access(self, positions: Sequence[int]) -> Columns | None:
         """The words of the rows at some positions, which there are; None: list the rows to know."""
@@ -244,7 +249,7 @@ class Join:
         try:
             is_found, *measures = (words_array(c) for c in self.unit.ask(function, row or [zeros(1)]))
         except UpdateFault as fault:
-            raise DataError(TOO_MANY, hint=FEWER) from fault
+            raise TooManyRowsError(TOO_MANY, hint=FEWER) from fault
         if is_found[0].as_py():
             yield row, tuple(measures)
 

@@ -111,6 +111,10 @@ class Select(Answers):
         """The core's rows, if it can count them and all are in the result."""
         return self.core.count() if self.fold is None and self.projection.keeps_all else None
 
+    def recounted(self) -> int | None:
+        """The same."""
+        return self.core.recount() if self.fold is None and self.projection.keeps_all else None
+
     def test(self, row: Sought) -> bool | None:
         """A lookup in the fold, or in the core if the row's columns say which of its rows it is."""
         return self.projection.test(row.words) if self.fold is None else self.fold.holds(row.words)

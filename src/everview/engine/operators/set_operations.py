@@ -15,6 +15,7 @@ from everview.engine.operators.counts import Fold, Kept
 from everview.engine.operators.join import Join
 from everview.engine.values.dictionary import Dictionary
 from everview.engine.values.rows import ZERO, Changes, WordRows, repeated, zeros
+from everview.errors import TooManyRowsError
 from everview.query.view import SetOperation, SetOperator
 
 
@@ -134,6 +135,22 @@ class Concatenation(Answers):
         for side in self.sides:
             known = side.count()
             known = side.counted() if known is None else known
+            if known is None:
+                return None
+            found += known
+        return found
+
+    def recounted(self) -> int | None:
+        """The same, each side in the first way that can tell."""
+        found = 0
+        for side in self.sides:
+            known = side.count()
+            known = side.counted() if known is None else known
+            if known is None:
+                try:
+                    known = sum(rows.copies for rows in side.rows())
+                except TooManyRowsError:
+                    known = side.recounted()
             if known is None:
                 return None
             found += known

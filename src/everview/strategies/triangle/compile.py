@@ -23,13 +23,13 @@ from everview.programs.optimise import optimise
 from everview.query.conjunctive import ConjunctiveQuery, Semantics
 from everview.strategies.strategy import DELTA, AtomInput, Entry, Gauge, Maintained, Parts
 from everview.strategies.triangle.deltas import Deltas
-from everview.strategies.triangle.layout import RELATIONS, Layout, change_of, copied, reg
+from everview.strategies.triangle.layout import RELATIONS, Layout, copied, reg
 from everview.strategies.triangle.listing import PIECES, Listing
 from everview.strategies.triangle.rebalance import LEVEL, REBASE, Rebalance
 from everview.strategies.triangle.shape import Triangle
 from everview.strategies.triangle.updates import Updates
 
-ROW, FLIP, ONCE, CHANGE = Reg("row"), Reg("flip"), Reg("once"), change_of(0)
+ROW, FLIP, ONCE, CHANGE = Reg("row"), Reg("flip"), Reg("once"), Reg("change")
 GAUGES = ("N", "heavy", "minors", "majors", "moved")
 
 
@@ -40,13 +40,16 @@ def compile_triangle(
     sums: Sequence[int],
     limits: Mapping[int, int],
     words: Sequence[int] = (),
+    *,
+    sums_up: bool = False,
 ) -> Maintained:
     """The program that keeps a triangle's parts and views, with a sum over each of the atoms named by ``sums``.
 
-    The change of each sum comes in so many ``words``, or in one; an edge's own sum is kept in one.
+    The change of each sum comes in so many ``words``, or in one. With ``sums_up`` groups are made of the results.
     """
     is_set = query.semantics is Semantics.SET
-    layout = Layout(triangle, epsilon, [triangle.atoms.index(atom) for atom in sums], is_set, limits)
+    sources = [triangle.atoms.index(atom) for atom in sums]
+    layout = Layout(triangle, epsilon, sources, is_set, limits, words=words, sums_up=sums_up)
     layout.procedures += (*layout.base.procedures, *layout.limits.procedures)
     updates = Updates(layout)
     updates.write()
@@ -56,13 +59,15 @@ def compile_triangle(
     for tag in ("", "!"):
         for k in range(3):
             entering.write(k, tag)
-    entries = _write_entries(layout, query, words or [1] * len(sums))
+    entries = _write_entries(layout, query)
     deltas = Deltas(layout)
     layout.procedure(Maintained.start_deltas, (ONCE,), deltas.start())
     layout.procedure(Maintained.stop_deltas, (ONCE,), deltas.stop())
     listing = Listing(layout)
     cursors, test = listing.cursors(), listing.test()
-    channels = ((DELTA, len(triangle.outputs) + len(layout.measures) + 1),)
+    recount = None if is_set else listing.write_count(deltas)
+    widths = tuple(map(layout.told_width, layout.measures))
+    channels = ((DELTA, len(triangle.outputs) + sum(widths) + 1),)
     written = Program(layout.tables, channels, tuple(layout.procedures), cursors, tuple(listing.functions))
     kept = [Maintained.start_deltas, Maintained.stop_deltas, REBASE]
     program = optimise(written, [*kept, *(name for e in entries for name in (e.state_only, e.with_deltas))])
@@ -73,7 +78,9 @@ def compile_triangle(
         program,
         entries,
         triangle.outputs,
+        widths=widths,
         test=test,
+        recount=recount,
         pieces=next((c.name for c in cursors if c.name == PIECES), None),
         parts=parts,
     )
@@ -95,14 +102,14 @@ class Entering:
     def write(self, relation: int, tag: str) -> None:
         """``input`` takes a row and its changes, ``edge`` an edge and its."""
         layout = self.layout
-        changes = tuple(map(change_of, self.changes(relation)))
+        changes = tuple(map(self.layout.change, self.changes(relation)))
         edge = tuple(map(reg, layout.key(relation)))
         tells = bool(tag)
         inside = tells and layout.is_set and not layout.has_rows(relation)
         name = f"{RELATIONS[relation]}.edge{'!' if inside else ''}"
         if inside or not tells or not any(p.name == name for p in layout.procedures):
             layout.procedure(name, (*edge, *changes), self._edge(relation, inside))
-        own: dict[int, Operand] = {j: change_of(j) for j in self.changes(relation)}
+        own: dict[int, Operand] = {j: layout.change(j) for j in self.changes(relation)}
         told = self.deltas.told(relation, own) if tells and not inside else []
         body: list[Instruction]
         if not layout.has_rows(relation):
@@ -110,7 +117,9 @@ class Entering:
         else:
             row = tuple(map(reg, layout.rows_key(relation)))
             comes, goes = (copied(FLIP, Lit(flip)) for flip in (1, -1))
-            body = [copied(FLIP, Lit(0)), Add(ROW, layout.rows_table(relation), row, changes, (comes,), (goes,))]
+            noted = layout.noted(ROW, relation, of_rows=True)
+            rows = layout.rows_table(relation)
+            body = [copied(FLIP, Lit(0)), Add(ROW, rows, row, changes, (comes, *noted), (goes,), noted)]
             if layout.is_set:
                 told = self.deltas.told(relation, {0: FLIP}) if tells else []
                 body.append(If(Test.NOT_EQUAL, FLIP, Lit(0), (Call(name, (*edge, FLIP)), *told)))
@@ -124,16 +133,17 @@ class Entering:
         layout = self.layout
         table = RELATIONS[relation]
         edge = tuple(map(reg, layout.key(relation)))
-        changes = tuple(map(change_of, self.changes(relation)))
+        changes = tuple(map(self.layout.change, self.changes(relation)))
         levelled: list[Instruction] = []
         for level in range(1, self.rebalance.highest(relation) + 1):
             levelled.append(If(Test.EQUAL, LEVEL, Lit(level), (SetLevel(ROW, table, level),)))
         appeared = (copied(FLIP, Lit(1)), *self.rebalance.found_level(relation), *levelled)
         known = GetLevel(LEVEL, ROW, table)
+        noted = layout.noted(ROW, relation, of_rows=False)
         body: list[Instruction] = [
             copied(FLIP, Lit(0)),
             copied(LEVEL, Lit(0)),
-            Add(ROW, table, edge, changes, appeared, (copied(FLIP, Lit(-1)), known), (known,)),
+            Add(ROW, table, edge, changes, (*appeared, *noted), (copied(FLIP, Lit(-1)), known), (known, *noted)),
         ]
         flipped: list[Instruction] = []
         if layout.counts_edges:
@@ -155,7 +165,7 @@ class Entering:
         return list(chosen)
 
 
-def _write_entries(layout: Layout, query: ConjunctiveQuery, sum_words: Sequence[int]) -> tuple[Entry, ...]:
+def _write_entries(layout: Layout, query: ConjunctiveQuery) -> tuple[Entry, ...]:
     """One procedure a table: an update goes to each of its occurrences in turn, before the next update comes."""
     relations: dict[str, list[int]] = {}
     for k, atom in enumerate(layout.triangle.atoms):
@@ -172,14 +182,10 @@ def _write_entries(layout: Layout, query: ConjunctiveQuery, sum_words: Sequence[
                 variables = layout.rows_key(k)
                 words = tuple(Reg(f"{RELATIONS[k]}@{v.name}") for v in variables)
                 flag = Reg(f"{RELATIONS[k]}?")
-                sums = tuple(Reg(f"{RELATIONS[k]}+{j}") for j in layout.own(k))
-                given = tuple(
-                    Reg(f"{s.name} given", sum_words[j - 1]) for s, j in zip(sums, layout.own(k), strict=True)
-                )
-                parameters += [*words, flag, *given]
-                narrow = [copied(one, wide) for one, wide in zip(sums, given, strict=True)]
+                sums = tuple(Reg(f"{RELATIONS[k]}+{j}", layout.own_width(j)) for j in layout.own(k))
+                parameters += [*words, flag, *sums]
                 call = Call(f"{RELATIONS[k]}.input{tag}", (*words, CHANGE, *sums))
-                body.append(If(Test.NOT_EQUAL, flag, Lit(0), (*narrow, call)))
+                body.append(If(Test.NOT_EQUAL, flag, Lit(0), (call,)))
                 inputs.append(AtomInput(layout.triangle.atoms[k], variables, layout.own(k)))
             names.append(layout.procedure(f"update {relation}{tag}", (*parameters, CHANGE), body))
         entries.append(Entry(relation, tuple(inputs), names[0], names[1]))

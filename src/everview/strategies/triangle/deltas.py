@@ -34,7 +34,6 @@ from everview.strategies.triangle.layout import (
     SECOND,
     TOLD,
     WHOLE,
-    WORDS,
     Layout,
     Places,
     copied,
@@ -58,14 +57,16 @@ class Deltas:
         [third] = set("abc") - set(EDGES[relation])
         own = {v: reg(v) for v in self.layout.rows_key(relation)}
         if third in "abc"[: triangle.arity]:
-            return self._shorter(relation, own, lambda places, rows: self._under(relation, places, rows, changes))
-        totals = {j: Reg(f"total{j}", 1 if self.layout.is_set else WORDS) for j in self.layout.measures}
+            return self.shorter(relation, own, lambda places, rows: self._under(relation, places, rows, changes))
+        totals = {
+            j: Reg(f"total{j}", 1 if self.layout.is_set else self.layout.sum_width(j)) for j in self.layout.measures
+        }
         body: list[Instruction] = [copied(total, Lit(0)) for total in totals.values()]
-        body += self._shorter(relation, own, lambda _, rows: self._summed(totals, rows, changes))
+        body += self.shorter(relation, own, lambda _, rows: self._summed(totals, rows, changes))
         tell = self._tell(own, {j: (total,) for j, total in totals.items()})
         return [*body, If(Test.NOT_EQUAL, totals[0], Lit(0), tuple(tell))]
 
-    def _shorter(
+    def shorter(
         self, relation: int, own: Places, then: Callable[[Places, Mapping[int, Reg]], Sequence[Instruction]]
     ) -> list[Instruction]:
         """For each triangle with an edge: the words of its corners, and the rows of the other two edges."""
@@ -83,6 +84,15 @@ class Deltas:
             found = Find(rows[far], RELATIONS[far], closing, tuple(then(places, rows)))
             walks.append(Scan(rows[near], RELATIONS[near], column, key, 0, (found,)))
         return [*body, If(Test.AT_MOST, sizes[after], sizes[before], (walks[0],), (walks[1],))]
+
+    def counted(self, total: Reg) -> list[Instruction]:
+        """total ← the number of triangles, copies included: a walk for every edge of the first relation."""
+        layout = self.layout
+        row = Reg("row")
+        own = layout.places(row, 0)
+        changes: Changes = {0: layout.measure(row, 0, 0)}
+        walk = self.shorter(0, own, lambda _, rows: self._summed({0: total}, rows, changes))
+        return [copied(total, Lit(0)), Scan(row, RELATIONS[0], WHOLE, (), 0, tuple(walk))]
 
     def _summed(self, totals: Mapping[int, Reg], rows: Mapping[int, Reg], changes: Changes) -> list[Instruction]:
         body: list[Instruction] = []
@@ -124,7 +134,8 @@ class Deltas:
         if self.layout.tells_changes_of_sets:
             comes, goes = (Emit(DELTA, (*outputs, Lit(flip), Update())) for flip in (1, -1))
             return [Add(AT, TOLD, outputs, measures[0], (comes,), (goes,))]
-        return [Emit(DELTA, (*outputs, *map(Product, measures.values()), Update()))]
+        told = (Product(factors, self.layout.told_width(j)) for j, factors in measures.items())
+        return [Emit(DELTA, (*outputs, *told, Update()))]
 
     # --- while nobody is told --------------------------------------------------------------------------------------
 
@@ -154,5 +165,5 @@ class Deltas:
     def _derivations(self, key: tuple[Operand, ...], places: Places) -> list[Instruction]:
         total = Reg("total0")
         body: list[Instruction] = [copied(total, Lit(0))]
-        body += self._shorter(0, places, lambda _, rows: self._summed({0: total}, rows, {0: Lit(1)}))
+        body += self.shorter(0, places, lambda _, rows: self._summed({0: total}, rows, {0: Lit(1)}))
         return [*body, If(Test.NOT_EQUAL, total, Lit(0), (Add(AT, TOLD, key, (total,)),))]

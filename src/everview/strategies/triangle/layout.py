@@ -8,6 +8,7 @@ from fractions import Fraction
 from functools import cached_property
 
 from everview.kernel.program import (
+    MOST_WORDS,
     Add,
     Compute,
     Instruction,
@@ -31,7 +32,7 @@ FIRST, SECOND, WHOLE, BY_KEY = range(4)
 """The indexes of an edge table: by its first corner, by its second, all of it, and single edges."""
 TOLD = "told"
 WORDS = 4
-"""A view adds up products of three words: with fewer than 2^64 of them, this is enough."""
+"""A view adds up products of three words: with fewer than 2^64 of them, this is enough for copies."""
 PIECE_BITS, BUCKET_BITS = 3, 36
 """A row of the result is the sum of at most 2^3 pieces, and what a tree has of it that of at most 2^36 of its rows."""
 Places = Mapping[Var, Operand]
@@ -40,11 +41,6 @@ Places = Mapping[Var, Operand]
 def reg(v: Var) -> Reg:
     """The register of a variable's word."""
     return Reg(f"@{v.name}")
-
-
-def change_of(j: int) -> Reg:
-    """The register of a measure's change."""
-    return Reg(f"+{j}")
 
 
 @dataclass
@@ -60,6 +56,10 @@ class Layout:
     is_set: bool
     most: Mapping[int, int] = field(default_factory=dict)
     """What the measures of a result may be, of those that have a limit."""
+    words: Sequence[int] = ()
+    """In how many words the change of each sum comes in; without it, in one."""
+    sums_up: bool = False
+    """True if the measures of results go into groups, and have as many words as they need."""
     procedures: list[Procedure] = field(default_factory=list)
 
     @property
@@ -73,6 +73,26 @@ class Layout:
         return ThresholdBase(self.epsilon)
 
     # --- measures --------------------------------------------------------------------------------------------------
+
+    def own_width(self, j: int) -> int:
+        """How many words a measure of an edge has: copies have one."""
+        return self.words[j - 1] if j and self.words else 1
+
+    def sum_width(self, j: int) -> int:
+        """How many words a measure has that adds up products over three edges, two of which give their copies."""
+        return min(MOST_WORDS, self.own_width(j) + WORDS - 1)
+
+    def width(self, j: int) -> int:
+        """How many words a measure has in a view."""
+        return 1 if self.counts_edges else self.sum_width(j)
+
+    def told_width(self, j: int) -> int:
+        """How many words a measure of a result has in what is told and listed: one, unless groups are made of it."""
+        return self.sum_width(j) if self.sums_up and not self.is_set else 1
+
+    def change(self, j: int) -> Reg:
+        """The register of a measure's change."""
+        return Reg(f"+{j}", self.own_width(j))
 
     def own(self, relation: int) -> tuple[int, ...]:
         """The sums over a relation's rows."""
@@ -133,13 +153,16 @@ class Layout:
         found = [self.base.table]
         for k, name in enumerate(RELATIONS):
             values = ("copies", *(f"sum{j}" for j in self.own(k)))
+            widths = (1, *map(self.own_width, self.own(k)))
             key = self.key(k)
             sides = [tuple(map(key.index, self.side(k, column))) for column in (FIRST, SECOND, WHOLE)]
             levels = self.design.levels(k, ALL)[1] + 1
-            found.append(Table(name, _names(key), values, (*sides, tuple(range(len(key)))), levels=levels))
+            indexes = (*sides, tuple(range(len(key))))
+            found.append(Table(name, _names(key), values, indexes, levels=levels, widths=widths))
             if self.has_rows(k):
                 rows = self.rows_key(k)
-                found.append(Table(self.rows_table(k), _names(rows), values, (tuple(range(len(key))), ())))
+                under = (tuple(range(len(key))), ())
+                found.append(Table(self.rows_table(k), _names(rows), values, under, widths=widths))
         for view in self.design.views:
             found.append(self._view_table(view))
         if self.tells_changes_of_sets:
@@ -152,7 +175,7 @@ class Layout:
         if view.index is not None:
             indexes = ((), tuple(map(key.index, self.triangle.words(view.index))))
         carried = self.carried(view)
-        widths = () if self.counts_edges else (WORDS,) * len(carried)
+        widths = tuple(map(self.width, carried))
         return Table(view.name, _names(key), tuple(f"measure{j}" for j in carried), indexes, widths=widths)
 
     @property
@@ -185,12 +208,29 @@ class Layout:
 
     @cached_property
     def limits(self) -> Limits:
-        """What the rows of views that the result is made of may be while nobody has to look at it."""
+        """What the rows of views, or edges, that a result is made of may be while nobody has to look at it."""
         found = []
+        if self.counts_edges and not self.is_set:
+            found += [Limit(most, tuple(self._edge_factor(k, j) for k in range(3))) for j, most in self.most.items()]
         for view in filter(self._is_limited, self.design.views):
             bits = PIECE_BITS if view.role is Role.PIECE else PIECE_BITS + BUCKET_BITS
             found += [Limit(most >> bits, (self._factor(view, j),)) for j, most in self.most.items()]
         return Limits(found)
+
+    def _edge_factor(self, relation: int, j: int) -> Factor:
+        """What an edge, or a row under it, gives to a measure of a triangle: its sum, or its copies."""
+        own = self.own(relation)
+        table = self.rows_table(relation) if self.has_rows(relation) else RELATIONS[relation]
+        return Factor(
+            table, f"value{own.index(j) + 1 if j in own else 0}", self.own_width(j if j in own else 0), j in own
+        )
+
+    def noted(self, row: Reg, relation: int, of_rows: bool) -> tuple[Instruction, ...]:
+        """Take note of what an edge, or a row under one, gives to triangles that are results themselves, if large."""
+        if not self.counts_edges or self.is_set or self.has_rows(relation) is not of_rows:
+            return ()
+        factors = {self._edge_factor(relation, j): self.measure(row, relation, j, of_rows) for j in self.most}
+        return tuple(i for factor, value in factors.items() for i in self.limits.noted(factor, value))
 
     def _is_limited(self, view: View) -> bool:
         return view.role in (Role.PIECE, Role.ROOT) and not self.counts_edges
@@ -198,7 +238,8 @@ class Layout:
     def _factor(self, view: View, j: int) -> Factor:
         """The measure of a view that counts for a measure of the result: the same, or its copies."""
         kept = self.kept(Reg("at"), view, j)
-        return Factor(view.name, f"value{kept.column}", WORDS, is_signed=kept.column > 0)
+        words = self.width(self.carried(view)[kept.column])
+        return Factor(view.name, f"value{kept.column}", words, is_signed=kept.column > 0)
 
     def procedure(self, name: str, parameters: Sequence[Reg], body: Sequence[Instruction]) -> str:
         """Write a procedure; gives its name."""

@@ -59,6 +59,7 @@ class ListedPlan:
     triangle: Triangle
     chosen: Chosen
     has_groups: bool = False
+    sums_up: bool = False
     constant_update_for: tuple[str, ...] = ()
     changes_one_row: bool = False
     height: int = 1
@@ -205,7 +206,7 @@ class Listed:
         reads = HALF if triangle.arity == 3 else ONE
         balanced = {1: Fraction(2, 3), 2: HALF, 3: HALF}[triangle.arity]
         chosen = epsilon_of(facts.options, balanced, HALF, reads)
-        return ListedPlan(facts.query, triangle, chosen, core.grouped and not core.folded)
+        return ListedPlan(facts.query, triangle, chosen, core.grouped and not core.folded, core.sums_up)
 
     def owns(self, plan: StrategyPlan) -> bool:
         """Whether a plan is one of these."""
@@ -218,4 +219,4 @@ class Listed:
         if plan.has_groups:
             limits[0] = MOST_COPIES
         atoms, words = [s.atom for s in sums], [s.words for s in sums]
-        return compile_triangle(plan.query, plan.triangle, plan.epsilon, atoms, limits, words)
+        return compile_triangle(plan.query, plan.triangle, plan.epsilon, atoms, limits, words, sums_up=plan.sums_up)

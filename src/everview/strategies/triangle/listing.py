@@ -29,7 +29,8 @@ from everview.kernel.program import (
     Test,
 )
 from everview.query.terms import Var
-from everview.strategies.strategy import RESULT, Lookup
+from everview.strategies.strategy import COUNT, RESULT, Lookup
+from everview.strategies.triangle.deltas import Deltas
 from everview.strategies.triangle.layout import (
     BY_KEY,
     FIRST,
@@ -79,6 +80,11 @@ class Listing:
             for k in range(3)
         )
 
+    def write_count(self, deltas: Deltas) -> str:
+        """How many rows there are, copies included, however many copies each has."""
+        total = Reg("total", WORDS)
+        return self._function(COUNT, (Reg("once"),), deltas.counted(total), (total,))
+
     # --- three corners ---------------------------------------------------------------------------------------------
 
     def _disjoint(self) -> Cursor:
@@ -99,7 +105,7 @@ class Listing:
                 steps.append(Step(row, RELATIONS[k], BY_KEY, key, 0))
             measured.append((row, k, layout.has_rows(k)))
         factors = {j: tuple(layout.measure(row, k, j, rows) for row, k, rows in measured) for j in layout.measures}
-        weights = [Product(one) for one in factors.values()]
+        weights = [Product(one, layout.told_width(j)) for j, one in factors.items()]
         listed = [Product(())] if layout.is_set else weights
         return Cursor(RESULT, (), tuple(steps), (*(places[v] for v in self.triangle.outputs), *listed))
 
@@ -124,7 +130,7 @@ class Listing:
         if layout.is_set:
             return Part(steps, (*outputs, Lit(1)))
         row = Reg("row")
-        found = {j: Reg(f"found{j}", WORDS) for j in layout.measures}
+        found = {j: Reg(f"found{j}", layout.sum_width(j)) for j in layout.measures}
         body: list[Instruction] = [copied(target, Lit(0)) for target in found.values()]
         kept = [copied(target, layout.kept(row, view, j)) for j, target in found.items()]
         body.append(Find(row, view.name, tuple(map(reg, corners)), tuple(kept)))
@@ -178,7 +184,7 @@ class Listing:
         outputs: list[Output] = [places[v] for v in self.triangle.outputs]
         if layout.is_set:
             return Cursor(RESULT, (), tuple(steps), (*outputs, Product(())))
-        targets = tuple(Reg(f"measure{j}") for j in layout.measures)
+        targets = tuple(Reg(f"measure{j} {i}") for j in layout.measures for i in range(layout.told_width(j)))
         question = Question(self._write_weigh(), tuple(places[v] for v in self.triangle.outputs))
         steps.append(Ask(targets, question))
         return Cursor(RESULT, (), tuple(steps), (*outputs, *targets))
@@ -286,7 +292,7 @@ class Listing:
         """The measures of a row: what is stored of it, and what the trees have of it."""
         layout = self.layout
         words = tuple(map(reg, self.triangle.words("abc"[: self.triangle.arity])))
-        totals = {j: Reg(f"total{j}", WORDS) for j in layout.measures}
+        totals = {j: Reg(f"total{j}", layout.sum_width(j)) for j in layout.measures}
         body: list[Instruction] = [copied(total, Lit(0)) for total in totals.values()]
         for view in self.design.pieces:
             row = Reg(f"of {view.name}")
@@ -296,7 +302,7 @@ class Listing:
         def summed(rows: Mapping[int, Reg]) -> Block:
             found: list[Instruction] = []
             for j, total in totals.items():
-                product = Reg(f"product{j}", WORDS)
+                product = Reg(f"product{j}", layout.sum_width(j))
                 found += multiplied(product, *(layout.measure(row, k, j) for k, row in rows.items()))
                 found.append(Compute(total, Math.ADD, total, product))
             return tuple(found)
@@ -304,10 +310,11 @@ class Listing:
         for tree in self.design.trees:
             body += self._candidates(tree, summed)
         parameters = tuple(map(reg, self.triangle.outputs))
-        results: list[Output] = [Product((total,)) for total in totals.values()]
+        weights = totals
         if self.triangle.private[0]:
             body += self._share(totals)
-            results = [Reg(f"share{j}") for j in totals]
+            weights = {j: Reg(f"share{j}") for j in totals}
+        results = [Product((weight,), layout.told_width(j)) for j, weight in weights.items()]
         return self._function(WEIGH, parameters, tuple(body), tuple(results))
 
     def _share(self, totals: dict[int, Reg]) -> list[Instruction]:
@@ -329,7 +336,7 @@ class Listing:
         return [*body, Find(edge, RELATIONS[0], tuple(map(reg, layout.key(0))), (inner,))]
 
     def _in_pieces(self) -> Cursor:
-        """The same rows in pieces, whose measures are to be added up: nothing is tested."""
+        """The same rows in pieces, whose measures, each of one word, are to be added up: nothing is tested."""
         layout = self.layout
         targets = (Reg("measure0"),) if layout.is_set else tuple(Reg(f"measure{j}") for j in layout.measures)
         parts = [self._weighed(view) for view in self.design.pieces]
@@ -346,11 +353,33 @@ class Listing:
                 elif not layout.is_set:
                     steps.append(Step(row, RELATIONS[k], BY_KEY, key, 0))
             weights: list[Output] = [Lit(1)] if layout.is_set else []
+            narrow = {k: self._narrow(k, tree, places, steps) for k in rows}
             for j in () if layout.is_set else layout.measures:
-                weights.append(Product(tuple(layout.measure(row, k, j, layout.has_rows(k)) for k, row in rows.items())))
+                factors = (narrow[k].get(j) or layout.measure(row, k, j, layout.has_rows(k)) for k, row in rows.items())
+                weights.append(Product(tuple(factors)))
             parts.append(Part(tuple(steps), (*(places[v] for v in self.triangle.outputs), *weights)))
         outputs = (*map(reg, self.triangle.outputs), *targets)
-        return Cursor(PIECES, (), (Concat(outputs, tuple(parts)),), outputs)
+        told = (Product((target,), layout.told_width(j)) for j, target in enumerate(targets))
+        return Cursor(PIECES, (), (Concat(outputs, tuple(parts)),), (*map(reg, self.triangle.outputs), *told))
+
+    def _narrow(self, k: int, tree: Tree, places: Places, steps: list[Node]) -> dict[int, Operand]:
+        """The sums of an edge that have several words, in one each, asked for in further steps: pieces have no more."""
+        layout = self.layout
+        wide = [j for j in layout.own(k) if layout.own_width(j) > 1]
+        if not wide:
+            return {}
+        has_rows = layout.has_rows(k)
+        table, key = (layout.rows_table(k), layout.rows_key(k)) if has_rows else (RELATIONS[k], layout.key(k))
+        name = f"sums of {table}"
+        if all(f.name != name for f in self.functions):
+            row, found = Reg("row"), {j: Reg(f"found{j}") for j in wide}
+            body: list[Instruction] = [copied(target, Lit(0)) for target in found.values()]
+            kept = tuple(copied(target, layout.measure(row, k, j, has_rows)) for j, target in found.items())
+            body.append(Find(row, table, tuple(map(reg, key)), kept))
+            self._function(name, tuple(map(reg, key)), body, tuple(found.values()))
+        targets = {j: Reg(f"sum{j} of {tree.root.name}") for j in wide}
+        steps.append(Ask(tuple(targets.values()), Question(name, tuple(places[v] for v in key))))
+        return dict(targets)
 
     def _function(
         self, name: str, parameters: Sequence[Reg], body: Sequence[Instruction], results: Sequence[Output]

@@ -22,8 +22,8 @@ from everview.kernel.program import (
     Test,
     ValueOf,
 )
-from everview.strategies.triangle.layout import FIRST, RELATIONS, SECOND, WHOLE, Layout, change_of, copied, reg
-from everview.strategies.triangle.updates import Changes, Updates, negated
+from everview.strategies.triangle.layout import FIRST, RELATIONS, SECOND, WHOLE, Layout, copied, reg
+from everview.strategies.triangle.updates import Updates, negated
 from everview.strategies.triangle.views import ALL
 
 ROW, DEGREE, LEVEL, BIT = Reg("row"), Reg("degree"), Reg("level"), Reg("bit")
@@ -95,11 +95,11 @@ class Rebalance:
     def _write_move(self, relation: int, source: int, target: int) -> str:
         """An edge goes from one level to another: views over one of the two change."""
         before, after = (self.updates.views_of(relation, level) for level in (source, target))
-        changes: Changes = {j: change_of(j) for j in self.updates.changing(relation)}
+        changes = {j: self.layout.change(j) for j in self.updates.changing(relation)}
         negate, turned = negated(changes)
         gained = [view for view in after if view not in before]
         lost = [view for view in before if view not in after]
-        body = self.updates.changed(relation, gained, changes)
+        body = self.updates.changed(relation, gained, dict(changes))
         body += [*negate, *self.updates.changed(relation, lost, turned)]
         name = f"{RELATIONS[relation]}{source}→{target}"
         return self.layout.procedure(name, self.updates.parameters(relation), body)

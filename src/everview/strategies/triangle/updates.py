@@ -8,17 +8,15 @@ edges of a value that is light.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from everview.kernel.program import Compute, Find, GetLevel, If, Instruction, Lit, Math, Operand, Reg, Scan, Test
 from everview.strategies.triangle.layout import (
     FIRST,
     RELATIONS,
     SECOND,
-    WORDS,
     Layout,
     Places,
-    change_of,
     multiplied,
     reg,
 )
@@ -44,12 +42,12 @@ class Updates:
         """One procedure for each relation and level."""
         for k in range(3):
             for level in range(self.design.levels(k, ALL)[1] + 1):
-                body = self.changed(k, self.views_of(k, level), {j: change_of(j) for j in self.changing(k)})
+                body = self.changed(k, self.views_of(k, level), {j: self.layout.change(j) for j in self.changing(k)})
                 self.layout.procedure(self.name(k, level), self.parameters(k), body)
 
     def parameters(self, relation: int) -> tuple[Reg, ...]:
         """An edge, and its change."""
-        return (*map(reg, self.layout.key(relation)), *map(change_of, self.changing(relation)))
+        return (*map(reg, self.layout.key(relation)), *map(self.layout.change, self.changing(relation)))
 
     def changing(self, relation: int) -> tuple[int, ...]:
         """The measures of an edge that change views."""
@@ -115,7 +113,7 @@ class Updates:
         return Find(row, hat.name, key, (*body, self.layout.added(view, places, products)))
 
     def _product(self, j: int, of: str = "product") -> Reg:
-        return Reg(f"{of}{j}", 1 if self.layout.counts_edges else WORDS)
+        return Reg(f"{of}{j}", self.layout.width(j))
 
     def _loop(
         self, relation: int, other: int, low: int, high: int, views: Sequence[View], changes: Changes
@@ -168,8 +166,8 @@ class Updates:
         return Find(row, RELATIONS[third], tuple(places[v] for v in layout.key(third)), tuple(body))
 
 
-def negated(changes: Changes) -> tuple[list[Instruction], Changes]:
+def negated(changes: Mapping[int, Reg]) -> tuple[list[Instruction], Changes]:
     """What takes the signs of changes, and the registers with them."""
-    found: Changes = {j: Reg(f"-{j}") for j in changes}
-    body: list[Instruction] = [Compute(Reg(f"-{j}"), Math.SUBTRACT, Lit(0), change) for j, change in changes.items()]
-    return body, found
+    found = {j: Reg(f"-{j}", change.words) for j, change in changes.items()}
+    body: list[Instruction] = [Compute(found[j], Math.SUBTRACT, Lit(0), change) for j, change in changes.items()]
+    return body, dict(found)
