@@ -11,7 +11,7 @@ from everview.errors import EverviewError
 from tests.engine.independent import FAULTS, Session
 from tests.scale import SCALE, scaled
 
-SESSIONS = scaled(40)
+SESSIONS = scaled(24)
 FAULTY = 32
 ENOUGH = 8
 """So many sessions with a fault tell whether faults are noticed."""

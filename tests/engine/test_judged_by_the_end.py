@@ -331,7 +331,7 @@ def test_random_batches_end_as_duckdb_says(
     feeds = {v: (db.view(v).changes(), db.view(v).changes(per_update=True)) for v in views}
     shown: dict[str, Counter[Any]] = {v: Counter() for v in views}
     taken = refused = 0
-    for round_ in range(scaled(20, least=7)):
+    for round_ in range(scaled(12, least=7)):
         operations = random_batch(r, oracle)
         wanted = oracle.after(operations)
         further = {v: STACKED[v] for v in views if v in STACKED}

@@ -98,7 +98,7 @@ def test_views_have_a_result_where_duckdb_has_one(name: str, filled: bool, tmp_p
     seen = {v: rows(db.view(v)) for v in views}
     there: dict[str, list[tuple[int, ...]]] = {"t": [(1, 2)] if filled else [], "u": []}
     without = 0
-    for step in range(scaled(24, least=8)):
+    for step in range(scaled(14, least=8)):
         with db.batch() as batch:
             for table, width in (("t", 2), ("u", 1)):
                 if there[table] and r.random() < 0.5:

@@ -52,7 +52,7 @@ def rewritten(*body: Instruction, callee: Procedure | None = None) -> tuple[Inst
     return optimise(Program((PAIRS,), (("out", 1),), procedures), ["go"]).procedure("go").body
 
 
-@thoroughness(150)
+@thoroughness(80)
 @given(st.integers(0, 2**40))
 def test_random_programs(seed: int) -> None:
     run(seed, optimise)

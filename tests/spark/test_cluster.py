@@ -27,7 +27,7 @@ from tests.engine.generator import Case, make_case
 from tests.scale import scaled, thoroughness
 from tests.spark.cluster import Cluster, Row
 
-SEEDS = scaled(48)
+SEEDS = scaled(32)
 
 
 def history(case: Case) -> tuple[dict[str, str], list[dict[str, list[Row]]], dict[str, Bag]]:
