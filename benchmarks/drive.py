@@ -60,7 +60,7 @@ class KernelRun:
     def __init__(self, query: str, updates: Updates, every: int = 10) -> None:
         self.db = database(query, every)
         (self.core,) = self.db._views["v"].cores
-        self.unit = self.core.unit
+        self.part = self.core.part
         self.updates = updates
         entry = self.core._entries["g"]
         self.entry = entry.entry
@@ -77,9 +77,9 @@ class KernelRun:
 
     def start(self, with_deltas: bool) -> None:
         """Empty state, telling its deltas or not."""
-        self.unit.clear()
+        self.part.clear()
         if with_deltas:
-            self.unit.apply(self.core.maintained.start_deltas, [pa.array([0])])
+            self.part.apply(self.core.maintained.start_deltas, [pa.array([0])])
 
     def deltas(self, take: Callable[[Sequence[pa.Array]], None] | None = None) -> tuple[Measured, int]:
         """Apply everything, each slice of deltas taken as Arrow; also gives the most bytes that the state has had."""
@@ -88,23 +88,23 @@ class KernelRun:
         begun = process_time()
         while at < len(self.updates):
             piece = [c.slice(at, SLICE) for c in self.columns]
-            at += self.unit.apply(self.entry.with_deltas, piece, first_update=at, most_pending=SLICE)
-            taken = [pa.array(c) for c in self.unit.take("delta")]
+            at += self.part.apply(self.entry.with_deltas, piece, first_update=at, most_pending=SLICE)
+            taken = [pa.array(c) for c in self.part.take("delta")]
             rows += len(taken[0])
             if take is not None:
                 width = len(self.core.maintained.outputs)
                 take([*(taken[i] for i in self.places), *taken[width:]])
-            peak = max(peak, self.unit.nbytes())
+            peak = max(peak, self.part.whole.nbytes())
             del taken
         return Measured(len(self.updates), rows, process_time() - begun), peak
 
     def state(self) -> tuple[float, int]:
         """Apply everything without a feed: seconds, and kernel steps."""
         self.start(False)
-        steps = self.unit.steps
+        steps = self.part.whole.steps
         begun = process_time()
-        self.unit.apply(self.entry.state_only, self.columns)
-        return process_time() - begun, self.unit.steps - steps
+        self.part.apply(self.entry.state_only, self.columns)
+        return process_time() - begun, self.part.whole.steps - steps
 
 
 def _output_variables(db: ev.Database) -> list[object]:

@@ -155,13 +155,13 @@ def enumeration(sizes: tuple[int, ...], runs: int) -> Iterator[Record]:
 def _first_result(kernel: KernelRun) -> float:
     """Seconds from opening the result to its first row in hand."""
     begun = perf_counter()
-    kernel.unit.open("result").fetch(1)
+    kernel.part.open("result").fetch(1)
     return perf_counter() - begun
 
 
 def _listing(kernel: KernelRun) -> tuple[float, int]:
     """Seconds per result of listing all, and how many there are."""
-    cursor = kernel.unit.open("result")
+    cursor = kernel.part.open("result")
     results = 0
     begun = perf_counter()
     while count := len(cursor.fetch(8_192)[0]):
@@ -180,9 +180,9 @@ def selectivity(graph: str, order: str, updates: Updates, every: int, runs: int)
     sums = Sums()
     measured, _ = kernel.deltas(sums.add)
     compare(f"3-hop, {graph}, every {every}", checked, measured, sums)
-    loud_steps = kernel.unit.steps
+    loud_steps = kernel.part.whole.steps
     kernel.deltas()
-    loud_steps = kernel.unit.steps - loud_steps
+    loud_steps = kernel.part.whole.steps - loud_steps
     quiet_steps = kernel.state()[1]
     loud = min(kernel.deltas()[0].seconds for _ in range(runs))
     quiet = min(kernel.state()[0] for _ in range(runs))

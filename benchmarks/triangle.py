@@ -156,13 +156,13 @@ def hubs(sizes: tuple[int, ...] = HUBS, updates: int = 2_000) -> Iterator[Record
         toggled = [(MOST, LEAST)] * updates
         run = KernelRun(COUNT, inserts("hubs", [*built, *toggled]))
         run.start(False)
-        run.unit.apply(run.entry.state_only, [c.slice(0, len(built)) for c in run.columns])
+        run.part.apply(run.entry.state_only, [c.slice(0, len(built)) for c in run.columns])
         weights = pa.array([1, -1] * (updates // 2), pa.int64())
         toggle = [*(c.slice(len(built)) for c in run.columns[:-1]), weights]
-        before, begun = run.unit.steps, process_time()
-        run.unit.apply(run.entry.state_only, toggle)
+        before, begun = run.part.whole.steps, process_time()
+        run.part.apply(run.entry.state_only, toggle)
         seconds.append((process_time() - begun) / updates)
-        steps.append((run.unit.steps - before) / updates)
+        steps.append((run.part.whole.steps - before) / updates)
     yield {
         "bench": "hubs",
         "query": COUNT,

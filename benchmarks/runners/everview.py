@@ -35,7 +35,7 @@ def main() -> None:
     with sampler or nullcontext():
         peak = run(db, job, batches, meter, print_of)
     found = None if print_of is None else print_of.to_dict()
-    steps = sum(core.unit.steps for core in db._views["v"].cores)
+    steps = db._views["v"].unit.steps
     told = {} if sampler is None else {"parts_s": sampler.seconds}
     meter.finish({"everview": ev.__version__}, found, state_bytes=peak, steps=steps, **told)
 

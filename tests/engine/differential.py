@@ -618,13 +618,13 @@ class Run:
     def fingerprint(self) -> dict[str, Any]:
         """All that is stored, whatever its order."""
         found: dict[str, Any] = {"version": self.db.version}
-        machines = {n: t.unit for n, t in self.db._tables.items()}
+        machines: dict[str, Any] = {n: t.unit for n, t in self.db._tables.items()}
         for name, runtime in self.db._views.items():
-            machines |= {f"{name} core {i}": c.unit for i, c in enumerate(runtime.cores)}
-            machines |= {f"{name} fold {i}": f.unit for i, f in enumerate(runtime.folds)}
-            machines[f"{name} net"] = runtime.net.unit
+            machines |= {f"{name} core {i}": c.part for i, c in enumerate(runtime.cores)}
+            machines |= {f"{name} fold {i}": f.part for i, f in enumerate(runtime.folds)}
+            machines[f"{name} net"] = runtime.net.part
             machines |= {
-                f"{name} fold parked {i}": p.counts.unit
+                f"{name} fold parked {i}": p.counts.part
                 for i, p in enumerate(runtime.parked)
                 if p.counts is not None and p.is_left
             }

@@ -76,7 +76,7 @@ CASES: list[tuple[str, Act, type[DataError], str | None, int | None, str | None]
 def state(db: ev.Database) -> Any:
     dictionary = {k: sorted(zip(*t.to_pydict().values(), strict=True)) for k, t in db._dictionary.to_state().items()}
     tables = [sorted(t.unit.dump(x.name)) for t in db._tables.values() for x in t.unit.program.tables]
-    cores = [sorted(c.unit.dump(x.name)) for v in db._views.values() for c in v.cores for x in c.unit.program.tables]
+    cores = [sorted(c.part.dump(x.name)) for v in db._views.values() for c in v.cores for x in c.part.program.tables]
     folds = [
         sorted(zip(*(c.to_pylist() for c in (*columns, *measures)), strict=True))
         for v in db._views.values()

@@ -152,7 +152,7 @@ def test_many_keys_at_once() -> None:
 
 
 def steps_of(view: ev.View, **columns: Any) -> int:
-    unit = view._runtime.cores[0].unit
+    unit = view._runtime.unit
     before = unit.steps
     view.lookup(**columns)
     return int(unit.steps - before)
@@ -185,7 +185,7 @@ def test_a_group_is_tested_without_listing_all() -> None:
     db.sql("CREATE TABLE r (a BIGINT, b BIGINT)")
     view = db.create_view("v", "SELECT a, COUNT(*) AS n, SUM(b) AS total FROM r GROUP BY a")
     db.insert("r", [(i, i) for i in range(20_000)])
-    unit = view._runtime.cores[0].unit
+    unit = view._runtime.unit
     before = unit.steps
     assert (17, 1, 17) in view
     assert (17, 2, 17) not in view

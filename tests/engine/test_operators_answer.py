@@ -16,7 +16,7 @@ from everview.engine.operators.select import Select
 from everview.engine.operators.set_operations import Concatenation
 from everview.engine.values.rows import WordRows, ones, words_array, zeros
 from everview.errors import OverDeleteError
-from everview.kernel.machine import Unit
+from everview.kernel.machine import Part
 from tests.engine.samples import Change, Changes, database, run
 from tests.scale import scaled
 
@@ -112,13 +112,13 @@ def test_answers_are_what_the_list_says(seed: int, tmp_path: Path) -> None:
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The cursors that are opened from now on: all listing begins so."""
     found: list[str] = []
-    open_ = Unit.open
+    open_ = Part.open
 
-    def counted(self: Unit, cursor: str, arguments: Any = ()) -> Any:
+    def counted(self: Part, cursor: str, arguments: Any = ()) -> Any:
         found.append(cursor)
         return open_(self, cursor, arguments)
 
-    monkeypatch.setattr(Unit, "open", counted)
+    monkeypatch.setattr(Part, "open", counted)
     return found
 
 

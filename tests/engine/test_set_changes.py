@@ -21,7 +21,7 @@ from everview.engine.operators.netting import net_changes
 from everview.engine.values.dictionary import Dictionary
 from everview.engine.values.rows import Changes, WordRows
 from everview.errors import OverDeleteError
-from everview.kernel import Unit
+from everview.kernel.machine import Part, Unit
 from everview.kernel.reference import Reference
 from everview.plan.core_plan import CorePlan
 from everview.programs.base_table import CHANGE, CHANGE_AND_TELL, OVER_DELETED, ROWS, SET_CHANGES, compile_base
@@ -162,14 +162,14 @@ def test_an_update_that_changes_no_set_belongs_to_no_occurrence(of_sets: None, m
     db = ev.Database()
     db.sql(f"{SCHEMA}; CREATE MATERIALIZED VIEW v AS {VIEWS['twice']}")
     given: list[list[list[int]]] = []
-    apply = Unit.apply
+    apply = Part.apply
 
-    def watched(self: Unit, procedure: str, columns: Any, **further: Any) -> int:
-        if self is db._views["v"].cores[0].unit:
+    def watched(self: Part, procedure: str, columns: Any, **further: Any) -> int:
+        if self is db._views["v"].cores[0].part:
             given.append([pa.array(c).to_pylist() for c in columns])
         return apply(self, procedure, columns, **further)
 
-    monkeypatch.setattr(Unit, "apply", watched)
+    monkeypatch.setattr(Part, "apply", watched)
     db.insert("r", [(1, 1), (1, 1), (1, 3)])
     db.delete("r", [(1, 1), (1, 1)])
     (first, second) = ([columns[2], columns[5], columns[6]] for columns in given)

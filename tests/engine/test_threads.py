@@ -87,8 +87,18 @@ def test_a_loop_may_change_other_tables_and_what_it_has_listed() -> None:
     assert db.version == 2_001
 
 
-def test_a_feed_that_is_opened_meanwhile_is_told() -> None:
+def test_rows_that_are_being_read_survive_a_feed_that_is_opened_meanwhile() -> None:
+    """Nothing that is read changes by it."""
     db = database(VIEWS["plain"])
+    rows = iter(db.view("v"))
+    first = next(rows)
+    db.view("v").changes()
+    assert sorted([first, *rows]) == sorted(db.view("v"))
+
+
+def test_a_feed_that_is_opened_meanwhile_is_told_where_it_changes_what_is_read() -> None:
+    db = database("SELECT r.k, r.s FROM r JOIN other ON r.k = other.k")
+    db.insert("other", [(i,) for i in range(ROWS)])
     rows = iter(db.view("v"))
     next(rows)
     db.view("v").changes()

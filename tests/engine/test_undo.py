@@ -133,7 +133,7 @@ def test_dropping_frees_the_units_at_once() -> None:
     before = db.nbytes()
     db.sql("CREATE VIEW more AS SELECT x.a AS a, y.s AS s FROM t x JOIN t y ON x.s = y.s")
     assert db.nbytes() > before
-    unit = db._views["more"].units[0]
+    unit = db._views["more"].unit
     db.drop("more")
     assert db.nbytes() <= before
     with pytest.raises(RuntimeError, match="unlinked"):

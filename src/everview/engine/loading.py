@@ -43,12 +43,12 @@ def _can_load(core: Join) -> bool:
     if core.maintained.build is None or core.emits_deltas:
         return False
     keyed = {table.name for table in core.maintained.program.tables if table.key}
-    return not any(rows for name, (rows, _) in core.unit.table_stats().items() if name in keyed)
+    return not any(rows for name, (rows, _) in core.part.table_stats().items() if name in keyed)
 
 
 def _build(core: Join) -> None:
     assert core.maintained.build is not None
     try:
-        core.unit.apply(core.maintained.build, [zeros(1)])
+        core.part.apply(core.maintained.build, [zeros(1)])
     except UpdateFault as fault:
         raise explained(fault) from fault

@@ -152,7 +152,7 @@ class View(Positions, Lookups, Reasons):
         runtime = self._runtime
         nodes = []
         for core in runtime.cores:
-            for table, (rows, size) in core.unit.table_stats().items():
+            for table, (rows, size) in core.part.table_stats().items():
                 nodes.append({"core": core.plan.core.role, "table": table, "rows": rows, "bytes": size})
         return {
             "view": self.name,
@@ -161,7 +161,7 @@ class View(Positions, Lookups, Reasons):
             "counted_updates": runtime.updates_with_deltas,
             "deltas": runtime.deltas if runtime.updates_with_deltas else None,
             "amplification": runtime.deltas / runtime.updates_with_deltas if runtime.updates_with_deltas else None,
-            "steps": sum(c.unit.steps for c in runtime.cores),
+            "steps": runtime.unit.steps,
             "nodes": nodes,
             "parts": [
                 {"core": c.plan.core.role, "strategy": c.plan.strategy.name, **c.gauges()} for c in runtime.cores

@@ -22,11 +22,12 @@ from everview.engine.values.words import is_wide
 from everview.errors import DataError, ExpressionError, MemoryLimitError
 from everview.kernel.machine import Unit
 from everview.plan.view_plan import PartPlan, ViewPlan, looked_up
+from everview.programs.link import Linker
 from everview.query.terms import Var
 from everview.query.types import BIGINT, DataType
 from everview.query.view import Block, View
 
-BuildPart = Callable[[PartPlan, Mapping[str, tuple[DataType, ...]], Dictionary], Operator]
+BuildPart = Callable[[PartPlan, Mapping[str, tuple[DataType, ...]], Dictionary, Linker], Operator]
 _MANY_COPIES = 16
 """A stage that changes in so many times as many rows as came in has them added up before others read them."""
 
@@ -49,21 +50,25 @@ class ViewRuntime:
         self.dictionary = dictionary
         self.types = tuple(c.type for c in plan.view.columns)
         self.stages: list[tuple[str, Operator]] = []
-        known = dict(relations)
+        known, linker = dict(relations), Linker(dictionary.machine)
         for part in plan.parts:
             if part is plan.result and build is not None:
-                source = build(part, known, dictionary)
+                source = build(part, known, dictionary, linker)
             else:
-                source = build_part(part, known, dictionary)
+                source = build_part(part, known, dictionary, linker)
             if part is plan.result and build is None:
-                source = self._indexed(source)
-            if source.needs_deltas or part is not plan.result:
-                source.emit_deltas(True)
-            for name, earlier in self.stages:
-                for rows in earlier.rows():
-                    source.process(self._of_stage(name, rows))
+                source = self._indexed(source, linker)
             self.stages.append((part.name, source))
             known[part.name] = tuple(c.type for c in part.body.columns)
+        self.unit = linker.link()
+        """Holds its state: all programs of all parts."""
+        for i, (_, source) in enumerate(self.stages):
+            source.seed()
+            if source.needs_deltas or source is not self.result:
+                source.emit_deltas(True)
+            for name, earlier in self.stages[:i]:
+                for rows in earlier.rows():
+                    source.process(self._of_stage(name, rows))
         self.cores: tuple[Join, ...] = tuple(c for _, s in self.stages for c in s.cores)
         own = {name for name, _ in self.stages[:-1]}
         self.reads = frozenset(a.relation for c in self.cores for a in c.plan.query.atoms) - own
@@ -90,10 +95,10 @@ class ViewRuntime:
         """It and its companions."""
         return (self, *self.companions.values())
 
-    def _indexed(self, source: Operator) -> Operator:
+    def _indexed(self, source: Operator, linker: Linker) -> Operator:
         """The result with an index for each set of columns that its options name and that it cannot look up itself."""
         by = [columns for columns in dict.fromkeys(looked_up(self.view)) if not source.looks_up(columns)]
-        return Indexed(source, self.types, by, self.dictionary) if by else source
+        return Indexed(source, self.types, by, self.dictionary, linker) if by else source
 
     @property
     def result(self) -> Operator:
@@ -280,25 +285,20 @@ class ViewRuntime:
         yield from self.result.rows(partly=partly)
 
     @property
-    def units(self) -> list[Unit]:
-        """The units that keep its state."""
-        return [*(c.unit for c in self.cores), *(f.unit for f in self.folds)]
-
-    @property
     def further_units(self) -> list[Unit]:
-        """Those that are there for a while, or only for a batch."""
+        """Those beside its own that are there for a while, or only for a batch."""
         parked = [p.counts for p in self.parked if p.counts is not None]
         totals = [core.total for core in self.cores if core.total is not None]
-        own = [f.unit for f in (*parked, *totals, self.net, *self._sums.values())]
-        return own + [unit for c in self.companions.values() for unit in (*c.units, *c.further_units)]
+        own = [f.part.whole for f in (*parked, *totals, self.net, *self._sums.values())]
+        return own + [unit for c in self.companions.values() for unit in (c.unit, *c.further_units)]
 
     def is_lost(self, lost: frozenset[int]) -> bool:
         """True if one of its units is among these, by their numbers: then it must be filled anew."""
-        return any(unit.number in lost for unit in (*self.units, *self.further_units))
+        return any(unit.number in lost for unit in (self.unit, *self.further_units))
 
     def unlink(self) -> None:
         """Free all that it holds, as nobody reads it any more."""
-        for unit in (*self.units, *self.further_units):
+        for unit in (self.unit, *self.further_units):
             unit.unlink()
 
     def release_values(self, read: Mapping[str, BaseTable | ViewRuntime]) -> None:
@@ -337,11 +337,11 @@ class ViewRuntime:
     def nbytes(self) -> int:
         """The memory that its state takes, as far as it is not the kernel's by estimate."""
         parked = sum(p.nbytes() for p in self.parked)
-        beside = sum(u.nbytes() for c in self.companions.values() for u in c.units)
-        return sum(u.nbytes() for u in self.units) + parked + beside + self.beside_nbytes()
+        beside = sum(c.unit.nbytes() for c in self.companions.values())
+        return self.unit.nbytes() + parked + beside + self.beside_nbytes()
 
     def beside_nbytes(self) -> int:
-        """What of that is not in units."""
+        """What of that is not in a unit."""
         return sum(a.nbytes() for a in self._listed) + sum(c.beside_nbytes() for c in self.companions.values())
 
 

@@ -60,6 +60,19 @@ def flat(body: Iterable[Instruction], silent: bool = True) -> Iterator[Instructi
                 pass
 
 
+def channels_told(program: Program, procedure: str) -> frozenset[str]:
+    """The channels that rows may come to when a procedure is run, those of what it calls included."""
+    found: set[str] = set()
+    seen, ahead = {procedure}, [procedure]
+    while ahead:
+        body = program.procedure(ahead.pop()).body
+        found |= {i.channel for i in flat(body) if isinstance(i, Emit)}
+        more = set(called(body)) - seen
+        seen |= more
+        ahead += more
+    return frozenset(found)
+
+
 def register_set(i: Instruction) -> Reg | None:
     """The register that an instruction itself sets."""
     match i:

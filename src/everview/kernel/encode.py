@@ -55,7 +55,7 @@ from everview.kernel.program import (
 from everview.kernel.wide_numbers import words_needed, words_of
 
 T = TypeVar("T")
-ENCODING = 8
+ENCODING = 9
 """Counts up with every change of the encoding or of what the kernel offers: one compiled before is to be built anew."""
 
 

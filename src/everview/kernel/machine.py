@@ -142,37 +142,43 @@ class Machine:
         self.kernel.memory_limit = limit
 
 
-class Unit:
-    """A program and its state, in a machine: that of a table, or of a part of a view.
+class Part:
+    """A program's tables, procedures, cursors and functions inside a unit, under the names that it has for them.
 
-    It has its own tables, version for cursors, bytes and snapshot, and is verified by itself. Batches and results are
-    columns of 64-bit words. The GIL is released while the kernel works; threads take turns. ``is_logged`` is False for
-    one that is not taken back with a batch, since its state does not outlive the batch or another way back is known.
+    The unit's own program may have several such programs side by side, whose names are then told apart by a ``prefix``.
+    Batches and results are columns of 64-bit words. The GIL is released while the kernel works; threads take turns.
     """
 
-    def __init__(self, program: Program, machine: Machine | None = None, *, is_logged: bool = True) -> None:
-        verify(program)
+    def __init__(self, program: Program) -> None:
         self.program = program
-        self.machine = machine or Machine()
-        if not self.machine.has_values and any(o.by_value for t in program.tables for o in t.orders):
-            raise ValueError("the program orders rows by values: give the machine the table that holds them")
-        self._unit = _kernel.Unit(self.machine.kernel, encode(program), is_logged)
-        self.number = self.machine.link(self, self._unit.number)
-        """Its number in the machine; no other unit ever has it."""
-        self._tables = _numbered([t.name for t in program.tables])
-        self._channels = _numbered([name for name, _ in program.channels])
-        self._procedures = _numbered([p.name for p in program.procedures])
-        self._cursors = _numbered([c.name for c in program.cursors])
-        first = (len(program.procedures), len(program.channels))
-        self._functions = {f.name: (first[0] + i, first[1] + i) for i, f in enumerate(program.functions)}
+        self.prefix = ""
+        self._whole: Unit | None = None
+        self._unit: _kernel.Unit
 
-    def unlink(self) -> None:
-        """Free all that it holds. Nothing else can be asked of it from then on."""
-        self._unit.unlink()
+    def bind(self, unit: Unit, prefix: str) -> None:
+        """Be in a unit, whose program has this one's names behind a prefix."""
+        self._whole, self.prefix = unit, prefix
+        self._use(unit._unit, _Numbers(unit.program))
 
-    def lose_log(self) -> None:
-        """Have no log for the batch that is running: if it is taken back, the unit must be filled anew."""
-        self._unit.lose_log()
+    def _use(self, unit: _kernel.Unit, numbers: _Numbers) -> None:
+        prefix, self._unit = self.prefix, unit
+        self._tables = {t.name: numbers.tables[prefix + t.name] for t in self.program.tables}
+        self._channels = {name: numbers.channels[prefix + name] for name, _ in self.program.channels}
+        self._procedures = {p.name: numbers.procedures[prefix + p.name] for p in self.program.procedures}
+        self._cursors = {c.name: numbers.cursors[prefix + c.name] for c in self.program.cursors}
+        self._functions = {f.name: numbers.functions[prefix + f.name] for f in self.program.functions}
+
+    @property
+    def whole(self) -> Unit:
+        """The unit that it is in."""
+        if self._whole is None:
+            raise RuntimeError("the program is not linked into a unit yet")
+        return self._whole
+
+    @property
+    def machine(self) -> Machine:
+        """The machine that the unit is in."""
+        return self.whole.machine
 
     def apply(
         self,
@@ -186,7 +192,7 @@ class Unit:
 
         A column is a buffer of 8-byte items or an Arrow array of int64 without nulls; a parameter of several words
         takes as many, the lowest word first. Raises ``UpdateFault`` at the first update that fails. Stops, to be called
-        again with the rest, once a channel holds ``most_pending`` rows: so what updates emit can be taken as it comes.
+        again with the rest, once a channel that it tells holds ``most_pending`` rows: so that can be taken as it comes.
         """
         done, failure = self._unit.apply_some(self._procedures[procedure], columns, first_update, most_pending)
         _check(failure)
@@ -232,25 +238,21 @@ class Unit:
         return self._unit.pending(self._channels[channel])
 
     def open(self, cursor: str, arguments: Sequence[int] = ()) -> Cursor:
-        """A cursor at its first row; it raises ``StaleCursor`` once the state has changed."""
+        """A cursor at its first row; it raises ``StaleCursor`` once a table that it reads may have changed."""
         return self._unit.open(self._cursors[cursor], list(arguments))
 
     def clear(self) -> None:
-        """Remove all rows, and what the channels hold."""
-        self._unit.clear()
+        """Remove all rows, and what the channels hold. In a batch the whole unit loses its log by that."""
+        answers = [channel for _, channel in self._functions.values()]
+        self._unit.clear([*self._tables.values()], [*self._channels.values(), *answers])
 
-    def nbytes(self) -> int:
-        """The memory that the state and the channels take."""
-        return self._unit.nbytes()
+    def size(self, table: str) -> int:
+        """How many rows a table has."""
+        return self._unit.table_stats(self._tables[table])[0]
 
     def table_stats(self) -> dict[str, tuple[int, int]]:
         """Of each table, how many rows it has and how many bytes it takes."""
-        return dict(zip(self._tables, self._unit.table_stats(), strict=True))
-
-    @property
-    def steps(self) -> int:
-        """Elementary steps so far: instructions, rows that loops visited, and hash lookups."""
-        return self._unit.steps
+        return {name: self._unit.table_stats(number) for name, number in self._tables.items()}
 
     def dump(self, table: str) -> list[tuple[tuple[int, ...], tuple[int, ...], int]]:
         """A table's rows in their order: key, values, level."""
@@ -277,6 +279,63 @@ class Unit:
     def in_order(self, table: str, order: int, key: Sequence[int] = ()) -> list[int]:
         """The numbers of the rows of a group of an ordered index, in order."""
         return self._unit.in_order(self._tables[table], order, list(key))
+
+
+class _Numbers:
+    """What the kernel has for the names of a program; functions have a procedure and a channel."""
+
+    def __init__(self, program: Program) -> None:
+        self.tables = _numbered([t.name for t in program.tables])
+        self.channels = _numbered([name for name, _ in program.channels])
+        self.procedures = _numbered([p.name for p in program.procedures])
+        self.cursors = _numbered([c.name for c in program.cursors])
+        first = (len(program.procedures), len(program.channels))
+        self.functions = {f.name: (first[0] + i, first[1] + i) for i, f in enumerate(program.functions)}
+
+
+class Unit(Part):
+    """A program and its state, in a machine: that of a table, or of a view, whose program is linked of its parts'.
+
+    It has its own tables, bytes, log and snapshot, and is verified by itself. ``is_logged`` is False for one that is
+    not taken back with a batch, since its state does not outlive the batch or another way back is known.
+    """
+
+    def __init__(self, program: Program, machine: Machine | None = None, *, is_logged: bool = True) -> None:
+        verify(program)
+        super().__init__(program)
+        self._machine = machine or Machine()
+        if not self._machine.has_values and any(o.by_value for t in program.tables for o in t.orders):
+            raise ValueError("the program orders rows by values: give the machine the table that holds them")
+        self._use(_kernel.Unit(self._machine.kernel, encode(program), is_logged), _Numbers(program))
+        self.number = self._machine.link(self, self._unit.number)
+        """Its number in the machine; no other unit ever has it."""
+
+    @property
+    def whole(self) -> Unit:
+        """Itself."""
+        return self
+
+    @property
+    def machine(self) -> Machine:
+        """The machine that it is in."""
+        return self._machine
+
+    def unlink(self) -> None:
+        """Free all that it holds. Nothing else can be asked of it from then on."""
+        self._unit.unlink()
+
+    def lose_log(self) -> None:
+        """Have no log for the batch that is running: if it is taken back, the unit must be filled anew."""
+        self._unit.lose_log()
+
+    def nbytes(self) -> int:
+        """The memory that the state and the channels take."""
+        return self._unit.nbytes()
+
+    @property
+    def steps(self) -> int:
+        """Elementary steps so far: instructions, rows that loops visited, and hash lookups."""
+        return self._unit.steps
 
     def blocks(self) -> Iterator[bytes]:
         """All tables, with the order of their rows and groups, in blocks of about a megabyte; not what channels hold.

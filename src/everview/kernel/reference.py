@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite
 
 from everview.kernel import reference_cursors
+from everview.kernel.effects import channels_told
 from everview.kernel.floats import float_of, word_of
 from everview.kernel.program import (
     Add,
@@ -198,11 +199,12 @@ class Reference:
     ) -> int:
         """Run a procedure once a row; a fault undoes its own update and leaves the earlier ones.
 
-        Stops once a channel holds ``most_pending`` rows; gives how many rows of input were done.
+        Stops once a channel that it tells holds ``most_pending`` rows; gives how many rows of input were done.
         """
         rows = list(zip(*columns, strict=True))
+        told = channels_told(self.program, procedure)
         for i, arguments in enumerate(rows):
-            if most_pending is not None and self._holds(most_pending):
+            if most_pending is not None and any(len(self._channels[name]) >= most_pending for name in told):
                 return i
             self._update = first_update + i
             before = copy.deepcopy((self._tables, self._channels), {id(self._values): self._values})
@@ -213,9 +215,6 @@ class Reference:
                 fault.update = i
                 raise
         return len(rows)
-
-    def _holds(self, count: int) -> bool:
-        return any(len(rows) >= count for rows in self._channels.values())
 
     def unapply(self, procedure: str, columns: Sequence[Sequence[int]], weight: int, count: int) -> None:
         """Take the first ``count`` rows back: in reverse order, the weight negated, emitting nothing."""

@@ -5,7 +5,8 @@
 - ``min_max``: the program that keeps each group's values in order;
 - ``limits``: notes when a product of stored numbers may be beyond what an SQL type holds;
 - ``parts``: the threshold base of heavy and light parts, exact thresholds, when to rebalance;
-- ``optimise``: rewrites a program into one that does the same in fewer steps, before it runs.
+- ``optimise``: rewrites a program into one that does the same in fewer steps, before it runs;
+- ``link``: the programs of a view's parts as one, so that the view is one unit.
 
 Strategies and operators of the engine use them; they know no queries.
 """

@@ -11,7 +11,7 @@ import duckdb
 import pytest
 
 import everview as ev
-from everview.kernel import Unit
+from everview.kernel.machine import Part
 from tests.scale import scaled
 
 TABLES = {"r": "a b", "s": "b c", "t": "b d", "u": "b", "w": "x y z", "m": "x y k"}
@@ -324,7 +324,7 @@ def test_a_page_lists_few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     db.insert("r", [(a, a % 3) for a in range(90)])
     db.insert("s", [(b % 3, b) for b in range(90)])
     fetched: list[int] = []
-    opened = Unit.open
+    opened = Part.open
 
     class Counting:
         """A cursor that notes how many rows it has given."""
@@ -337,7 +337,7 @@ def test_a_page_lists_few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
             fetched.append(len(found[0]) if found else 0)
             return found
 
-    monkeypatch.setattr(Unit, "open", lambda *given: Counting(opened(*given)))
+    monkeypatch.setattr(Part, "open", lambda *given: Counting(opened(*given)))
     page = view.page(offset=0, limit=10)
     assert len(set(page)) == 10
     assert 10 <= sum(fetched) < 100

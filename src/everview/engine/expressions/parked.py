@@ -120,7 +120,7 @@ class Parked:
 
     def nbytes(self) -> int:
         """The memory that the counts take."""
-        return 0 if self.counts is None else self.counts.unit.nbytes()
+        return 0 if self.counts is None else self.counts.part.whole.nbytes()
 
 
 def came_from(changes: Changes, columns: Columns, update: pa.Array) -> Callable[[Group], Place]:

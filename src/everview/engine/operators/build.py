@@ -10,21 +10,22 @@ from everview.engine.operators.select import Select
 from everview.engine.operators.set_operations import Operator, combine
 from everview.engine.values.dictionary import Dictionary
 from everview.plan.view_plan import BlockPlan, PartPlan
+from everview.programs.link import Linker
 from everview.query.types import DataType
 from everview.query.view import Block, Body
 
 Relations = Mapping[str, tuple[DataType, ...]]
 
 
-def build_part(plan: PartPlan, relations: Relations, dictionary: Dictionary) -> Operator:
-    """The runtime of a part: one source a block, under its set operations."""
+def build_part(plan: PartPlan, relations: Relations, dictionary: Dictionary, linker: Linker) -> Operator:
+    """The runtime of a part, to be used once all is linked: one source a block, under its set operations."""
     planned = iter(plan.blocks)
     if plan.union is not None and not isinstance(plan.body, Block):
-        members = tuple(_block(b, relations, dictionary) for b in planned)
+        members = tuple(_block(b, relations, dictionary, linker) for b in planned)
         if len(members) == 1:
             return members[0]
-        return combine(replace(plan.body, all=False), members, dictionary)
-    return _body(plan.body, planned, relations, dictionary)
+        return combine(replace(plan.body, all=False), members, dictionary, linker)
+    return _body(plan.body, planned, relations, dictionary, linker)
 
 
 def blocks_of(source: Operator) -> Iterator[Operator]:
@@ -41,17 +42,17 @@ def grouped_blocks(source: Operator) -> Iterator[GroupBy]:
     return (block for block in blocks_of(source) if isinstance(block, GroupBy))
 
 
-def _body(body: Body, planned: Iterator[BlockPlan], relations: Relations, dictionary: Dictionary) -> Operator:
+def _body(
+    body: Body, planned: Iterator[BlockPlan], relations: Relations, dictionary: Dictionary, linker: Linker
+) -> Operator:
     if isinstance(body, Block):
-        return _block(next(planned), relations, dictionary)
-    left = _body(body.left, planned, relations, dictionary)
-    right = _body(body.right, planned, relations, dictionary)
-    return combine(body, (left, right), dictionary)
+        return _block(next(planned), relations, dictionary, linker)
+    left = _body(body.left, planned, relations, dictionary, linker)
+    right = _body(body.right, planned, relations, dictionary, linker)
+    return combine(body, (left, right), dictionary, linker)
 
 
-def _block(plan: BlockPlan, relations: Relations, dictionary: Dictionary) -> Operator:
+def _block(plan: BlockPlan, relations: Relations, dictionary: Dictionary, linker: Linker) -> Operator:
     if plan.block.grouping is None:
-        return Select(plan.block, plan.cores[0], relations, dictionary)
-    grouped = GroupBy(plan.block, plan.cores, relations, dictionary)
-    grouped.seed()
-    return grouped
+        return Select(plan.block, plan.cores[0], relations, dictionary, linker)
+    return GroupBy(plan.block, plan.cores, relations, dictionary, linker)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Protocol
 
 import pyarrow as pa
@@ -12,19 +13,20 @@ from everview.engine.operators.steps import CHUNK, beyond_a_word, explained, unl
 from everview.engine.values.dictionary import Dictionary
 from everview.engine.values.rows import FEW, ZERO, has_lowest, words_array, zeros
 from everview.engine.values.words import is_wide
-from everview.kernel.machine import Unit, UpdateFault
+from everview.kernel.machine import Part, Unit, UpdateFault
 from everview.programs.counts import ROWS, TRACE, compile_fold, found_by
+from everview.programs.link import Linker
 from everview.query.types import DataType
 
 Columns = tuple[pa.Array, ...]
 
 
 class Kept(Protocol):
-    """State around the cores: what has a unit of its own."""
+    """State around the cores: what has a part of the view's unit."""
 
     @property
-    def unit(self) -> Unit:
-        """The unit that holds it."""
+    def part(self) -> Part:
+        """The part that holds it."""
 
     @property
     def word_types(self) -> Mapping[str, DataType]:
@@ -41,8 +43,9 @@ class Fold:
     """Keeps measures by row. Wide words of its rows stay in the dictionary for as long as the row is there.
 
     ``widths`` says of how many words each measure is (without it, all are of one): so many columns it has then in what
-    is given and taken. ``by`` has sets of columns that rows are found by. ``is_kept`` is False for one that only adds
-    something up and is cleared at once.
+    is given and taken. ``by`` has sets of columns that rows are found by. It is a part of the unit that ``linker``
+    makes. Without one it is a unit by itself; ``is_kept`` is False then for one that only adds something up and is
+    cleared at once.
     """
 
     def __init__(
@@ -50,6 +53,7 @@ class Fold:
         types: Sequence[DataType],
         measures: int,
         dictionary: Dictionary,
+        linker: Linker | None = None,
         *,
         widths: Sequence[int] = (),
         by: Sequence[Sequence[int]] = (),
@@ -61,15 +65,15 @@ class Fold:
         self.measures = sum(self.widths)
         """How many columns its measures are."""
         self.dictionary = dictionary
-        self.unit = Unit(
-            compile_fold(self.width, self.widths, tuple(map(tuple, by))), dictionary.machine, is_logged=is_kept
-        )
+        program = compile_fold(self.width, self.widths, tuple(map(tuple, by)))
+        alone = partial(Unit, program, dictionary.machine, is_logged=is_kept)
+        self.part: Part = alone() if linker is None else linker.add("counts", program)
         self._wide = [i for i, t in enumerate(types) if is_wide(t)]
 
     @property
     def word_types(self) -> Mapping[str, DataType]:
         """The types of a row's columns, by what its program calls them."""
-        return dict(zip(self.unit.program.table(ROWS).key, self.types, strict=True))
+        return dict(zip(self.part.program.table(ROWS).key, self.types, strict=True))
 
     def wide_words(self) -> Iterator[pa.Array]:
         """Those of its rows."""
@@ -85,20 +89,20 @@ class Fold:
         try:
             self._apply(TRACE, columns, changes)
         finally:
-            told = tuple(words_array(c) for c in self.unit.take(TRACE))
+            told = tuple(words_array(c) for c in self.part.take(TRACE))
         return told[: self.measures], told[self.measures :]
 
     def _apply(self, procedure: str, columns: Columns, changes: Columns) -> None:
         if not len(changes[0]):
             return
         try:
-            self.unit.apply(procedure, [*columns, *changes])
+            self.part.apply(procedure, [*columns, *changes])
         except UpdateFault as fault:
             raise explained(fault) from fault
 
     def touched(self) -> tuple[Columns, Columns, Columns]:
         """The rows whose measures may have changed since ``settle``: words, old measures, new measures."""
-        columns = _all(self.unit, "touched", self.width + 2 * self.measures)
+        columns = _all(self.part, "touched", self.width + 2 * self.measures)
         return columns[: self.width], columns[self.width : -self.measures], columns[-self.measures :]
 
     def settle(self, touched: tuple[Columns, Columns, Columns] | None = None) -> None:
@@ -113,10 +117,10 @@ class Fold:
             for i in self._wide:
                 self.dictionary.count(columns[i], come)
         gone = pc.invert(now)
-        with unlimited(self.unit.machine):
-            self.unit.apply("settle", [zeros(1)])
+        with unlimited(self.part.machine):
+            self.part.apply("settle", [zeros(1)])
             if self.width:
-                self.unit.apply("drop", [c.filter(gone) for c in columns])
+                self.part.apply("drop", [c.filter(gone) for c in columns])
 
     def rows(self) -> Iterator[tuple[Columns, Columns]]:
         """All rows with their measures, chunk by chunk."""
@@ -127,7 +131,7 @@ class Fold:
         return self._fetched(found_by(number), words)
 
     def _fetched(self, name: str, words: Sequence[int]) -> Iterator[tuple[Columns, Columns]]:
-        cursor = self.unit.open(name, words)
+        cursor = self.part.open(name, words)
         while True:
             columns = tuple(words_array(c) for c in cursor.fetch(CHUNK))
             if not columns or not len(columns[0]):
@@ -136,7 +140,7 @@ class Fold:
 
     def measures_of(self, words: Sequence[int]) -> list[int] | None:
         """The measures of one row, as numbers; None if it is not there."""
-        found = self.unit.find(ROWS, words)
+        found = self.part.find(ROWS, words)
         return None if found is None else found[0][: len(self.widths)]
 
     def holds(self, words: Sequence[int]) -> bool:
@@ -146,17 +150,17 @@ class Fold:
 
     def count(self) -> int:
         """How many rows are there, once settled."""
-        return self.unit.table_stats()[ROWS][0] if self.width else int(self.holds(()))
+        return self.part.size(ROWS) if self.width else int(self.holds(()))
 
     def sums(self, parts: Iterable[tuple[Columns, Columns]]) -> tuple[Columns, Columns]:
         """The rows of all parts with their measures added up, whatever the memory limit; nothing is kept."""
         try:
-            with unlimited(self.unit.machine):
+            with unlimited(self.part.machine):
                 for columns, measures in parts:
                     self.add(columns, measures)
             rows, _, found = self.touched()
         finally:
-            self.unit.clear()
+            self.part.clear()
         return rows, found
 
     def summed(self, parts: Iterable[tuple[Columns, pa.Array]]) -> tuple[Columns, pa.Array]:
@@ -166,7 +170,7 @@ class Fold:
                 self.add(columns, (weight,))
             rows, _, (weights,) = self.touched()
         finally:
-            self.unit.clear()
+            self.part.clear()
         if has_lowest(weights):
             raise beyond_a_word()
         return rows, weights
@@ -175,11 +179,11 @@ class Fold:
         """Forget everything, once settled."""
         for words in self.wide_words():
             self.dictionary.release(words)
-        self.unit.clear()
+        self.part.clear()
 
 
-def _all(unit: Unit, cursor: str, width: int) -> Columns:
-    opened = unit.open(cursor)
+def _all(part: Part, cursor: str, width: int) -> Columns:
+    opened = part.open(cursor)
     chunks: list[list[pa.Array]] = []
     while True:
         chunk = [words_array(c) for c in opened.fetch(CHUNK)]

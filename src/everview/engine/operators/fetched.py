@@ -8,7 +8,7 @@ from everview.engine.operators.counts import Columns
 from everview.engine.operators.steps import CHUNK
 from everview.engine.values.rows import words_array
 from everview.errors import TooManyRowsError
-from everview.kernel.machine import Unit
+from everview.kernel.machine import Part
 
 CHUNK_OF_FEW = 64
 """So many rows are fetched at first where perhaps only some are going to be read."""
@@ -18,10 +18,10 @@ FEWER = "leave rows out with WHERE, or ask count() how many there are"
 
 
 def fetched(
-    unit: Unit, name: str, width: int, first: int = CHUNK, given: Sequence[int] = ()
+    part: Part, name: str, width: int, first: int = CHUNK, given: Sequence[int] = ()
 ) -> Iterator[tuple[Columns, Columns]]:
     """What a cursor lists, as ``width`` words and measures; chunks begin with ``first`` rows and grow."""
-    cursor = unit.open(name, given)
+    cursor = part.open(name, given)
     size = first
     while True:
         try:

@@ -24,6 +24,7 @@ from everview.errors import DataError
 from everview.kernel.program import MOST_WORDS
 from everview.plan.core_plan import CorePlan
 from everview.plan.cores import is_summed
+from everview.programs.link import Linker
 from everview.query.aggregates import Ordered
 from everview.query.types import DataType
 from everview.query.view import Block, Grouping, Output
@@ -40,30 +41,32 @@ class GroupBy(Answers):
         plans: Sequence[CorePlan],
         relations: Mapping[str, tuple[DataType, ...]],
         dictionary: Dictionary,
+        linker: Linker,
     ) -> None:
         assert block.grouping is not None
         self.grouping: Grouping = block.grouping
         self.dictionary = dictionary
         self.width = len(block.outputs)
         self.slots = slots_of(block)
-        self.core = Join(plans[0], [s for s in self.slots if s.atom is not None], relations, dictionary)
+        self.core = Join(plans[0], [s for s in self.slots if s.atom is not None], relations, dictionary, linker)
         keys = [Output(str(k), k) for k in self.grouping.keys]
         self.posted = tuple(dict.fromkeys(s.argument for s in self.slots if s.atom is None))
         self.projection = Projection(keys, self.core, dictionary, self.posted)
         self.widths = self._measure_widths()
         """Of how many words the count and each slot are."""
-        self.groups = Fold([k.type for k in self.grouping.keys], len(self.widths), dictionary, widths=self.widths)
+        types = [k.type for k in self.grouping.keys]
+        self.groups = Fold(types, len(self.widths), dictionary, linker, widths=self.widths)
         listed = [a for a in self.grouping.aggregates if not is_summed(a)]
         self.listed: list[Listed] = [
             (Extremes if isinstance(a.function.made, Ordered) else Accumulated)(
-                a, self.grouping, Join(p, (), relations, dictionary), dictionary
+                a, self.grouping, Join(p, (), relations, dictionary, linker), dictionary, linker
             )
             for a, p in zip(listed, plans[1:], strict=True)
         ]
         self.finish = Finish(block, self.slots, self.widths, dictionary)
         self.needs_deltas = self.core.plan.folds_rows or self.finish.may_fail
         """True unless the core's own rows are the groups, with all that is asked of them, and always have values."""
-        self.fold = Fold([o.type for o in block.outputs], 1, dictionary) if block.distinct else None
+        self.fold = Fold([o.type for o in block.outputs], 1, dictionary, linker) if block.distinct else None
         self.failing = Parked([k.type for k in self.grouping.keys], dictionary, self._explain)
         """The groups that HAVING, an output or the type of a sum fails on."""
 

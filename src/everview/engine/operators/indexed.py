@@ -15,6 +15,7 @@ from everview.engine.operators.join import Join
 from everview.engine.operators.set_operations import Operator, pieces_of
 from everview.engine.values.dictionary import Dictionary
 from everview.engine.values.rows import Changes, WordRows, zeros
+from everview.programs.link import Linker
 from everview.query.types import DataType
 
 
@@ -24,14 +25,23 @@ class Indexed(Answers):
     needs_deltas = True
 
     def __init__(
-        self, source: Operator, types: Sequence[DataType], by: Sequence[frozenset[int]], dictionary: Dictionary
+        self,
+        source: Operator,
+        types: Sequence[DataType],
+        by: Sequence[frozenset[int]],
+        dictionary: Dictionary,
+        linker: Linker,
     ) -> None:
         self.sides = (source,)
         self.source = source
         self.width = source.width
         self.by = tuple(by)
-        self.kept = Fold(types, 1, dictionary, by=[sorted(columns) for columns in by])
-        for rows in source.rows():  # a global aggregate has a row before there is any input
+        self.kept = Fold(types, 1, dictionary, linker, by=[sorted(columns) for columns in by])
+
+    def seed(self) -> None:
+        """A global aggregate has a row before there is any input."""
+        self.source.seed()
+        for rows in self.source.rows():
             self._keep(rows)
 
     @property

@@ -1,4 +1,4 @@
-"""A core at work: the unit that runs its strategy's program, and how a relation's rows become its words."""
+"""A core at work: the program of its strategy, as a part of the view's unit, and how rows become its words."""
 
 from __future__ import annotations
 
@@ -28,10 +28,11 @@ from everview.engine.values.dictionary import NULL, Dictionary
 from everview.engine.values.rows import SLICE, Changes, has_lowest, ones, words_array, zeros
 from everview.engine.values.words import arrow_type, from_words, is_wide, to_words
 from everview.errors import DataError, TooManyRowsError
-from everview.kernel.machine import Unit, UpdateFault
+from everview.kernel.machine import UpdateFault
 from everview.kernel.wide_numbers import number_of
 from everview.plan.core_plan import CorePlan
 from everview.programs.limits import BEYOND
+from everview.programs.link import Linker
 from everview.query.terms import Const, Var
 from everview.query.types import BIGINT, DataType, Kind
 from everview.strategies.strategy import DELTA, RESULT, AtomInput, Entry, Lookup, Sum, WordOrders
@@ -54,6 +55,7 @@ class Join:
         slots: Sequence[Slot],
         relations: Mapping[str, tuple[DataType, ...]],
         dictionary: Dictionary,
+        linker: Linker,
     ) -> None:
         self.plan = plan
         self.dictionary = dictionary
@@ -66,7 +68,7 @@ class Join:
         self.maintained = plan.compile(sums, signatures, self._word_orders())
         self.widths = self.maintained.widths or (1,) * (1 + len(sums))
         """Of how many words each measure is: so many columns it has in what the core gives."""
-        self.unit = Unit(self.maintained.program, dictionary.machine)
+        self.part = linker.add("core", self.maintained.program)
         self._has_limits = any(table.name == BEYOND for table in self.maintained.program.tables)
         words = [BIGINT] * len(self.maintained.outputs)
         in_pieces = self.maintained.pieces is not None
@@ -120,13 +122,13 @@ class Join:
     def start_deltas(self) -> None:
         """From now on tell what changes."""
         if not self.emits_deltas:
-            self.unit.apply(self.maintained.start_deltas, [zeros(1)])
+            self.part.apply(self.maintained.start_deltas, [zeros(1)])
             self._set_awake(True)
 
     def stop_deltas(self) -> None:
         """Tell no more."""
         if self.emits_deltas:
-            self.unit.apply(self.maintained.stop_deltas, [zeros(1)])
+            self.part.apply(self.maintained.stop_deltas, [zeros(1)])
             self._set_awake(False)
 
     def _set_awake(self, emits_deltas: bool) -> None:
@@ -160,14 +162,14 @@ class Join:
     @property
     def has_changes(self) -> bool:
         """True if there is something to take."""
-        return self.unit.pending(DELTA) > 0
+        return self.part.pending(DELTA) > 0
 
     def take(self, changes: Changes) -> Delta:
         """What these changes, just applied, have changed: output words, measures' changes, the updates' numbers.
 
         A measure of several words (``widths``) is as many columns.
         """
-        columns = [words_array(c) for c in self.unit.take(DELTA)]
+        columns = [words_array(c) for c in self.part.take(DELTA)]
         update = columns[-1] if changes.start is not None else changes.rows.update.take(columns[-1])
         words, measures = tuple(columns[: self.width]), tuple(columns[self.width : -1])
         if self.widths[0] == 1 and has_lowest(measures[0]):
@@ -182,20 +184,20 @@ class Join:
         """
         match self.maintained.test:
             case (Lookup(table, key, 0),) if frozenset(key) == frozenset(self.maintained.outputs):
-                return self.unit.table_stats()[table][0]
+                return self.part.size(table)
         return None
 
     def test(self, words: Mapping[Var, int]) -> bool | None:
         """Whether the result has a row with these words, one for each output variable; None: list it to know."""
-        return has_row(self.unit, self.maintained, words)
+        return has_row(self.part, self.maintained, words)
 
     def gauges(self) -> dict[str, Any]:
         """What the strategy counts of itself, and of its parts, for ``stats``."""
-        return read_gauges(self.unit, self.maintained)
+        return read_gauges(self.part, self.maintained)
 
     def beyond(self) -> int | None:
         """The update, by its place in its batch, that may have passed a limit; None: sums and counts are within it."""
-        row = self.unit.find(BEYOND, ()) if self._has_limits else None
+        row = self.part.find(BEYOND, ()) if self._has_limits else None
         return None if row is None else row[0][0]
 
     def count(self) -> int | None:
@@ -208,7 +210,7 @@ class Join:
 
     def _counted(self, function: str) -> int:
         try:
-            return number_of([words_array(c)[0].as_py() for c in self.unit.ask(function, [zeros(1)])])
+            return number_of([words_array(c)[0].as_py() for c in self.part.ask(function, [zeros(1)])])
         except UpdateFault as fault:
             raise TooManyRowsError("the result has more rows than 384 bits can count", hint=FEWER) from fault
 
@@ -216,7 +218,7 @@ class Join:
         """The words of the rows at some positions, which there are; None: list the rows to know."""
         if self.maintained.access is None:
             return None
-        found = self.unit.ask(self.maintained.access, [pa.array(positions, pa.int64())])
+        found = self.part.ask(self.maintained.access, [pa.array(positions, pa.int64())])
         return tuple(words_array(c) for c in found[1:])
 
     def rank(self, words: Mapping[Var, int]) -> int | None:
@@ -224,7 +226,7 @@ class Join:
         if self.maintained.rank is None:
             return None
         row = [pa.array([words[v]], pa.int64()) for v in self.maintained.outputs] or [zeros(1)]
-        is_found, rank = (words_array(c)[0].as_py() for c in self.unit.ask(self.maintained.rank, row))
+        is_found, rank = (words_array(c)[0].as_py() for c in self.part.ask(self.maintained.rank, row))
         assert is_found, words
         return int(rank)
 
@@ -240,14 +242,14 @@ class Join:
             return self._row(self.maintained.measures, words)
         for keyed in self.maintained.lookups:
             if given == frozenset(keyed.variables):
-                return fetched(self.unit, keyed.name, self.width, given=[words[v] for v in keyed.variables])
+                return fetched(self.part, keyed.name, self.width, given=[words[v] for v in keyed.variables])
         return None
 
     def _row(self, function: str, words: Mapping[Var, int]) -> Iterator[tuple[Columns, Columns]]:
         """The one row that has all of these words, if it is there."""
         row = tuple(pa.array([words[v]], pa.int64()) for v in self.maintained.outputs)
         try:
-            is_found, *measures = (words_array(c) for c in self.unit.ask(function, row or [zeros(1)]))
+            is_found, *measures = (words_array(c) for c in self.part.ask(function, row or [zeros(1)]))
         except UpdateFault as fault:
             raise TooManyRowsError(TOO_MANY, hint=FEWER) from fault
         if is_found[0].as_py():
@@ -260,7 +262,7 @@ class Join:
         """
         added_up = None if partly else self._added_up()
         if added_up is None:
-            yield from fetched(self.unit, RESULT, self.width, CHUNK_OF_FEW if partly else CHUNK)
+            yield from fetched(self.part, RESULT, self.width, CHUNK_OF_FEW if partly else CHUNK)
         else:
             columns, measures = added_up
             if self.plan.is_distinct:
@@ -273,7 +275,7 @@ class Join:
         if self.maintained.pieces is None or self.total is None:
             return None
         try:
-            return self.total.sums(fetched(self.unit, self.maintained.pieces, self.width))
+            return self.total.sums(fetched(self.part, self.maintained.pieces, self.width))
         except DataError:
             if max(self.widths) == 1:
                 raise
@@ -320,7 +322,7 @@ class _EntryRuntime:
         while done < len(changes):
             part = [c.slice(done) for c in columns] if done else columns
             try:
-                done += self.core.unit.apply(
+                done += self.core.part.apply(
                     procedure, part, first_update=(changes.start or 0) + done, most_pending=most_pending
                 )
             except UpdateFault as fault:

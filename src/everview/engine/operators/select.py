@@ -18,6 +18,7 @@ from everview.engine.values.rows import ZERO, Changes, WordRows, ones, repeated,
 from everview.engine.values.words import arrow_type, from_words, is_wide, to_words
 from everview.errors import DataError
 from everview.plan.core_plan import CorePlan
+from everview.programs.link import Linker
 from everview.query.terms import Const, Expression, Var
 from everview.query.types import DataType
 from everview.query.view import Block, Output
@@ -30,13 +31,18 @@ class Select(Answers):
     """SELECT [DISTINCT] without GROUP BY."""
 
     def __init__(
-        self, block: Block, plan: CorePlan, relations: Mapping[str, tuple[DataType, ...]], dictionary: Dictionary
+        self,
+        block: Block,
+        plan: CorePlan,
+        relations: Mapping[str, tuple[DataType, ...]],
+        dictionary: Dictionary,
+        linker: Linker,
     ) -> None:
-        self.core = Join(plan, (), relations, dictionary)
+        self.core = Join(plan, (), relations, dictionary, linker)
         self.projection = Projection(block.outputs, self.core, dictionary)
         folds = plan.folds_rows or (block.distinct and self.projection.computes)
         types = [o.type for o in block.outputs]
-        self.fold = Fold(types, 1, dictionary) if folds else None
+        self.fold = Fold(types, 1, dictionary, linker) if folds else None
         self.width = len(block.outputs)
         self.needs_deltas = self.fold is not None or self.projection.may_fail
         """True if state outside the core depends on its deltas, or a batch may be refused because of them."""
@@ -62,6 +68,9 @@ class Select(Answers):
         return self.fold is None
 
     keeps_update_numbers = True
+
+    def seed(self) -> None:
+        """Without input it has no rows."""
 
     def identifies_inputs(self, implied: Mapping[str, frozenset[int]]) -> bool:
         """True if a row says which row of each relation it is made of; ``implied`` columns follow from the others."""

@@ -16,6 +16,7 @@ from everview.engine.operators.join import Join
 from everview.engine.values.dictionary import Dictionary
 from everview.engine.values.rows import ZERO, Changes, WordRows, repeated, zeros
 from everview.errors import TooManyRowsError
+from everview.programs.link import Linker
 from everview.query.view import SetOperation, SetOperator
 
 
@@ -52,6 +53,9 @@ class Operator(Answers, Protocol):
 
     def identifies_inputs(self, implied: Mapping[str, frozenset[int]]) -> bool:
         """True if a row says which row of each relation it is made of; ``implied`` columns follow from the others."""
+
+    def seed(self) -> None:
+        """Hold what there is before any input. It is called once, when the view's unit is linked."""
 
     def emit_deltas(self, wanted: bool) -> None:
         """Give what changes from now on, or stop; for sources that do not need their deltas themselves."""
@@ -109,6 +113,11 @@ class Concatenation(Answers):
     def keeps_update_numbers(self) -> bool:
         """True if all sides do."""
         return all(s.keeps_update_numbers for s in self.sides)
+
+    def seed(self) -> None:
+        """Every side does."""
+        for side in self.sides:
+            side.seed()
 
     def emit_deltas(self, wanted: bool) -> None:
         """Every side does."""
@@ -236,13 +245,18 @@ class Counted(Answers):
         operation: SetOperation,
         copies: Callable[[tuple[pa.Array, ...]], pa.Array],
         dictionary: Dictionary,
+        linker: Linker,
     ) -> None:
         self.sides = sides
         self.width = len(operation.columns)
         self.operation = operation
         self.copies = copies
-        self.counts = Fold([c.type for c in operation.columns], len(sides), dictionary)
-        for i, side in enumerate(sides):  # a global aggregate has a row before there is any input
+        self.counts = Fold([c.type for c in operation.columns], len(sides), dictionary, linker)
+
+    def seed(self) -> None:
+        """A global aggregate has a row before there is any input."""
+        for i, side in enumerate(self.sides):
+            side.seed()
             for rows in side.rows():
                 self._add(i, rows)
         self.counts.settle()
@@ -352,12 +366,12 @@ def _intersect_all(counts: tuple[pa.Array, ...]) -> pa.Array:
     return pc.min_element_wise(left, right)
 
 
-def combine(operation: SetOperation, sides: tuple[Operator, ...], dictionary: Dictionary) -> Operator:
+def combine(operation: SetOperation, sides: tuple[Operator, ...], dictionary: Dictionary, linker: Linker) -> Operator:
     """The runtime of a set operation over its sides."""
     if operation.operator is SetOperator.UNION:
-        return Concatenation(sides) if operation.all else Counted(sides, operation, _union, dictionary)
+        return Concatenation(sides) if operation.all else Counted(sides, operation, _union, dictionary, linker)
     if operation.operator is SetOperator.EXCEPT:
         copies = _except_all if operation.all else _except
     else:
         copies = _intersect_all if operation.all else _intersect
-    return Counted(sides, operation, copies, dictionary)
+    return Counted(sides, operation, copies, dictionary, linker)

@@ -24,7 +24,6 @@ from everview.engine.values.rows import WordRows, zeros
 from everview.engine.values.words import arrow_type, from_words, is_wide, to_words
 from everview.engine.view_runtime import ViewRuntime
 from everview.errors import DataError, SnapshotError
-from everview.kernel.machine import Unit
 from everview.kernel.program import Table
 from everview.query.types import DataType
 
@@ -98,16 +97,18 @@ def _are_values(words: pa.Array, type_: DataType, dictionary: Dictionary) -> boo
         return False
 
 
-def check_of_state(view: ViewRuntime, unit: Unit, file: Reader, section: str) -> Check:
-    """What refuses a unit's saved rows with words that stand for no value of their column.
+def check_of_state(view: ViewRuntime, file: Reader, section: str) -> Check:
+    """What refuses a view's saved rows with words that stand for no value of their column.
 
     Integers of all widths are one kind of word inside a join, and so are not looked at.
     """
 
+    types = _types(view)
+
     def check(table: Table, columns: list[pa.Array]) -> None:
-        types = _types(view, unit)
+        known = types.get(table.name, {})
         for name, column in zip(table.key, columns, strict=False):
-            type_ = types.get(name)
+            type_ = known.get(name)
             if type_ is None or type_.is_integer or _are_values(column, type_, view.dictionary):
                 continue
             raise file.damaged(f"section {section} has a value that the dictionary does not have, or no {type_} can be")
@@ -115,12 +116,11 @@ def check_of_state(view: ViewRuntime, unit: Unit, file: Reader, section: str) ->
     return check
 
 
-def _types(view: ViewRuntime, unit: Unit) -> Mapping[str, DataType]:
-    """The types of key columns by their names: of a core's variables, or of what else the view keeps."""
-    for core in view.cores:
-        if core.unit is unit:
-            return {v.name: type_ for v, type_ in core.types.items()}
-    return next((kept.word_types for kept in view.folds if kept.unit is unit), {})
+def _types(view: ViewRuntime) -> Mapping[str, Mapping[str, DataType]]:
+    """By tables of its unit, the types of key columns: of a core's variables, or of what else the view keeps."""
+    cores = [(core.part, {v.name: type_ for v, type_ in core.types.items()}) for core in view.cores]
+    parts = [*cores, *((kept.part, kept.word_types) for kept in view.folds)]
+    return {part.prefix + table.name: types for part, types in parts for table in part.program.tables}
 
 
 def parked_of(entry: Mapping[str, Any], count: int, file: Reader) -> frozenset[int]:

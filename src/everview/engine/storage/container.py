@@ -23,7 +23,7 @@ from everview.errors import SnapshotError
 
 Path = str | os.PathLike[str]
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 """The version of this layout and of what the sections hold; a file with a higher one is refused."""
 
 # As in PNG's: a text file cannot begin so, and a copy that translated line ends is noticed.

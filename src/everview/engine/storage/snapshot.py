@@ -44,7 +44,6 @@ from everview.engine.view_runtime import ViewRuntime
 from everview.errors import EverviewError, SnapshotError
 from everview.kernel import SNAPSHOTS
 from everview.kernel.encode import encode
-from everview.kernel.machine import Unit
 from everview.query.catalogue import Queries
 from everview.query.options import ViewOptions
 
@@ -82,10 +81,9 @@ def save(database: Database, path: Path) -> None:
         for i, table in enumerate(tables.values()):
             _write_arrow(writer.section(f"table/{i}"), _word_schema(table), _word_batches(table))
         for i, view in enumerate(views.values()):
-            for j, unit in enumerate(_units(view)):
-                write_unit(writer.section(f"view/{i}/{j}"), unit)
+            write_unit(writer.section(f"view/{i}"), view.unit)
             for j, counts in _parked(view):
-                write_unit(writer.section(f"view/{i}/parked/{j}"), counts.unit)
+                write_unit(writer.section(f"view/{i}/parked/{j}"), counts.part.whole)
             history = database.history(view.view.name)
             if history is not None:
                 _write_arrow(writer.section(f"view/{i}/history"), history.schema, history.saved())
@@ -122,7 +120,7 @@ def _described(name: str, view: ViewRuntime, history: History | None) -> dict[st
         "updates": view.updates,
         "deltas": view.deltas,
         "told": view.updates_with_deltas,
-        "programs": _fingerprints(view),
+        "program": _fingerprint(view),
         "awake": [core.emits_deltas for core in view.cores],
         "parked": [j for j, _ in _parked(view)],
     }
@@ -133,13 +131,9 @@ def _parked(view: ViewRuntime) -> list[tuple[int, Fold]]:
     return [(j, p.counts) for j, p in enumerate(view.parked) if p.counts is not None and p.is_left]
 
 
-def _units(view: ViewRuntime) -> list[Unit]:
-    return [*(c.unit for c in view.cores), *(f.unit for f in view.folds)]
-
-
-def _fingerprints(view: ViewRuntime) -> list[str]:
-    """Each program's, in the order of the units."""
-    return [blake2b(repr(encode(m.program)).encode(), digest_size=16).hexdigest() for m in _units(view)]
+def _fingerprint(view: ViewRuntime) -> str:
+    """What tells its program from others."""
+    return blake2b(repr(encode(view.unit.program)).encode(), digest_size=16).hexdigest()
 
 
 def _word_schema(table: BaseTable) -> pa.Schema:
@@ -229,12 +223,12 @@ def _replay(database: Database, manifest: dict[str, Any], file: Reader) -> None:
 
 
 def _fits(database: Database, manifest: dict[str, Any]) -> bool:
-    """True if every view is kept by the same programs as when it was saved.
+    """True if every view is kept by the same program as when it was saved; older files name no single one.
 
     All or none: the dictionary counts the uses of all views together, and one cannot be taken out.
     """
     views = zip(database._views.values(), manifest["views"], strict=True)
-    return bool(manifest["made_by"] == _makers() and all(_fingerprints(v) == entry["programs"] for v, entry in views))
+    return bool(manifest["made_by"] == _makers() and all(_fingerprint(v) == entry.get("program") for v, entry in views))
 
 
 def _restore(database: Database, file: Reader, progress: Progress) -> None:
@@ -244,16 +238,15 @@ def _restore(database: Database, file: Reader, progress: Progress) -> None:
         for rows in _word_rows(file, i, table, progress):
             table.load(database._changes(name, rows))
     for i, (view, entry) in enumerate(zip(database._views.values(), file.manifest["views"], strict=True)):
-        for j, unit in enumerate(_units(view)):
-            name = f"view/{i}/{j}"
-            read_unit(unit, file.section(name), check_of_state(view, unit, file, name))
-            progress.add(file.length(name))
+        name = f"view/{i}"
+        read_unit(view.unit, file.section(name), check_of_state(view, file, name))
+        progress.add(file.length(name))
         saved = parked_of(entry, len(view.parked), file)
         for j, parked in enumerate(view.parked):
             parked.counts = None
             if j in saved:
                 name, counts = f"view/{i}/parked/{j}", parked.start_anew()
-                read_unit(counts.unit, file.section(name), check_of_parked(counts, file, name))
+                read_unit(counts.part.whole, file.section(name), check_of_parked(counts, file, name))
                 check_parked(counts, file, name)
         for core, emits_deltas in zip(view.cores, entry["awake"], strict=True):
             core.emits_deltas = bool(emits_deltas)

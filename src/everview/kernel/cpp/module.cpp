@@ -125,8 +125,8 @@ class PythonCursor {
 
  private:
   std::size_t run(Channel* out, std::size_t limit) {
-    return unit_->use([&](Unit& used) {
-      if (state_->version() != used.version()) {
+    return unit_->use([&](Unit&) {
+      if (state_->is_stale()) {
         throw StaleCursor("the state has changed since the cursor was opened: open it anew");
       }
       try {
@@ -219,6 +219,12 @@ std::vector<Column> take(SharedUnit& unit, std::size_t channel) {
 void discard(SharedUnit& unit, std::size_t channel) {
   check(channel, unit.program().channels.size(), "channel");
   unit.use([&](Unit& u) { u.channel(channel).clear(); });
+}
+
+void clear(SharedUnit& unit, const std::vector<std::uint32_t>& tables, const std::vector<std::uint32_t>& channels) {
+  for (const std::uint32_t table : tables) check(table, unit.program().tables.size(), "table");
+  for (const std::uint32_t channel : channels) check(channel, unit.program().channels.size(), "channel");
+  unit.use([&](Unit& u) { u.clear(tables, channels); });
 }
 
 std::size_t pending(SharedUnit& unit, std::size_t channel) {
@@ -375,11 +381,12 @@ std::vector<Row> in_order(SharedUnit& unit, std::size_t table, std::size_t numbe
   return unit.use([&](Unit& u) { return u.program().tables[table].in_order(number, key); });
 }
 
-std::vector<std::pair<std::size_t, std::size_t>> table_stats(SharedUnit& unit) {
-  return unit.use([&](Unit& u) {
-    std::vector<std::pair<std::size_t, std::size_t>> stats;
-    for (const Table& table : u.program().tables) stats.emplace_back(table.size(), table.nbytes());
-    return stats;
+// How many rows a table has, and how many bytes it takes.
+std::pair<std::size_t, std::size_t> table_stats(SharedUnit& unit, std::size_t table) {
+  check(table, unit.program().tables.size(), "table");
+  return unit.use([&](Unit& u) -> std::pair<std::size_t, std::size_t> {
+    const Table& asked = u.program().tables[table];
+    return {asked.size(), asked.nbytes()};
   });
 }
 
@@ -572,11 +579,11 @@ NB_MODULE(_kernel, module) {
       .def("discard", &discard, "channel"_a)
       .def("pending", &pending, "channel"_a)
       .def("open", &open, "cursor"_a, "arguments"_a)
-      .def("clear", [](SharedUnit& self) { self.use([](Unit& u) { u.clear(); }); })
+      .def("clear", &clear, "tables"_a, "channels"_a)
       .def("unlink", &SharedUnit::unlink)
       .def("lose_log", [](SharedUnit& self) { self.use([](Unit& u) { u.lose_log(); }); })
       .def("nbytes", [](SharedUnit& self) { return self.use([](Unit& u) { return u.nbytes(); }); })
-      .def("table_stats", &table_stats)
+      .def("table_stats", &table_stats, "table"_a)
       .def("dump", &dump, "table"_a)
       .def("find", &find, "table"_a, "key"_a)
       .def("group", &group, "table"_a, "index"_a, "key"_a)

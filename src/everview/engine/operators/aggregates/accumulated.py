@@ -20,6 +20,7 @@ from everview.engine.values.dictionary import NULL, Dictionary
 from everview.engine.values.rows import Changes, WordRows, zeros
 from everview.engine.values.words import from_words
 from everview.kernel.machine import UpdateFault
+from everview.programs.link import Linker
 from everview.query.conjunctive import Semantics
 from everview.query.view import Aggregate, Grouping, Output
 
@@ -53,7 +54,9 @@ class Listed(Protocol):
 class Accumulated:
     """An aggregate whose values go into accumulators, one a group."""
 
-    def __init__(self, aggregate: Aggregate, grouping: Grouping, core: Join, dictionary: Dictionary) -> None:
+    def __init__(
+        self, aggregate: Aggregate, grouping: Grouping, core: Join, dictionary: Dictionary, linker: Linker
+    ) -> None:
         assert aggregate.argument is not None
         self.aggregate = aggregate
         self.core = core
@@ -67,7 +70,7 @@ class Accumulated:
         self._bytes = 0
         self._group_bytes = SLOT_BYTES + sys.getsizeof((0,) * self.keys) + self.keys * sys.getsizeof(NULL)
         as_set = core.plan.query.semantics is Semantics.SET
-        self.values = Fold([o.type for o in outputs], 1, dictionary) if as_set else None
+        self.values = Fold([o.type for o in outputs], 1, dictionary, linker) if as_set else None
 
     @property
     def folds(self) -> tuple[Fold, ...]:
@@ -98,10 +101,10 @@ class Accumulated:
         try:
             before = self._counted(delta)
         except BaseException:  # some of them are counted
-            self.core.unit.lose_log()
+            self.core.part.whole.lose_log()
             raise
         machine, nbytes = self.dictionary.machine, sum(c.nbytes for c in (*delta.columns, delta.weight, delta.update))
-        machine.on_roll_back_of(self.core.unit, partial(self._take_back, delta.negated()), nbytes)
+        machine.on_roll_back_of(self.core.part.whole, partial(self._take_back, delta.negated()), nbytes)
         try:
             machine.grow_beside(self._bytes - had)
         except UpdateFault as fault:

@@ -11,12 +11,13 @@ from everview.engine.operators.aggregates.sums import Result
 from everview.engine.operators.counts import Columns
 from everview.engine.operators.join import Join
 from everview.engine.operators.select import Projection
-from everview.engine.operators.steps import CHUNK, explained, unlimited
+from everview.engine.operators.steps import CHUNK, explained
 from everview.engine.values.dictionary import NULL, Dictionary
 from everview.engine.values.rows import ZERO, Changes, WordRows, words_array, zeros
 from everview.engine.values.words import arrow_type, from_words, is_wide
-from everview.kernel.machine import Unit, UpdateFault
-from everview.programs.min_max import FOUND, USES, VALUES, compile_extremes
+from everview.kernel.machine import UpdateFault
+from everview.programs.link import Linker
+from everview.programs.min_max import READ, USES, VALUES, compile_extremes
 from everview.query.aggregates import Ordered
 from everview.query.types import DataType, Kind
 from everview.query.view import Aggregate, Grouping, Output
@@ -42,7 +43,9 @@ class Extremes:
     Wide values stay in the dictionary for as long as they are in a group.
     """
 
-    def __init__(self, aggregate: Aggregate, grouping: Grouping, core: Join, dictionary: Dictionary) -> None:
+    def __init__(
+        self, aggregate: Aggregate, grouping: Grouping, core: Join, dictionary: Dictionary, linker: Linker
+    ) -> None:
         assert aggregate.argument is not None
         self.core = core
         self.dictionary = dictionary
@@ -55,11 +58,11 @@ class Extremes:
         self.is_wide = is_wide(self.type)
         self.key_types = tuple(k.type for k in grouping.keys)
         highest = aggregate.function.made == Ordered(highest=True)
-        self.unit = Unit(compile_extremes(self.width, highest, self.is_wide), dictionary.machine)
+        self.part = linker.add("min_max", compile_extremes(self.width, highest, self.is_wide))
 
     @property
     def folds(self) -> tuple[Extremes, ...]:
-        """What is kept in a unit: this."""
+        """What has a part of the unit: this."""
         return (self,)
 
     def delta(self, changes: Changes) -> WordRows:
@@ -80,31 +83,29 @@ class Extremes:
         columns = [*delta.columns[:-1], ordered_words(delta.columns[-1], self.type), delta.weight]
         try:
             if self.is_wide:
-                self.dictionary.count(*map(words_array, self.unit.emitted("change", columns, USES)))
+                self.dictionary.count(*map(words_array, self.part.emitted("change", columns, USES)))
             else:
-                self.unit.apply("change", columns)
+                self.part.apply("change", columns)
         except UpdateFault as fault:
             raise explained(fault) from fault
 
     def results(self, words: Columns, length: int) -> Result:
         """The aggregate's values for some groups; NULL for those without any."""
-        with unlimited(self.unit.machine):
-            read = self.unit.emitted("read", words or (zeros(length),), FOUND)
-        found, values = (words_array(c) for c in read)
+        found, values = map(words_array, self.part.ask(READ, words or (zeros(length),)))
         values = pc.if_else(pc.equal(found, ZERO), _NULL, ordered_words(values, self.type))
         return from_words(values, self.type, self.dictionary).cast(self.result_type), None
 
     def rows(self) -> Iterator[tuple[Columns, Columns]]:
         """All groups' values in their ordered words, and their copies; chunk by chunk."""
-        cursor = self.unit.open("all")
+        cursor = self.part.open("all")
         while len((columns := tuple(words_array(c) for c in cursor.fetch(CHUNK)))[0]):
             yield columns[:-1], columns[-1:]
 
     @property
     def word_types(self) -> Mapping[str, DataType]:
-        """What stands for what in its unit's rows: the keys of groups, and values that are ids."""
+        """What stands for what in its rows: the keys of groups, and values that are ids."""
         types = (*self.key_types, self.type) if self.is_wide else self.key_types
-        return dict(zip(self.unit.program.table(VALUES).key, types, strict=False))
+        return dict(zip(self.part.program.table(VALUES).key, types, strict=False))
 
     def wide_words(self) -> Iterator[pa.Array]:
         """The ids that it has one use of each in the dictionary."""
@@ -115,10 +116,10 @@ class Extremes:
         """Forget everything."""
         for words in self.wide_words():
             self.dictionary.release(words)
-        self.unit.clear()
+        self.part.clear()
 
     def rebuild(self) -> None:
-        """Nothing to do after a load: all state is the unit's."""
+        """Nothing to do after a load: all state is in the unit."""
 
     def nbytes(self) -> int:
         """The memory that is not the unit's: none."""

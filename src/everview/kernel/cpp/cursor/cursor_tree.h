@@ -352,13 +352,13 @@ inline std::unique_ptr<NodeState> make_state(const CursorNode& node, TreeRun& ru
   __builtin_unreachable();
 }
 
-// Lists a result. It holds for as long as the unit's version stays as it was. A fault, or a lack of memory, ends it for good.
+// Lists a result. It holds for as long as the tables that it reads stay as they were. A fault, or a lack of memory, ends it for good.
 class CursorState {
  public:
   CursorState(Unit& unit, const CursorPlan& plan, const Word* arguments)
       : unit_(unit),
         plan_(plan),
-        version_(unit.version()),
+        version_(unit.version_of(plan.reads)),
         registers_(plan.registers),
         frame_{registers_.data(), 0},
         run_{unit, plan.registers, 0, {}} {
@@ -368,7 +368,7 @@ class CursorState {
   CursorState(const CursorState&) = delete;
   CursorState& operator=(const CursorState&) = delete;
 
-  std::uint64_t version() const noexcept { return version_; }
+  bool is_stale() const noexcept { return version_ != unit_.version_of(plan_.reads); }
   std::uint64_t steps() const noexcept { return run_.steps; }
 
   // Gives up to `limit` rows to `out` (skips them, if it is null) and returns how many; fewer only at the end.

@@ -7,7 +7,7 @@
 
 namespace everview {
 
-inline constexpr int kEncoding = 8;  // Which encoding is read; everview/kernel/encode.py says which is written.
+inline constexpr int kEncoding = 9;  // Which encoding is read; everview/kernel/encode.py says which is written.
 
 // Reads a flat run of words. Everything that the machine relies on is checked here and throws std::invalid_argument:
 // numbers of tables, columns, indexes, registers and procedures, widths, no recursion, depth, and that no scan's body
@@ -26,6 +26,7 @@ class Decoder {
     for (std::size_t i = 0; i < channels; ++i) program_.channels.emplace_back(count(kMaxWidth, "words in a channel"));
     program_.procedures.resize(count(kMaxItems, "procedures"));
     changes_.resize(program_.procedures.size());
+    reads_.resize(program_.procedures.size());
     calls_.resize(program_.procedures.size());
     for (current_ = 0; current_ < program_.procedures.size(); ++current_) read_procedure();
     check_calls();
@@ -131,6 +132,7 @@ class Decoder {
     procedure.registers = static_cast<std::uint32_t>(count(kMaxRegisters, "registers"));
     if (procedure.parameters > procedure.registers) refuse("a procedure has fewer registers than parameters");
     registers_ = procedure.registers;
+    tables_read_ = &reads_[current_];
     procedure.body = read_block(1);
   }
 
@@ -141,8 +143,10 @@ class Decoder {
     if (cursor.parameters > cursor.registers) refuse("a cursor has fewer registers than parameters");
     registers_ = cursor.registers;
     answers_ = &cursor.answers;
+    tables_read_ = &cursor.reads;
     cursor.steps = read_steps(1);
     cursor.outputs = read_outputs();
+    make_set(cursor.reads);
     find_nests(cursor);
   }
 
@@ -221,6 +225,7 @@ class Decoder {
     if (!asked.reads_only) refuse("a cursor asks what changes tables");
     if (asked.parameters != question.arguments.size()) refuse("a question has the wrong number of arguments");
     answers_->push_back(question.channel);
+    append(*tables_read_, reads_[question.procedure]);
     return question;
   }
 
@@ -274,7 +279,10 @@ class Decoder {
 
   std::uint32_t reg() { return number(registers_, "register"); }
 
-  Table* table() { return &program_.tables[number(program_.tables.size(), "table")]; }
+  Table* table() {
+    tables_read_->push_back(number(program_.tables.size(), "table"));
+    return &program_.tables[tables_read_->back()];
+  }
   std::size_t number_of(const Table* table) const { return static_cast<std::size_t>(table - program_.tables.data()); }
 
   Operand read_operand() {
@@ -493,6 +501,7 @@ class Decoder {
         break;
       case Op::kEmit:
         i.number = number(program_.channels.size(), "channel");
+        program_.procedures[current_].emits.push_back(i.number);
         i.nest.outputs = read_outputs();
         if (columns_of(i.nest.outputs) != program_.channels[i.number].width()) refuse("a channel's width is another");
         break;
@@ -685,13 +694,23 @@ class Decoder {
       if (call.arguments != callee.parameters) refuse("a call has the wrong number of arguments");
       below = std::max(below, callee.stack);
       depths_[p] = std::max(depths_[p], call.depth + depths_[call.procedure]);
-      changes_[p].insert(changes_[p].end(), changes_[call.procedure].begin(), changes_[call.procedure].end());
+      append(changes_[p], changes_[call.procedure]);
+      append(reads_[p], reads_[call.procedure]);
+      append(procedure.emits, callee.emits);
     }
     if (depths_[p] > kMaxDepth) refuse("its blocks and calls are nested too deeply");
     procedure.stack = procedure.registers + below;
     procedure.reads_only = changes_[p].empty();
-    std::sort(changes_[p].begin(), changes_[p].end());
-    changes_[p].erase(std::unique(changes_[p].begin(), changes_[p].end()), changes_[p].end());
+    make_set(changes_[p]);
+    make_set(reads_[p]);
+    make_set(procedure.emits);
+    procedure.changes = changes_[p];
+  }
+
+  static void append(Tables& all, const Tables& more) { all.insert(all.end(), more.begin(), more.end()); }
+  static void make_set(Tables& numbers) {
+    std::sort(numbers.begin(), numbers.end());
+    numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
   }
 
   void check_scans() const {
@@ -720,6 +739,8 @@ class Decoder {
   std::vector<std::uint32_t>* answers_ = nullptr;  // Of the cursor at hand.
   std::vector<std::size_t> depths_;
   std::vector<Tables> changes_;  // Of each procedure; in the end with what it calls.
+  std::vector<Tables> reads_;    // The same, of the tables that it has to do with.
+  Tables* tables_read_ = nullptr;  // Of the procedure or cursor at hand.
   std::vector<std::vector<CallSite>> calls_;
   std::vector<std::unique_ptr<ScanBody>> scans_;
   std::vector<ScanBody*> open_scans_;

@@ -71,6 +71,7 @@ class Unit {
     prefetchers_.resize(program_.procedures.size());
     counted_.resize(program_.tables.size());
     is_changed_.resize(program_.tables.size());
+    versions_.resize(program_.tables.size());
     changed_.reserve(program_.tables.size());
     count_all();
     report();
@@ -87,6 +88,12 @@ class Unit {
   Channel& channel(std::size_t number) noexcept { return program_.channels[number]; }
   std::uint64_t steps() const noexcept { return interpreter_.steps(); }
   std::uint64_t version() const noexcept { return version_; }  // Another one after every change.
+  // The same for some tables: another one after every call that may have changed one of them.
+  std::uint64_t version_of(const std::vector<std::uint32_t>& tables) const noexcept {
+    std::uint64_t sum = 0;  // None of them ever goes down.
+    for (const std::uint32_t table : tables) sum += versions_[table];
+    return sum;
+  }
 
   std::size_t nbytes() const noexcept {
     std::size_t bytes = sizeof(Unit) + log_.nbytes() + interpreter_.nbytes() + tables_bytes_;
@@ -105,15 +112,15 @@ class Unit {
   Outcome apply(std::size_t procedure, const std::vector<const Word*>& columns, std::size_t rows, Word first_update,
                 std::size_t most_pending) {
     join();
-    ++version_;
     const Procedure& called = program_.procedures[procedure];
+    outdate(called.changes);
     std::optional<Failure> failure;
     Prefetcher* const prefetcher = prefetcher_of(procedure, columns, rows);
     Word* const arguments = interpreter_.arguments();
     const std::optional<std::size_t> limit = machine_.memory_limit_;
     const std::size_t others = machine_.bytes_ - reported_;
     std::size_t i = 0;
-    for (; i < rows && !holds(most_pending); ++i) {
+    for (; i < rows && !holds(called.emits, most_pending); ++i) {
       if (prefetcher != nullptr) prefetcher->advance(i);
       if (limit) {
         count_changed();
@@ -138,7 +145,7 @@ class Unit {
   std::optional<Failure> unapply(std::size_t procedure, const std::vector<const Word*>& columns, std::size_t rows,
                                  const std::vector<std::size_t>& weights) {
     join();
-    ++version_;
+    outdate(program_.procedures[procedure].changes);
     silent_ = true;
     Word* const arguments = interpreter_.arguments();
     std::optional<Failure> failure;
@@ -186,18 +193,27 @@ class Unit {
     given.truncate(0);
   }
 
-  // Removes all rows; what the channels hold belongs to the old state, and goes too.
-  void clear() {
+  // Removes all rows of some tables; what some channels hold belongs to the old state, and goes too. In a batch that is no
+  // change that a log could take back.
+  void clear(const std::vector<std::uint32_t>& tables, const std::vector<std::uint32_t>& channels) {
     std::vector<Table> fresh;
-    for (const Table& table : program_.tables) fresh.push_back(table.fresh());
-    replace(std::move(fresh));
+    for (const std::uint32_t table : tables) fresh.push_back(program_.tables[table].fresh());
+    join();
+    batch_.lose();
+    outdate(tables);
+    for (std::size_t i = 0; i < tables.size(); ++i) {
+      program_.tables[tables[i]] = std::move(fresh[i]);
+      count(tables[i]);
+    }
+    for (const std::uint32_t channel : channels) program_.channels[channel].clear();
+    if (!is_joined_) batch_.clear();
   }
 
   // Other tables of the same shapes. In a batch that is no change that a log could take back.
   void replace(std::vector<Table> tables) {
     join();
     batch_.lose();
-    ++version_;
+    outdate_all();
     for (std::size_t i = 0; i < tables.size(); ++i) program_.tables[i] = std::move(tables[i]);
     for (Channel& channel : program_.channels) channel.clear();
     count_all();
@@ -228,7 +244,7 @@ class Unit {
     log_.clear();
     for (Channel& channel : program_.channels) channel.clear();
     for (Table& table : program_.tables) table.release_if_empty();
-    ++version_;
+    outdate_all();
     leave();
     report();
     return is_whole;
@@ -252,11 +268,21 @@ class Unit {
     count_all();
   }
 
-  bool holds(std::size_t rows) const noexcept {
-    for (const Channel& channel : program_.channels) {
-      if (channel.size() >= rows) return true;
+  bool holds(const std::vector<std::uint32_t>& channels, std::size_t rows) const noexcept {
+    for (const std::uint32_t channel : channels) {
+      if (program_.channels[channel].size() >= rows) return true;
     }
     return false;
+  }
+
+  // To be called before tables change: what reads them by a cursor must begin anew.
+  void outdate(const std::vector<std::uint32_t>& tables) noexcept {
+    ++version_;
+    for (const std::uint32_t table : tables) ++versions_[table];
+  }
+  void outdate_all() noexcept {
+    ++version_;
+    for (std::uint64_t& version : versions_) ++version;
   }
 
   // Brings the bytes of tables up to date.
@@ -306,7 +332,7 @@ class Unit {
   // One update, whole or not at all; its arguments are where the interpreter wants them.
   std::optional<Fault> run_update(const Procedure& procedure, Word update) {
     log_.clear();
-    for (std::size_t i = 0; i < marks_.size(); ++i) marks_[i] = program_.channels[i].size();
+    for (const std::uint32_t channel : procedure.emits) marks_[channel] = program_.channels[channel].size();
     const BatchLog::Mark mark = batch_.mark();
     std::optional<Fault> fault;
     try {
@@ -318,7 +344,7 @@ class Unit {
     } catch (const std::length_error&) {
       fault = Fault{Fault::Kind::kMemory, "a table is full"};
     }
-    if (fault) undo(mark);
+    if (fault) undo(procedure, mark);
     interpreter_.tidy([this](const Table& table) {
       if (std::exchange(is_changed_[table.number()], true)) return;
       changed_.push_back(table.number());
@@ -326,13 +352,13 @@ class Unit {
     return fault;
   }
 
-  void undo(BatchLog::Mark mark) noexcept {
+  void undo(const Procedure& procedure, BatchLog::Mark mark) noexcept {
     while (!log_.empty()) {
       const UndoLog::Header header = log_.pop_header();
       program_.tables[header.table].undo(header.kind, log_);
     }
     batch_.cut(mark);
-    for (std::size_t i = 0; i < marks_.size(); ++i) program_.channels[i].truncate(marks_[i]);
+    for (const std::uint32_t channel : procedure.emits) program_.channels[channel].truncate(marks_[channel]);
   }
 
   static constexpr std::size_t kSmall = std::size_t{1} << 16;  // Bytes that tables without rows may have.
@@ -355,6 +381,7 @@ class Unit {
   std::size_t reported_ = 0;
   bool silent_ = false;
   std::uint64_t version_ = 0;
+  std::vector<std::uint64_t> versions_;  // Of each table.
 };
 
 inline void Machine::commit() {

@@ -108,6 +108,8 @@ struct Procedure {
   std::size_t stack = 0;  // Registers of this procedure and of the deepest chain of those it calls.
   std::uint32_t entry = 0;  // Its first line.
   bool reads_only = false;  // Neither it nor what it calls changes a table.
+  std::vector<std::uint32_t> changes;  // The tables that it changes, or what it calls,
+  std::vector<std::uint32_t> emits;    // and the channels that rows come to.
   Block body;
 };
 
@@ -153,6 +155,7 @@ struct CursorPlan {
   std::vector<GuardedNest> nests;
   std::vector<CursorNode> steps;       // None, if there are nests.
   std::vector<std::uint32_t> answers;  // The channels of the functions that it asks.
+  std::vector<std::uint32_t> reads;    // The tables that it, or such a function, reads.
 };
 
 struct Program {
