@@ -200,7 +200,8 @@ class PartitionedTriangle(CountProgram):
         places: Places = dict(zip(stored.words, words, strict=True))
 
         def heavy(status: Status, then: Block, otherwise: Block = ()) -> Block:
-            return self.if_heavy(status, self._key(status, places), settled, then, otherwise)
+            own = status.stored is stored
+            return self.if_heavy(status, self._key(status, places), settled, then, otherwise, own)
 
         one = Reg("one")
         after = self._reached(following, places, one)

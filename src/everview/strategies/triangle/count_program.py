@@ -204,20 +204,26 @@ class CountProgram(ABC):
         """The rows that have these values."""
         return Scan(row, stored.table, self.index(stored, columns), key, 0, body)
 
-    def if_heavy(self, status: Status, key: Key, settled: bool, then: Block, otherwise: Block = ()) -> Block:
-        """Run one of two blocks; where parts are settled, keys of a small degree, which most are, are not looked up."""
-        flag, degree, row = (Reg(f"{what} {status.table}") for what in ("is", "degree", "row"))
+    def degree(self, status: Status) -> Reg:
+        """The register of how many rows have an update's own key, before it."""
+        return Reg(f"degree {status.table}")
+
+    def if_heavy(
+        self, status: Status, key: Key, settled: bool, then: Block, otherwise: Block = (), own: bool = False
+    ) -> Block:
+        """Run one of two blocks; settled, keys of a small degree are not looked up; that of an ``own`` key is known."""
+        flag, row = Reg(f"is {status.table}"), Reg(f"row {status.table}")
         if not settled:
             return (Find(row, status.table, key, then, otherwise),)
+        degree = self.degree(status) if own else Reg(f"count {status.table}")
+        counting = () if own else (self.counted(degree, status.stored, status.columns, key),)
+        least = self.base.value("heavy_until")
+        if not otherwise:
+            return (*counting, If(Test.AT_MOST, least, degree, (Find(row, status.table, key, then),)))
         return (
             zero(flag),
-            self.counted(degree, status.stored, status.columns, key),
-            If(
-                Test.AT_MOST,
-                self.base.value("heavy_until"),
-                degree,
-                (Find(row, status.table, key, (zero(flag, 1),)),),
-            ),
+            *counting,
+            If(Test.AT_MOST, least, degree, (Find(row, status.table, key, (zero(flag, 1),)),)),
             If(Test.EQUAL, flag, Lit(1), then, otherwise),
         )
 
@@ -338,6 +344,7 @@ class CountProgram(ABC):
         told: Block = (Emit(DELTA, (*outputs, Update())),) if tag else ()
         limited = () if tag else self._limited(row)
         body: Block = (
+            *(self.counted(self.degree(s), stored, s.columns, s.key(words)) for s in self._own(stored)),
             *self.changed(stored, words, changes),
             *self.added(stored, words, changes),
             If(Test.NOT_EQUAL, d[0], Lit(0), (Add(row, TOTAL, (), d, limited, (), limited), *told)),
@@ -348,7 +355,10 @@ class CountProgram(ABC):
                 Test.NOT_EQUAL,
                 COME,
                 Lit(0),
-                (*self.base.counted("size", COME), Call(f"{stored.table}.rebalance", (*words, COME))),
+                (
+                    *self.base.counted("size", COME),
+                    *self._if_due(stored, Call(f"{stored.table}.rebalance", (*words, COME))),
+                ),
             ),
         )
         return Procedure(f"{stored.table}.change{tag}", (*words, *changes), self.base.opened(body))
@@ -366,15 +376,38 @@ class CountProgram(ABC):
         """Change the views by an update's row."""
         return self.viewed(stored, words, changes, settled=True)
 
+    def _own(self, stored: Stored) -> tuple[Status, ...]:
+        """The statuses of a relation."""
+        return tuple(s for s in self.statuses if s.stored is stored)
+
+    def _if_due(self, stored: Stored, then: Instruction) -> Block:
+        """Run an instruction if a row that has come or gone may call for rebalancing, which is seldom.
+
+        Parts were settled before it, so a key may change its status only where its degree comes to a threshold.
+        """
+        quarter, most = Reg("quarter"), "heavy_from" if self.base.epsilon == 0 else "light_until"
+        up: Block = ()
+        down: Block = ()
+        for status in reversed(self._own(stored)):
+            degree = self.degree(status)
+            up = (
+                Compute(degree, Math.ADD, degree, Lit(1)),
+                If(Test.EQUAL, self.base.value(most), degree, (then,), up),
+            )
+            down = (If(Test.EQUAL, self.base.value("heavy_until"), degree, (then,), down),)
+        size = self.base.value("size")
+        grown = If(Test.AT_MOST, self.base.value("N"), size, (then,), up)
+        shrunk = If(Test.LESS, size, quarter, (then,), down)
+        less = (Compute(quarter, Math.DIVIDE, self.base.value("N"), Lit(4)), shrunk)
+        return (If(Test.EQUAL, COME, Lit(1), (grown,), less),)
+
     def _rebalance(self, stored: Stored) -> Procedure:
         """A row has come or gone: N may change, or the status of one of the row's keys."""
         words, _ = self._parameters(stored)
         minor: list[Instruction] = []
         gone: list[Instruction] = []
         moved = Reg("moved")
-        for number, status in enumerate(self.statuses):
-            if status.stored is not stored:
-                continue
+        for number, status in enumerate(self._own(stored)):
             degree, row = Reg(f"degree{number}"), Reg(f"heavy{number}")
             key = status.key(words)
             flip = (Call(f"{status.table}.flip", (*key,)), Compute(moved, Math.ADD, moved, degree))

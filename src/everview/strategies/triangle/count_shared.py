@@ -148,8 +148,8 @@ class SharedTriangle(CountProgram):
         """The edge as the first of a path from a heavy vertex, and as the second of one to a heavy vertex."""
         a, b = words
         out, into = self.statuses
-        first = self.if_heavy(out, (a,), settled, self._first(a, b, changes))
-        return (*first, *self.if_heavy(into, (b,), settled, self._second(a, b, changes)))
+        first = self.if_heavy(out, (a,), settled, self._first(a, b, changes), own=True)
+        return (*first, *self.if_heavy(into, (b,), settled, self._second(a, b, changes), own=True))
 
     def noted(self, stored: Stored, words: Key, changes: Key) -> Block:
         """The pair table sees the edge twice if it is a loop: as both edges of a path.
@@ -167,7 +167,8 @@ class SharedTriangle(CountProgram):
                 Compute(twice[s], Math.MULTIPLY, twice[s], Lit(2)),
             ]
         both = (*body, Add(pair, PAIRS, (a, b), tuple(twice)))
-        as_both = If(Test.EQUAL, a, b, self.if_heavy(out, (a,), True, self.if_heavy(into, (b,), True, both)))
+        into_heavy = self.if_heavy(into, (b,), True, both, own=True)
+        as_both = If(Test.EQUAL, a, b, self.if_heavy(out, (a,), True, into_heavy, own=True))
         return (as_both, *self.viewed(stored, words, changes, settled=True))
 
     def _first(self, a: Operand, b: Operand, changes: Key) -> Block:

@@ -132,7 +132,8 @@ class LoomisWhitney(CountProgram):
         for k, bundle in enumerate(self.bundles):
             if k != j and bundle:
                 status = self._status[j, k]
-                body += self.if_heavy(status, status.key(words), settled, self._paired(j, k, words, changes))
+                paired = self._paired(j, k, words, changes)
+                body += self.if_heavy(status, status.key(words), settled, paired, own=True)
         return tuple(body)
 
     def flipped(self, status: Status, key: Key, sign: Reg) -> Block:
