@@ -223,6 +223,10 @@ class ReferenceViolationError(DataError):
     """A row whose foreign key points at no row: as the batch would leave it, or as it would become by a deletion."""
 
 
+class UpdateKindError(DataError):
+    """A change of a table that may not be changed so, as its OPTIONS (updates = …) say."""
+
+
 class OverDeleteError(DataError):
     """The deletion of a row, or of a copy of it, that is not there."""
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pyspark.sql.types import StructType
 
 import everview as ev
-from everview.errors import DataError, ReferenceViolationError
+from everview.errors import DataError, ReferenceViolationError, UpdateKindError
 from everview.plan.shard_tables import as_checked, keeps_references_together
 from everview.query.data import table_to_data
 from everview.query.schema import Enforcement
@@ -209,3 +209,25 @@ def test_a_shard_is_made_anew_of_rows_that_point_at_each_other() -> None:
         again = type(shard)(replace(shard.spec))
         again.load(tables)
         assert again.stats()["rows"] == shard.stats()["rows"]
+
+
+def test_of_how_tables_change_a_shard_checks_that_no_row_goes() -> None:
+    text = "CREATE TABLE a (x BIGINT, y BIGINT) OPTIONS (updates = '{0}')"
+    text += "; CREATE TABLE b (y BIGINT) OPTIONS (updates = '{0}')"
+    sql = "SELECT a.x FROM a JOIN b ON a.y = b.y"
+    digests = set()
+    for kind in ("any", "static", "append", "fifo"):
+        cluster = Cluster(sql, parse_schema(text.format(kind)), 2)
+        digests.add(cluster.identity.digest)
+        cluster.apply({"a": [((i, i), 1) for i in range(5)], "b": [((i,), 1) for i in range(5)]})
+        cluster.apply({"a": [((9, 1), 1)]})
+        assert sum(result(cluster).values()) == 6
+        found = str(ev.explain(sql, text.format(kind), shards=2))
+        assert ("neither checked nor used" in found) is (kind in ("static", "fifo"))
+        if kind == "append":
+            with pytest.raises(UpdateKindError, match="no row of it ever goes"):
+                cluster.apply({"a": [((9, 1), -1)]})
+        else:
+            cluster.apply({"a": [((9, 1), -1)]})
+            assert sum(result(cluster).values()) == 5
+    assert len(digests) == 4

@@ -24,6 +24,7 @@ from everview.engine.progress import Progress
 from everview.engine.run_query import Result
 from everview.engine.table_view import Table as TableView
 from everview.engine.transaction import Transaction
+from everview.engine.update_kinds import UpdateKinds
 from everview.engine.values.dictionary import Dictionary
 from everview.engine.values.rows import Changes, WordRows
 from everview.engine.view import View
@@ -65,6 +66,7 @@ class Database:
         """True if every view has a feed from the beginning to the end: the database is a shard's."""
         self.memory_limit = checked_limit(memory_limit)
         self.version = 0
+        self._update_kinds = UpdateKinds()
         self._unfilled: list[str] = []
         """Views that have no rows, as there was no memory to fill them again; those that are read come first."""
 
@@ -77,6 +79,19 @@ class Database:
         answer of the last one is returned, None if there is none. All statements happen, or, if one fails, none.
         """
         return self._script(text, Queries.ANSWERED)
+
+    def create_table(self, name: str, columns: str, *, updates: str | None = None) -> TableView:
+        """Create a table, as CREATE TABLE name (columns) OPTIONS (updates = …) does; gives the table.
+
+        ``columns`` are what SQL writes between the parentheses, constraints included. ``updates`` says how its rows may
+        change: "static" takes one batch, "append" loses no rows, and of all "fifo" tables together what came first goes
+        first. Views use it, and what is not so is refused; without it anything is allowed.
+        """
+        from everview.sql.ddl import options_text, qualified
+
+        with self._lock:
+            self.sql(f"CREATE TABLE {qualified(name)} ({columns}){options_text(updates)}")
+            return self.table(name)
 
     def create_view(self, name: str, query: str, **options: Unpack[OptionValues]) -> View:
         """Define a view by a SELECT, as CREATE MATERIALIZED VIEW … OPTIONS (…) AS … does; gives the view.

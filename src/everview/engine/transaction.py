@@ -17,6 +17,7 @@ from everview.engine.operators.steps import explained
 from everview.engine.progress import Progress
 from everview.engine.references import check_references
 from everview.engine.storage.check_saved import blame_the_file
+from everview.engine.update_kinds import Accepted
 from everview.engine.values.rows import Changes, WordRows
 from everview.errors import DataError, FeedError, MemoryLimitError, SubscriberError
 from everview.kernel.machine import UpdateFault
@@ -47,6 +48,7 @@ class Transaction:
     def __init__(self, db: Database) -> None:
         self._db = db
         self._deltas: Deltas = {name: [] for name in db._views}
+        self._accepted: Accepted | None = None
         self._unheard: list[ChangeFeed] = []
         """Those with a subscriber, who does not read and so would not know, that could not be told."""
 
@@ -82,6 +84,8 @@ class Transaction:
             progress.close()
         db._dictionary.commit()
         db._machine.commit()
+        if self._accepted is not None:
+            db._update_kinds.accept(self._accepted)
         return is_net_batch
 
     def _changed(self, operations: Sequence[Operation], disjoint: bool, before: int | None, progress: Progress) -> bool:
@@ -103,6 +107,7 @@ class Transaction:
                     batch[-1] = replace(batch[-1], flips=base.take_flips())
                 flips += [flipped] if len(changes) else []
         check_references(db._tables, batch)
+        self._accepted = db._update_kinds.check([(db._tables[c.relation], c) for c in batch], db.version + 1)
         is_net_batch = is_net(flips, disjoint)
         if not is_net_batch and sets and sets == self._sets(operations) and self._gains_by_netting():
             batch, is_net_batch = net_changes(batch), True

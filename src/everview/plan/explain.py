@@ -18,6 +18,9 @@ from everview.plan.view_plan import PartPlan, ViewPlan
 from everview.query.orders import canonical_order, free_top_order
 from everview.strategies.dial import Exponents
 
+RESTRICTED = "none known: its tables change only as they are declared to, and lower bounds are about any updates"
+"""What is said of hardness where OPTIONS (updates = …) restrict what may come."""
+
 
 @dataclass(frozen=True)
 class Explanation:
@@ -62,6 +65,10 @@ class Explanation:
     @cached_property
     def lower_bound(self) -> str | None:
         """Why nothing better is possible, for the core that gives the rows; None where constant time is reached."""
+        if self.plan.is_constant_as_declared:
+            return None
+        if self.plan.is_restricted and "any" not in self.plan.constant_update_for:
+            return RESTRICTED
         said = lower_bound(self.plan.main, self.plan.constraints, self.plan.derived)
         if said is None and "any" not in self.plan.constant_update_for:
             return "none known: the rows come from a q-hierarchical query, the cost from what is done with them"
@@ -75,10 +82,22 @@ class Explanation:
             found += part.remarks
         for core in self.plan.cores:
             found += core.remarks
-        if len(self.plan.cores) == 1 and not {"any", "keyed"} & set(self.plan.constant_update_for):
+        found += self._declared()
+        is_constant = self.plan.is_constant_as_declared or {"any", "keyed"} & set(self.plan.constant_update_for)
+        if len(self.plan.cores) == 1 and not is_constant:
             found += repairs(self.plan.main.classification, self.plan.constraints)
         found += idle_options(self.plan.view.options, self.plan.cores)
         return tuple(dict.fromkeys(found))
+
+    def _declared(self) -> list[str]:
+        """What it gives that tables change only as they are declared to."""
+        kinds = self.plan.constant_update_for
+        if not self.plan.is_restricted or "any" in kinds:
+            return []
+        if not self.plan.is_constant_as_declared:
+            return ["how its tables are declared to change gives no better bound: no theorem covers it for this query"]
+        how = "form one queue" if self.plan.declared == "fifo" else "lose no rows"
+        return [f"its tables {how} (OPTIONS (updates = …)), so an update takes amortised constant time"]
 
     def advise(self, **budgets: float | Fraction) -> tuple[tuple[Fraction, Fraction], ...]:
         """The ranges of ε that keep costs within budgets, for the core that gives the rows; none if no ε does.
@@ -117,7 +136,11 @@ class Explanation:
             return unknown_tasks("the theorems are about rows of a join, and these are groups")
         if any(atom.relation in self.plan.derived for atom in main.query.atoms):
             return unknown_tasks("the theorems do not cover queries over other views")
-        return self.tasks(main)
+        found = self.tasks(main)
+        if self.plan.is_restricted:  # The conjectures are about updates of any kind.
+            unknown = unknown_tasks(RESTRICTED)
+            found = {name: unknown[name] if task.verdict == "hard" else task for name, task in found.items()}
+        return found
 
     def to_dict(self) -> dict[str, Any]:
         """The whole verdict as plain data; top-level entries speak of the view, ``parts`` of each core."""

@@ -11,7 +11,7 @@ from itertools import count
 
 from everview.plan.shards import MASK, Grid, Route, ShardLevel
 from everview.plan.spread import hash_type
-from everview.query.schema import Column, Enforcement, ForeignKey, Schema, Table
+from everview.query.schema import Column, Enforcement, ForeignKey, Schema, Table, Updates
 from everview.query.terms import Expression, Term, Var
 from everview.query.types import BIGINT, BOOLEAN
 from everview.query.view import Block, View, each_block
@@ -63,7 +63,12 @@ def as_checked(level: ShardLevel, *, references: bool = True) -> Schema:
             return key
         return replace(key, enforcement=Enforcement.IGNORED)
 
-    return Schema(tuple(replace(t, foreign_keys=tuple(checked(t, k) for k in t.foreign_keys)) for t in level.tables))
+    def kept(table: Table) -> Table:
+        # A shard sees a part of the queue, and of its rows after a restart not in which batch they came.
+        updates = table.updates if references and table.updates is Updates.APPEND else Updates.ANY
+        return replace(table, foreign_keys=tuple(checked(table, k) for k in table.foreign_keys), updates=updates)
+
+    return Schema(tuple(map(kept, level.tables)))
 
 
 def masked(level: ShardLevel, *, references: bool = True) -> tuple[tuple[Table, ...], tuple[View, ...]]:
@@ -98,8 +103,13 @@ def masked(level: ShardLevel, *, references: bool = True) -> tuple[tuple[Table, 
 
 
 def unchecked(level: ShardLevel) -> list[str]:
-    """For each foreign key that is to be enforced and that no shard can check, a line that says so."""
-    return [
+    """For each constraint that is to be enforced and that no shard can check, a line that says so."""
+    kinds = [
+        f"that {table.name} changes as OPTIONS (updates = '{table.updates.value}') says is neither checked nor used"
+        for table, kept in zip(level.tables, as_checked(level), strict=True)
+        if table.updates is not kept.updates
+    ]
+    return kinds + [
         f"the foreign key {key} of {table.name} is neither checked nor used: a row and the one at which it points "
         "come to different shards; NOT ENFORCED RELY behind it uses it unchecked"
         for table, kept in zip(level.tables, as_checked(level), strict=True)

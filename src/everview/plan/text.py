@@ -86,6 +86,8 @@ def verdict_line(explanation: Explanation) -> str:
     reading = "constant delay" if not bounds.delay.exponent else f"delay {bounds.delay}"
     if "any" in kinds:
         return f"every update takes constant time; reads with {reading}"
+    if explanation.plan.is_constant_as_declared:
+        return f"amortised constant time per update, as its tables are declared to change; reads with {reading}"
     if "keyed" in kinds:
         return f"amortised constant time per update, unless a batch replaces a row at which others point; {reading}"
     if kinds:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 
@@ -16,7 +16,7 @@ from everview.query.constraints import Constraints, constraints_of
 from everview.query.hierarchy import is_q_hierarchical, is_t_hierarchical
 from everview.query.homomorphism import Budget, minimal_union, surviving_members
 from everview.query.options import ViewOptions
-from everview.query.schema import Schema
+from everview.query.schema import Schema, Updates
 from everview.query.terms import Term, Var
 from everview.query.unions import (
     MAX_MEMBERS,
@@ -137,6 +137,8 @@ class ViewPlan:
     constraints: Constraints
     views: frozenset[str] = frozenset()
     """The names of other views, which this one may read like tables."""
+    updates: Mapping[str, Updates] = field(default_factory=dict)
+    """How each base table may change, by its name in lower case."""
 
     @property
     def derived(self) -> frozenset[str]:
@@ -200,6 +202,33 @@ class ViewPlan:
         grows = not any(isinstance(p.body, Block) and p.body.grouping for p in stages)
         return ("insert_only",) if "insert_only" in shared and grows else ()
 
+    @property
+    def is_restricted(self) -> bool:
+        """True if one of the tables that it reads may not change in any way."""
+        read = {a.relation.lower() for c in self.cores for a in c.query.atoms} - {d.lower() for d in self.derived}
+        return any(self.updates.get(name, Updates.ANY) is not Updates.ANY for name in read)
+
+    @property
+    def is_constant_as_declared(self) -> bool:
+        """True if updates as the tables' declarations allow them take amortised constant time, and others might not."""
+        kinds = self.constant_update_for
+        return "any" not in kinds and self.declared in kinds
+
+    @property
+    def declared(self) -> str | None:
+        """The kind of update sequences that the tables' declarations allow, if it is one of which theory says anything.
+
+        Where no table loses a row it is ``insert_only``, and ``fifo`` where all of them form one queue. Of other
+        combinations nothing is known.
+        """
+        read = {a.relation for c in self.cores for a in c.query.atoms} - self.derived
+        kinds = {self.updates.get(name.lower(), Updates.ANY) for name in read}
+        if read & self.views or not kinds:
+            return None
+        if kinds <= {Updates.STATIC, Updates.APPEND}:
+            return "insert_only"
+        return "fifo" if kinds == {Updates.FIFO} else None
+
 
 def plan_view(
     view: View,
@@ -223,7 +252,7 @@ def plan_view(
     parts = [_plan_part(s.name, s.purpose, s.body, known, told=True) for s in view.stages]
     told = told or view.options.history is not None
     parts.append(_plan_part(view.name, "", view.body, known, told=told, lookups=looked_up(view)))
-    return ViewPlan(view, tuple(parts), constraints, views)
+    return ViewPlan(view, tuple(parts), constraints, views, {t.name.lower(): t.updates for t in schema})
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from everview.errors import DataFormatError, OptionError
 from everview.query.aggregates import saved_as
 from everview.query.conjunctive import Atom, Computed
 from everview.query.options import ViewOptions
-from everview.query.schema import Column, Enforcement, ForeignKey, Schema, SmallDomain, Table
+from everview.query.schema import Column, Enforcement, ForeignKey, Schema, SmallDomain, Table, Updates
 from everview.query.terms import Const, Expression, Term, Value, Var
 from everview.query.types import DataType, Kind, char, varchar
 from everview.query.view import (
@@ -82,6 +82,7 @@ def table_to_data(table: Table) -> Data:
             for d in table.small_domains
         ],
         **_enforcement("key_enforcement", table.key_enforcement),
+        **({} if table.updates is Updates.ANY else {"updates": table.updates.value}),
     }
 
 
@@ -314,6 +315,7 @@ def _read_table(data: Data) -> Table:
         tuple(foreign),
         tuple(domains),
         Enforcement(_text(data.get("key_enforcement", ""))),
+        Updates(_text(data.get("updates", Updates.ANY.value))),
     )
 
 

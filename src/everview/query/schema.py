@@ -37,6 +37,18 @@ class Enforcement(Enum):
         return self is not Enforcement.IGNORED
 
 
+class Updates(Enum):
+    """How a table may change; what is not so is refused. Each value is what OPTIONS (updates = …) says for it."""
+
+    ANY = "any"
+    STATIC = "static"
+    """In one batch, and then no more."""
+    APPEND = "append"
+    """Rows come, and none goes."""
+    FIFO = "fifo"
+    """What has come first goes first, in all such tables together."""
+
+
 @dataclass(frozen=True, slots=True)
 class ForeignKey:
     """``columns`` of the table point at ``target_columns`` of ``target``: an inclusion dependency.
@@ -76,6 +88,7 @@ class Table:
     small_domains: tuple[SmallDomain, ...] = ()
     key_enforcement: Enforcement = Enforcement.ENFORCED
     """That of the primary key, if there is one; its columns are NOT NULL in any case."""
+    updates: Updates = Updates.ANY
 
     def __post_init__(self) -> None:
         seen: set[str] = set()

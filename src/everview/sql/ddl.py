@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from everview.errors import SchemaError
-from everview.query.schema import Column, Enforcement, ForeignKey, Schema, SmallDomain, Table
+from everview.errors import OptionError, SchemaError
+from everview.query.schema import Column, Enforcement, ForeignKey, Schema, SmallDomain, Table, Updates
 from everview.query.terms import Const
 from everview.query.types import DataType, Kind
 from everview.sql.datatypes import read_type, refuse_collation, same_word
@@ -63,7 +63,9 @@ def create_table(source: SqlText, statement: exp.Expr, schema: Schema) -> tuple[
     columns = tuple(replace(c, nullable=c.nullable and c.name.lower() not in key) for c in draft.columns)
     domains = tuple(_domain(source, draft, columns, check) for check in draft.checks)
     try:
-        table = Table(draft.name, columns, draft.primary_key, tuple(k for k, _ in keys), domains, draft.key_enforcement)
+        foreign = tuple(k for k, _ in keys)
+        updates = _updates(source, statement)
+        table = Table(draft.name, columns, draft.primary_key, foreign, domains, draft.key_enforcement, updates)
     except SchemaError as error:
         raise error.located(source.position(target), source.text) from None
     return table, References(draft.name, tuple(keys))
@@ -80,7 +82,34 @@ def table_text(table: Table) -> str:
     for domain in table.small_domains:
         listed = ", ".join(map(str, domain.values))
         parts.append(f"CHECK ({_quoted([domain.column])} IN ({listed})){_enforced(domain.enforcement)}")
-    return f"CREATE TABLE {qualified(table.name)} ({', '.join(parts)})"
+    options = options_text(None if table.updates is Updates.ANY else table.updates.value)
+    return f"CREATE TABLE {qualified(table.name)} ({', '.join(parts)}){options}"
+
+
+def options_text(updates: str | None) -> str:
+    """The clause that says how a table may change; nothing if in any way."""
+    return "" if updates is None else f" OPTIONS (updates = '{updates}')"
+
+
+def _updates(source: SqlText, statement: exp.Expr) -> Updates:
+    """How the table may change, as OPTIONS (updates = …) says."""
+    properties = statement.args.get("properties")
+    clauses = [p for p in (properties.expressions if properties else ()) if isinstance(p, exp.OptionsProperty)]
+    found = Updates.ANY
+    names = [u.value for u in Updates]
+    listed = "', '".join(names)
+    for entry in (e for clause in clauses for e in clause.expressions):
+        if entry.this.name.lower() != "updates":
+            raise OptionError(
+                f"a table has no option {entry.this.name}", option=entry.this.name, hint="it has one: updates"
+            ).located(source.position(entry.this), source.text)
+        value = entry.args["value"]
+        if not (isinstance(value, exp.Literal) and value.is_string and value.name.lower() in names):
+            raise OptionError(
+                f"option updates is {value.sql()}", option="updates", hint=f"it is one of '{listed}'"
+            ).located(source.position(value), source.text)
+        found = Updates(value.name.lower())
+    return found
 
 
 def _enforced(enforcement: Enforcement) -> str:

@@ -37,6 +37,7 @@ from everview.engine.storage.check_saved import (
 from everview.engine.storage.container import Path, Reader, SectionWriter, Writer, reading, replacing
 from everview.engine.storage.unit_state import read_unit, write_unit
 from everview.engine.transaction import Transaction, judge
+from everview.engine.update_kinds import queue_schema
 from everview.engine.values.dictionary import KINDS, Dictionary, saved_schema
 from everview.engine.values.rows import ZERO, WordRows, ones, zeros
 from everview.engine.values.words import arrow_type, from_words, is_wide
@@ -46,6 +47,7 @@ from everview.kernel import SNAPSHOTS
 from everview.kernel.encode import encode
 from everview.query.catalogue import Queries
 from everview.query.options import ViewOptions
+from everview.query.schema import Updates
 
 if TYPE_CHECKING:
     from everview.engine.database import Database
@@ -80,6 +82,9 @@ def save(database: Database, path: Path) -> None:
             _write_arrow(writer.section(f"dictionary/{kind}"), saved_schema(kind), database._dictionary.saved(kind))
         for i, table in enumerate(tables.values()):
             _write_arrow(writer.section(f"table/{i}"), _word_schema(table), _word_batches(table))
+            if table.schema.updates is Updates.FIFO:
+                queue = database._update_kinds.saved(table)
+                _write_arrow(writer.section(f"table/{i}/queue"), queue_schema(table), queue)
         for i, view in enumerate(views.values()):
             write_unit(writer.section(f"view/{i}"), view.unit)
             for j, counts in _parked(view):
@@ -92,7 +97,10 @@ def save(database: Database, path: Path) -> None:
                 "made_by": _makers(),
                 "version": database.version,
                 "definitions": _definitions(database),
-                "tables": [{"name": n, "updates": t.updates} for n, t in tables.items()],
+                "tables": [
+                    {"name": n, "updates": t.updates, "filled": database._update_kinds.is_filled(t)}
+                    for n, t in tables.items()
+                ],
                 "views": [_described(n, v, database.history(n)) for n, v in views.items()],
             }
         )
@@ -182,7 +190,21 @@ def load(make: Callable[[], Database], path: Path, *, verify: bool = False) -> D
             older = {"told": view.updates if view.deltas else 0}
             view.updates_with_deltas = count_of(older | entry, "told", file)
         _restore_histories(database, file)
+        _restore_update_kinds(database, file)
     return database
+
+
+def _restore_update_kinds(database: Database, file: Reader) -> None:
+    """Know again which static tables had their batch, and the order in which rows of FIFO tables came."""
+    entries = list(zip(database._tables.values(), file.manifest["tables"], strict=True))
+    queues = []
+    for i, (table, _) in enumerate(entries):
+        if table.schema.updates is Updates.FIFO:
+            batches = list(_batches(file, f"table/{i}/queue"))
+            if any(batch.schema != queue_schema(table) for batch in batches):
+                raise file.damaged(f"section table/{i}/queue does not hold what it should")
+            queues.append((table, batches))
+    database._update_kinds.restore([t for t, entry in entries if entry.get("filled")], queues)
 
 
 def _restore_histories(database: Database, file: Reader) -> None:
