@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -142,3 +143,29 @@ def test_differences_are_added_up_exactly() -> None:
     db.apply("f", copies((1, 0, -(2**31))))
     (row,) = view.diff(since=versions[1]).to_pylist()
     assert (row["_change_type"], row["_count"]) == ("insert", 2**62)
+
+
+def test_too_many_copies_are_told_as_such_wherever_they_are_met(tmp_path: Path) -> None:
+    """Neither a snapshot that the view came from is to blame, nor an expression of a query."""
+    db = database(
+        f"SELECT x.a AS p {PATHS}", "SELECT x.a AS p, z.b AS q FROM e x, f y, e z WHERE x.b = y.a AND y.b = z.a"
+    )
+    db.sql(f"CREATE MATERIALIZED VIEW v2 OPTIONS (epsilon = 1/2) AS SELECT x.a AS p, y.b AS q {PATHS}")
+    db.apply("e", copies((1, 1, 2**62)))
+    db.apply("f", copies((1, 1, 2**62)))
+    db.save(tmp_path / "saved")
+    for one in (db, ev.Database.load(tmp_path / "saved")):
+        for name in ("v0", "v1", "v2"):
+            view = one.view(name)
+            assert view.count() == (2**186 if name == "v1" else 2**124)
+            for read in (partial(list, view), view.to_arrow, partial(view.page, limit=1), partial(view.sample, 1)):
+                with pytest.raises(TooManyRowsError):
+                    read()
+            for query in (f"SELECT COUNT(*) AS n FROM {name}", f"SELECT DISTINCT p FROM {name}"):
+                with pytest.raises(TooManyRowsError, match="64 bits"):
+                    one.sql(query)
+            with pytest.raises(TooManyRowsError, match="64 bits"):
+                one.create_view("w", f"SELECT DISTINCT p FROM {name}")
+            assert "w" not in one.views
+        with pytest.raises(TooManyRowsError, match="e has"):
+            one.sql("SELECT COUNT(*) AS n FROM e")

@@ -19,7 +19,7 @@ from everview.engine.references import check_references
 from everview.engine.storage.check_saved import blame_the_file
 from everview.engine.update_kinds import Accepted
 from everview.engine.values.rows import Changes, WordRows
-from everview.errors import DataError, FeedError, MemoryLimitError, SubscriberError
+from everview.errors import DataError, EverviewError, FeedError, MemoryLimitError, SubscriberError
 from everview.kernel.machine import UpdateFault
 
 if TYPE_CHECKING:
@@ -327,7 +327,7 @@ def complain(error: BaseException) -> None:
         raise explained(error) from error
     if isinstance(error, MemoryError):
         raise too_much("the batch", None) from error
-    if isinstance(error, pa.ArrowException | ArithmeticError):
+    if isinstance(error, pa.ArrowException | ArithmeticError) and not isinstance(error, EverviewError):
         from everview.sql.duckdb_errors import failure
 
         raise DataError(

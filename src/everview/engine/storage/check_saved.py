@@ -23,7 +23,7 @@ from everview.engine.values.dictionary import Dictionary
 from everview.engine.values.rows import WordRows, zeros
 from everview.engine.values.words import arrow_type, from_words, is_wide, to_words
 from everview.engine.view_runtime import ViewRuntime
-from everview.errors import DataError, SnapshotError
+from everview.errors import DataError, EverviewError, SnapshotError
 from everview.kernel.program import Table
 from everview.query.types import DataType
 
@@ -41,6 +41,8 @@ def blame_the_file(error: BaseException, views: Iterable[ViewRuntime]) -> None:
     Whether a view's state is what follows from its tables' rows is not looked at on load: that is to fill it anew.
     """
     names = [view.view.name for view in views if view.restored == FROM_SNAPSHOT]
+    if isinstance(error, EverviewError):  # says itself what is wrong: of a row too many copies to tell, for one
+        return
     if names and isinstance(error, IndexError | ArithmeticError | ValueError):
         raise SnapshotError(
             f"the state of {', '.join(names)} is not what follows from the tables, as the file that it was loaded from "
