@@ -150,6 +150,21 @@ class TestUnions:
             assert sorted(trees.words()) == wanted
         assert fixed.words() == named.words()
 
+    @pytest.mark.parametrize(
+        ("sets", "wanted"),
+        [
+            ([[1, 2, 3], [2, 3, 4]], [1, 2, 3, 4]),
+            ([[1, 2, 3], [4, 3, 2]], [1, 4, 3, 2]),
+            ([[], [5]], [5]),
+            ([[1, 2, 3, 4, 5]] * 4, [1, 2, 3, 4, 5]),
+        ],
+    )
+    def test_what_is_in_a_later_set_comes_from_there(self, sets: list[list[int]], wanted: list[int]) -> None:
+        """T11 of hierarchical-tradeoff.md 12, with its order."""
+        rows_ = [Reg(f"r{i}") for i in range(len(sets))]
+        trees = Trees(Union((X,), tuple(member(i, r, X) for i, r in enumerate(rows_)))).fill(*sets)
+        assert trees.words() == wanted
+
     @thoroughness(100)
     @given(some_sets, st.booleans(), st.data())
     def test_each_row_once_with_its_weight(self, sets: list[list[int]], ordered: bool, data: st.DataObject) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from itertools import combinations
 from typing import Any
 
 from everview.errors import StatisticsError
@@ -33,6 +34,8 @@ from everview.strategies.strategy import Cost, Task
 
 KEYED = Bound((), Fraction(0), ("amortised", "and a step for each row that points at a row which a batch replaces"))
 """An update where foreign keys bound it."""
+TRIANGLE = 3
+"""A triangle's atoms."""
 COUNTED_TREES = 1_000
 """Trees are listed up to here to say how many there were to choose from; the choice itself does not list them."""
 COUNTING_STEPS = 500_000
@@ -346,6 +349,11 @@ def plan_crown(facts: Facts) -> CrownPlan:
         raise AssertionError(f"no free-connex tree for {query} with output {names(free)}")
     if decomposition and not decomposition.exact:
         remarks.append("too many variables to prove the bags' width least: found greedily")
+    if len(query.atoms) > TRIANGLE and any(_has_triangle(query, r) for r in relations):
+        remarks.append(
+            "a bag must give every triangle that changes to the tree above it, and an edge may be in N of them: the √N "
+            "of triangles alone does not carry over"
+        )
     if extra.cut:
         remarks.append("the search for the fewest added outputs was cut: found greedily")
     if choice.cut:
@@ -367,6 +375,12 @@ def plan_crown(facts: Facts) -> CrownPlan:
         remarks=tuple(remarks),
         keyed=keyed,
     )
+
+
+def _has_triangle(query: ConjunctiveQuery, relation: Relation) -> bool:
+    """True if three atoms of a bag meet in pairs, each pair in a variable that the third does not have."""
+    edges = [query.edges[i] for i in (*relation.atoms, *relation.guards)]
+    return any((a & b) - c and (b & c) - a and (c & a) - b for a, b, c in combinations(edges, TRIANGLE))
 
 
 def _decomposition(query: ConjunctiveQuery) -> Decomposition:
