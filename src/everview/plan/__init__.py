@@ -3,6 +3,7 @@
 What passes through, in this order:
 
 - ``rewrite``: joins that keys and foreign keys make superfluous go;
+- ``small_domains``: a block becomes a union over the values of CHECK … IN, if that gives a better class;
 - ``cores``: a block becomes the conjunctive queries, cores, that maintain it;
 - ``core_plan``: each core is judged by all strategies, and planned by the first that fits; what that costs;
 - ``view_plan``: the plans of all blocks and stages of a view together, with their bounds;

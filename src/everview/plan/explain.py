@@ -14,6 +14,7 @@ from everview.plan.hardness import Task, lower_bound, tasks, unknown_tasks
 from everview.plan.repair import repairs
 from everview.plan.shard_tables import unchecked
 from everview.plan.shards import Distribution
+from everview.plan.small_domains import ALWAYS_EMPTY
 from everview.plan.view_plan import PartPlan, ViewPlan
 from everview.query.orders import canonical_order, free_top_order
 from everview.strategies.dial import Exponents
@@ -65,7 +66,7 @@ class Explanation:
     @cached_property
     def lower_bound(self) -> str | None:
         """Why nothing better is possible, for the core that gives the rows; None where constant time is reached."""
-        if self.plan.is_constant_as_declared:
+        if self.plan.is_constant_as_declared or ALWAYS_EMPTY in self.plan.result.remarks:
             return None
         if self.plan.is_restricted and "any" not in self.plan.constant_update_for:
             return RESTRICTED
@@ -130,6 +131,8 @@ class Explanation:
     def view_tasks(self) -> dict[str, Task]:
         """What each kind of read of the view can cost."""
         main = self.plan.main
+        if ALWAYS_EMPTY in self.plan.result.remarks:
+            return unknown_tasks(ALWAYS_EMPTY)
         if len(self.plan.cores) > 1:
             return unknown_tasks("the theorems are about one query, and the view is made of several")
         if main.core.grouped:

@@ -30,9 +30,8 @@ class Rewritten:
 
 def rewrite_block(block: Block, constraints: Constraints) -> Rewritten:
     """Drop the joins that keys and foreign keys make superfluous."""
+    query = query_of(block)
     used = _used_variables(block)
-    semantics = Semantics.SET if block.distinct and not block.grouping else Semantics.BAG
-    query = ConjunctiveQuery(used, block.atoms, block.predicates, semantics, block.not_null)
     about = constraints.about(query)
     if not about.inclusions and not about.functional:
         return Rewritten(block)
@@ -52,7 +51,13 @@ def rewrite_block(block: Block, constraints: Constraints) -> Rewritten:
     if len(found.atoms) == len(block.atoms):
         return Rewritten(block, tuple(remarks))
     mapping = {v: t for v, t in zip(used, found.head, strict=True) if v != t}
-    return Rewritten(_over(block, found, mapping), tuple(remarks))
+    return Rewritten(over(block, found, mapping), tuple(remarks))
+
+
+def query_of(block: Block) -> ConjunctiveQuery:
+    """The block's join as a query for the variables of which anything is made."""
+    semantics = Semantics.SET if block.distinct and not block.grouping else Semantics.BAG
+    return ConjunctiveQuery(_used_variables(block), block.atoms, block.predicates, semantics, block.not_null)
 
 
 def _used_variables(block: Block) -> tuple[Var, ...]:
@@ -65,7 +70,7 @@ def _used_variables(block: Block) -> tuple[Var, ...]:
     return tuple(sorted({v for e in expressions for v in e.variables}))
 
 
-def _over(block: Block, query: ConjunctiveQuery, mapping: dict[Var, Term]) -> Block:
+def over(block: Block, query: ConjunctiveQuery, mapping: dict[Var, Term]) -> Block:
     """The block over the atoms of a query, its variables replaced."""
     outputs, grouping = block.outputs, block.grouping
     if grouping is None:

@@ -10,7 +10,8 @@ from functools import cached_property
 from everview.errors import OptionError
 from everview.plan.core_plan import CorePlan, plan_core
 from everview.plan.cores import cores_of
-from everview.plan.rewrite import rewrite_block
+from everview.plan.rewrite import query_of, rewrite_block
+from everview.plan.small_domains import ALWAYS_EMPTY, expand_block, is_always_empty, united
 from everview.query.conjunctive import ConjunctiveQuery, UnionQuery
 from everview.query.constraints import Constraints, constraints_of
 from everview.query.hierarchy import is_q_hierarchical, is_t_hierarchical
@@ -282,6 +283,8 @@ def _plan_part(
         return found.block
 
     body = each_block(body, rewritten)
+    if not known.options:  # What options ask for, they ask for of one tree.
+        body = _by_small_domains(body, known, remarks, name)
     members = list(blocks(body))
     if isinstance(body, SetOperation) and _is_set_union(body):
         members = [m if m.grouping else replace(m, distinct=True) for m in members]
@@ -315,6 +318,28 @@ def _plan_part(
         )
         plans.append(BlockPlan(label, members[i], cores))
     return PartPlan(name, purpose, body, tuple(plans), _operators(body, len(kept)), union, tuple(remarks))
+
+
+def _by_small_domains(body: Body, known: _Known, remarks: list[str], name: str, *, is_member: bool = False) -> Body:
+    """The body with a union over small domains in the place of each block that gains by it: alone, or in a union."""
+    if isinstance(body, SetOperation):
+        if not _is_set_union(body):
+            return body
+        sides = (_by_small_domains(side, known, remarks, name, is_member=True) for side in (body.left, body.right))
+        return replace(body, left=next(sides), right=next(sides))
+    if is_member and body.grouping is None:
+        body = replace(body, distinct=True)
+    if is_always_empty(query_of(body), known.constraints):
+        remarks.append(ALWAYS_EMPTY)
+    found = expand_block(body, known.constraints)
+    if found is None:
+        return body
+    (core,) = cores_of(body, name)
+    plan = plan_core(core, known.statistics, known.options, known.never_null, known.constraints)
+    if {"any", "keyed"} & set(plan.constant_update_for):
+        return body
+    remarks.append(found.remark)
+    return united(body, found.members, all=found.is_disjoint and not is_member)
 
 
 def looked_up(view: View) -> list[frozenset[int]]:
