@@ -44,6 +44,15 @@ def test_the_dial_changes_costs_and_not_the_result() -> None:
     assert heavy[0] > heavy[-1] == 0
 
 
+def test_an_edge_between_hubs_is_in_as_many_triangles_as_they_share_neighbours() -> None:
+    shown = printed(EXAMPLES / "triangles.py")
+    assert "ivm-eps-triangle" in shown
+    lines = [line.split(": ")[1] for line in shown.splitlines() if "the edge between the hubs" in line]
+    counts = [int(line.split()[0].replace(",", "")) for line in lines]
+    assert counts == [counts[0], counts[0] + 3 * 1_000, counts[0]]
+    assert not shown.splitlines()[-1].startswith("0 heavy keys")
+
+
 @pytest.mark.parametrize("path", TEXTS, ids=lambda p: p.name)
 def test_text_is_explained(path: Path) -> None:
     verdicts = ev.explain_all(path.read_text(encoding="utf-8"))

@@ -175,21 +175,73 @@ def test_steps_to_build(shape: str, epsilon: str, mode: Mode) -> None:
     assert slope(points) <= 1 + (w - 1) * float(e) + TOLERANCE, points
 
 
-def test_updates_of_other_shapes() -> None:
-    """T17 for W2 and W4 at ε = 1/2: keys at the threshold in every relation; δ = 1 and δ = 2."""
-    epsilon = Fraction(1, 2)
-    for shape, sizes in (("W2", (256, 1024, 4096)), ("W4", (128, 512, 2048))):
-        query = query_of(*BUILDS[shape])
-        points = {}
-        for size in sizes:
-            run = Run(query, epsilon)
-            degree = max(1, int(0.7 * size**0.5))
-            keys = max(1, size // (degree * len(query.atoms)))
-            count = 0
-            for i in range(degree):
-                for b in range(keys):
+OTHERS = {
+    "W2": ("A", "RBA", "SB"),
+    "W3": ("A", "RBA", "SBC"),
+    "W4": ("ACD", "RBA", "SBC", "TBD"),
+    "W10": ("CDEF", "RABD", "SABE", "TACF", "UACG"),
+}
+"""With the key first; what W10 has between the key and the last column is one value, under which everything meets."""
+
+
+def row_of(arity: int, key: int, i: int) -> tuple[int, ...]:
+    return ((key,), (key, i), (key, 0, i))[arity - 1]
+
+
+def sizes_for(exponent: float) -> tuple[int, ...]:
+    """The larger the exponent, the sooner it shows, and the longer it takes."""
+    return (128, 512, 2048) if exponent < 1 else (64, 128, 256) if exponent < 2 else (24, 48, 96)
+
+
+@pytest.mark.parametrize("epsilon", ["0", "1/2", "1"])
+@pytest.mark.parametrize("shape", OTHERS)
+def test_updates_of_other_shapes(shape: str, epsilon: str) -> None:
+    """T17 on *threshold keys* in every relation: N^(δε) an update, where W3 has δ = 1, W4 δ = 2 and W10 δ = 3."""
+    e, query = Fraction(epsilon), query_of(*OTHERS[shape])
+    bound = widths(query).delta_tight * float(e)
+    points = {}
+    for size in sizes_for(bound):
+        run = Run(query, e)
+        degree = max(1, int(0.7 * (size / len(query.atoms)) ** float(e)))
+        keys = max(1, size // (degree * len(query.atoms)))
+        count = 0
+        for change in (1, -1):
+            for i in range(degree if change > 0 else 1):
+                for key in range(keys):
                     for atom in query.atoms:
-                        run.update(atom.relation, (b, i)[: len(atom.terms)])
-                        count += 1
-            points[size] = run.machine.machine.steps / count
-        assert slope(points) <= widths(query).delta_tight * float(epsilon) + TOLERANCE, (shape, points)
+                        if len(atom.terms) > 1 or i == 0:
+                            run.update(atom.relation, row_of(len(atom.terms), key, i), change)
+                            count += 1
+        points[size] = run.machine.machine.steps / count
+    assert slope(points) <= bound + TOLERANCE, points
+
+
+@pytest.mark.parametrize("epsilon", ["0", "1/2", "1"])
+@pytest.mark.parametrize("shape", OTHERS)
+def test_delays_of_other_shapes(shape: str, epsilon: str) -> None:
+    """T17 on *overlapping keys*: all heavy where there may be any, and every row in the bucket of each: N^(1−ε)."""
+    e, query = Fraction(epsilon), query_of(*OTHERS[shape])
+    points = {}
+    for size in (24, 48, 96) if e == 1 else (64, 256, 1024):
+        keys = max(1, int(size ** (1 - float(e)) / 8))
+        degree = size // (keys * len(query.atoms))
+        run = Run(query, e)
+        run.load(
+            {
+                atom.relation: [
+                    row_of(len(atom.terms), key, i)
+                    for key in range(keys)
+                    for i in range(degree if len(atom.terms) > 1 else 1)
+                ]
+                for atom in query.atoms
+            }
+        )
+        cursor = run.machine.machine.open("result")
+        most, before = 0, 0
+        for _ in range(60):
+            found = cursor.fetch(1)
+            most, before = max(most, cursor.steps - before), cursor.steps
+            if not len(found[0]):
+                break
+        points[size] = float(most)
+    assert slope(points) <= 1 - float(e) + TOLERANCE, points
