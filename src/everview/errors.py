@@ -138,6 +138,33 @@ class UnsupportedError(QueryError):
         self.construct = construct
 
 
+class FormulaLimitError(QueryError):
+    """A formula that costs more than is allowed: ``limit`` says which limit, ``subformula`` which part is to blame.
+
+    ``bound`` is what was computed for it, and ``allowed`` what it may be. ``limit`` is one of ``ARITY_LIMIT``,
+    ``RANK_LIMIT``, ``SENTENCE_LIMIT``, ``SIZE_LIMIT``, ``RADIUS_LIMIT`` and ``BALL_LIMIT``, which are judged without
+    data, and ``TYPE_LIMIT`` and ``STEP_LIMIT``, which a view meets at run time: then it is suspended.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        limit: str,
+        bound: int,
+        allowed: int,
+        subformula: str | None = None,
+        position: Position | None = None,
+        source: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(f"{limit}: {message}", position=position, source=source, hint=hint)
+        self.limit = limit
+        self.bound = bound
+        self.allowed = allowed
+        self.subformula = subformula
+
+
 class OptionError(QueryError):
     """An option of a view that there is not, or a value that it cannot have; ``option`` is its name."""
 

@@ -8,5 +8,7 @@ In the order in which a view passes through:
 - ``homomorphism``, ``constraints``: the same query, made smaller, or better by keys and foreign keys;
 - ``hypergraph``, ``hierarchy``, ``orders``, ``covers``, ``widths``, ``decomposition``, ``unions``,
   ``hard_patterns``, ``fracture``: its structure;
+- ``formula``, ``formula_normal``, ``locality``, ``formula_limits``: first-order formulas that count, written so that
+  little has to be looked at, how far that is, and whether it is allowed;
 - ``classify``: the verdict of all of these on one conjunctive query.
 """
