@@ -140,3 +140,38 @@ def test_what_changes_one_row_is_handed_on_once() -> None:
     loops = [i for i in every if isinstance(i, Scan)]
     assert loops
     assert not any(isinstance(i, Add | Call) for loop in loops for i in flat(loop.body))
+
+
+@pytest.mark.parametrize(
+    ("shape", "head", "walks"),
+    [
+        ("triangle", "abc", 1),
+        ("triangle", "", 1),
+        ("triangle", "a", 1),
+        ("transitive triangle", "abc", 3),
+        ("clique of four", "abcd", 6),
+        ("back and forth", "abc", 4),
+    ],
+)
+def test_what_atoms_meet_in_several_roles_is_looked_for_once(shape: str, head: str, walks: int) -> None:
+    """Turning a triangle turns its sides; the sides of other shapes all meet something else."""
+    atoms = tuple(Atom("g", (Var(e[0]), Var(e[1]))) for e in SHAPES[shape])
+    program = Driver(ConjunctiveQuery(tuple(map(Var, head)), atoms), Reference).maintained.program
+    joins = [p for p in program.procedures if p.name.endswith(".join")]
+    assert len(joins) == walks
+
+
+def test_a_triangle_is_told_in_three_roles_after_one_walk() -> None:
+    """Steps of an edge between two vertices that have many neighbours and no triangle: one list is walked, once."""
+    found = {}
+    for relations in ("ggg", "rst"):
+        atoms = tuple(Atom(r, (Var(e[0]), Var(e[1]))) for r, e in zip(relations, SHAPES["triangle"], strict=True))
+        driver = Driver(ConjunctiveQuery((Var("a"), Var("b"), Var("c")), atoms), Kernel)
+        for i in range(40):
+            for relation in sorted(set(relations)):
+                driver.update(relation, (1, 10 + i), 1)
+                driver.update(relation, (100 + i, 0), 1)
+        before = driver.machine.machine.steps
+        driver.update(relations[0], (0, 1), 1)
+        found[relations] = driver.machine.machine.steps - before
+    assert found["ggg"] <= found["rst"] + 10

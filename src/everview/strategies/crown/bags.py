@@ -6,6 +6,9 @@ taken in or out by arithmetic: of the atoms of a bag, those before the changed o
 
 A join goes on with the *shorter* list wherever two atoms could give its next values: their groups are counted first.
 Where all that it finds changes one and the same row, what it finds is added up and handed on once.
+
+Atoms that share a table may meet the same rows, each in another role, as the three sides of a triangle in one table of
+edges do: turning a triangle turns its sides. Their rows are looked for once, and told in each of the roles.
 """
 
 from __future__ import annotations
@@ -40,6 +43,8 @@ MOST_COPIES = 8
 """A join is written out at most so often to go on with the shorter list."""
 MOST_ALIKE = 8
 """So many atoms of a bag at most share a table: each of their joins has to ask of all others which row is its own."""
+MOST_TRIED = 500
+"""So many ways to lay one atom's join over another's are tried before the two are taken for different."""
 MOST_STEPS = 600
 """The joins of a bag are written out more than once only if they have fewer steps than this in all."""
 
@@ -72,6 +77,15 @@ class Shared:
     def is_split(self, part: Part) -> bool:
         """True if another atom of the part's bag is in this table, too, and sees another state of it."""
         return part in self.parts and sum(p.node is part.node for p in self.parts) > 1
+
+
+@dataclass(frozen=True)
+class Role:
+    """A part whose join meets the same rows as another part's: its variables, and what it meets, as that one's."""
+
+    part: Part
+    variables: Mapping[Var, Var]
+    others: Mapping[Part, Part]
 
 
 @dataclass(frozen=True)
@@ -108,7 +122,7 @@ class Bags:
                 measures = {0: 1, **{j: self.layout.atom_change(j).words for j in first.sums}}
                 self.layout.table(shared.table, first.words, measures)
         for shared in self._shared:
-            joins = [(p, self._write_join(shared, p)) for p in shared.parts]
+            joins = [(roles[0].part, self._write_join(shared, roles)) for roles in self._by_roles(shared)]
             name = f"{shared.table}{self.totals.tag}"
             first = shared.first
             self.layout.procedure(
@@ -145,6 +159,55 @@ class Bags:
     def _is_set(self, part: Part) -> bool:
         return self.layout.is_set or part.is_guard
 
+    def _others(self, part: Part) -> list[Part]:
+        return [p for p in self._parts[part.node] if p is not part]
+
+    def _by_roles(self, shared: Shared) -> list[list[Role]]:
+        """The parts of a table by what they meet; the first of each list is the one as whose join it is written."""
+        found: list[list[Role]] = []
+        for part in shared.parts:
+            for roles in found:
+                role = self._as_role_of(roles[0].part, part)
+                if role is not None:
+                    roles.append(role)
+                    break
+            else:
+                others = self._others(part)
+                itself = {v: v for p in (part, *others) for v in p.words}
+                found.append([Role(part, itself, {p: p for p in others})])
+        return found
+
+    def _as_role_of(self, first: Part, part: Part) -> Role | None:
+        """A part's join laid over another's of its bag: the same row changes, and it meets rows of the same tables."""
+        if part.node is not first.node:
+            return None
+        theirs = self._others(first)
+        tried = 0
+
+        def laid(
+            rest: list[Part], variables: dict[Var, Var], others: dict[Part, Part]
+        ) -> tuple[dict[Var, Var], dict[Part, Part]] | None:
+            nonlocal tried
+            if not rest:
+                return variables, others
+            nearest = max(rest, key=lambda p: len(variables.keys() & set(p.words)))
+            left = [p for p in rest if p is not nearest]
+            for its in theirs:
+                tried += 1
+                if tried > MOST_TRIED:
+                    return None
+                if its in others.values() or self._table_of[its] is not self._table_of[nearest]:
+                    continue
+                more = _laid_over(its.words, nearest.words, variables)
+                found = None if more is None else laid(left, more, {**others, nearest: its})
+                if found is not None:
+                    return found
+            return None
+
+        start = _laid_over(first.words, part.words, {})
+        found = None if start is None else laid(self._others(part), start, {})
+        return None if found is None else Role(part, *found)
+
     # --- a table's own change -----------------------------------------------------------------------------------------
 
     def _changed(self, shared: Shared, joins: Sequence[tuple[Part, str]]) -> list[Instruction]:
@@ -170,42 +233,56 @@ class Bags:
 
     # --- joins --------------------------------------------------------------------------------------------------------
 
-    def _write_join(self, shared: Shared, part: Part) -> str:
-        """The procedure that joins a changed row with the other atoms of its bag."""
+    def _write_join(self, shared: Shared, roles: Sequence[Role]) -> str:
+        """The procedure that joins a changed row with the other atoms of its bag, in each of its roles there."""
+        part = roles[0].part
         own = (EARLIER, LATER) if shared.is_split(part) else ()
         changes = (CHANGE,) if shared.as_set else self.layout.atom_changes(part.sums)
         kind = "guard" if part.is_guard else "part"
         name = f"{part.node.label}.{kind}{part.atom}.join{self.totals.tag}"
-        others = [p for p in self._parts[part.node] if p is not part]
         places: dict[Var, Operand] = {v: reg(v) for v in part.words}
+        others = self._others(part)
         copies = MOST_STEPS // (len(others) + 1) ** 2
-        body = self._joined(part, others, places, {}, max(1, min(MOST_COPIES, copies)))
-        if self._adds_up(part):
-            total = self._total(part.node)
-            arguments = (*(places[v] for v in entry_words(part.node)), total)
-            call = Call(self.totals.name(part.node, "base"), arguments)
-            start = Compute(total, Math.ADD, Lit(0), Lit(0))
-            body = [start, *body, If(Test.NOT_EQUAL, total, Lit(0), (call,))]
+        totals = self._totals(roles)
+        started = [Compute(total, Math.ADD, Lit(0), Lit(0)) for total in dict.fromkeys(totals.values())]
+        body = [*started, *self._joined(roles, others, places, {}, max(1, min(MOST_COPIES, copies)))]
+        for total in dict.fromkeys(totals.values()):
+            role = next(r for r in roles if totals.get(r.part) == total)
+            key = (places[role.variables[v]] for v in entry_words(part.node))
+            call = Call(self.totals.name(part.node, "base"), (*key, total))
+            body.append(If(Test.NOT_EQUAL, total, Lit(0), (call,)))
         return self.layout.procedure(name, (*regs(part.words), *changes, *own), body)
 
-    def _total(self, n: Node) -> Reg:
-        """What all that a changed row joins with adds up to."""
-        return Reg("total", self.layout.own_width(n, 0))
+    def _totals(self, roles: Sequence[Role]) -> dict[Part, Reg]:
+        """What all that a changed row joins with adds up to, where it changes one row: a register for each such row."""
+        by_row: dict[Words, Reg] = {}
+        found: dict[Part, Reg] = {}
+        for role in roles:
+            if self._adds_up(role.part):
+                row = tuple(role.variables[v] for v in entry_words(role.part.node))
+                fresh = Reg(f"total{len(by_row) or ''}", self.layout.own_width(role.part.node, 0))
+                found[role.part] = by_row.setdefault(row, fresh)
+        return found
 
     def _adds_up(self, part: Part) -> bool:
         """True if all that a changed row joins with changes the same row of the bag, by its copies alone."""
         return set(entry_words(part.node)) <= set(part.words) and not self.layout.own_sums(part.node)
 
     def _joined(
-        self, part: Part, rest: list[Part], places: Mapping[Var, Operand], rows: Mapping[Part, Reg], copies: int
+        self,
+        roles: Sequence[Role],
+        rest: list[Part],
+        places: Mapping[Var, Operand],
+        rows: Mapping[Part, Reg],
+        copies: int,
     ) -> list[Instruction]:
         """Go on with the atom that has most of its words bound; where several are alike, with the shorter list."""
         if not rest:
-            return self._told(part, places, rows)
+            return [i for role in roles for i in self._told_as(role, roles, places, rows)]
         ways = self._ways(rest, places, copies)
         if len(ways) == 1:
-            return self._step(part, ways[0], rest, places, rows, copies)
-        bodies = [tuple(self._step(part, way, rest, places, rows, copies // len(ways))) for way in ways]
+            return self._step(roles, ways[0], rest, places, rows, copies)
+        bodies = [tuple(self._step(roles, way, rest, places, rows, copies // len(ways))) for way in ways]
         sizes = [self.layout.fresh("size") for _ in ways]
         counts = [Count(size, *self._group(way, places), 0) for size, way in zip(sizes, ways, strict=True)]
         return [*counts, *self._shortest(list(zip(sizes, bodies, strict=True)))]
@@ -252,7 +329,7 @@ class Bags:
 
     def _step(
         self,
-        part: Part,
+        roles: Sequence[Role],
         way: Part,
         rest: list[Part],
         places: Mapping[Var, Operand],
@@ -264,13 +341,23 @@ class Bags:
         row = self.layout.fresh("join")
         found = {v: KeyOf(row, table, i) for i, v in enumerate(way.words) if v not in places}
         left = [p for p in rest if p is not way]
-        inner = tuple(self._joined(part, left, {**found, **places}, {**rows, way: row}, copies))
+        inner = tuple(self._joined(roles, left, {**found, **places}, {**rows, way: row}, copies))
         if not found:
             return [Find(row, table, tuple(places[v] for v in way.words), inner)]
         return [Scan(row, *self._group(way, places), 0, inner)]
 
-    def _told(self, part: Part, places: Mapping[Var, Operand], rows: Mapping[Part, Reg]) -> list[Instruction]:
-        """Multiply the change by all rows that it has met, and hand the product to the bag."""
+    def _told_as(
+        self, role: Role, roles: Sequence[Role], places: Mapping[Var, Operand], rows: Mapping[Part, Reg]
+    ) -> list[Instruction]:
+        """Tell a row's join with what was found, in one of its roles."""
+        own_places = {v: places[its] for v, its in role.variables.items()}
+        own_rows = {other: rows[its] for other, its in role.others.items()}
+        return self._told(role.part, own_places, own_rows, self._totals(roles).get(role.part))
+
+    def _told(
+        self, part: Part, places: Mapping[Var, Operand], rows: Mapping[Part, Reg], total: Reg | None
+    ) -> list[Instruction]:
+        """Multiply the change by all rows that it has met, and hand the product to the bag, or add it to a total."""
         n = part.node
         is_set = self.layout.is_set
         body: list[Instruction] = []
@@ -289,8 +376,8 @@ class Bags:
             for other, weight in weights.items():
                 factor = self.layout.measure(rows[other], self._table_of[other].table, j) if j in other.sums else weight
                 body.append(Compute(product, Math.MULTIPLY, product, factor))
-        if self._adds_up(part):
-            return [*body, Compute(self._total(n), Math.ADD, self._total(n), products[0])]
+        if total is not None:
+            return [*body, Compute(total, Math.ADD, total, products[0])]
         call = Call(self.totals.name(n, "base"), (*(places[v] for v in entry_words(n)), *products))
         if self._table_of[part].is_split(part):
             return [*body, If(Test.NOT_EQUAL, products[0], Lit(0), (call,))]
@@ -308,6 +395,15 @@ class Bags:
         weight = self.layout.fresh("weight")
         changed: tuple[Instruction, ...] = (Compute(weight, Math.ADD, weight, own),)
         for mine, its in zip(part.words, other.words, strict=True):
-            if places[its] != reg(mine):
-                changed = (If(Test.EQUAL, places[its], reg(mine), changed),)
+            if places[its] != places[mine]:
+                changed = (If(Test.EQUAL, places[its], places[mine], changed),)
         return weight, [Compute(weight, Math.ADD, counted or Lit(1), Lit(0)), *changed]
+
+
+def _laid_over(target: Words, words: Words, variables: Mapping[Var, Var]) -> dict[Var, Var] | None:
+    """The variables of one atom as those of another, column by column, beside those known; None if they do not fit."""
+    found = dict(variables)
+    for its, own in zip(target, words, strict=True):
+        if found.setdefault(own, its) != its:
+            return None
+    return found if len(set(found.values())) == len(found) else None
