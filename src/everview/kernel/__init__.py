@@ -10,6 +10,8 @@ It knows no queries and no SQL. It runs programs (docs/programs.md), which pass 
 - `ValueTable` keeps what is no word itself, such as strings, and gives it ids that are;
 - `wide_numbers` makes words of numbers that take several, and numbers of words; `floats` words of floats;
 - `reference.Reference` runs them in plain Python, and says what they mean; `reference_cursors` what cursors do.
+
+Beside them, `census` keeps formulas that count: they are no programs.
 """
 
 from everview.kernel._kernel import SNAPSHOTS, Column, Cursor, StaleCursor, ValueTable

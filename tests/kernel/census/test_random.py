@@ -1,0 +1,126 @@
+"""Random formulas and updates: the census beside brute force, in all that can be asked of it."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from everview.kernel.census.reference import CensusReference
+from tests.kernel.census.harness import Beside, change, names_of, program_of, without_guards
+from tests.query.formulas import ARITIES, random_query, random_update
+from tests.scale import scaled
+
+MAKERS = (CensusReference,)
+MOST_RADIUS = 4
+
+
+def query_of(random: Random, arity: int, rank: int = 2):
+    while True:
+        query = random_query(random, arity, rank)
+        program = program_of(query)
+        if program.radius <= MOST_RADIUS and max(program.typed_radii, default=0) <= MOST_RADIUS:
+            return query
+
+
+def changes_between(before, after):
+    return [
+        (name, row, weight)
+        for name in ARITIES
+        for weight, rows in ((-1, before[name] - after[name]), (1, after[name] - before[name]))
+        for row in sorted(rows)
+    ]
+
+
+def case(seed: int, arity: int, updates: int) -> None:
+    random = Random(seed)
+    elements = random.choice((3, 6, 8))
+    beside = Beside(query_of(random, arity), MAKERS, domain=random.choice(("schema", "query")))
+    beside.compare()
+    for _ in range(updates):
+        after = {name: set(rows) for name, rows in beside.rows.items()}
+        for _ in range(random.choice((1, 1, 1, 2, 8))):
+            random_update(random, after, elements, 3)
+        changes = changes_between(beside.rows, after)
+        random.shuffle(changes)
+        if random.random() < 0.15:
+            beside.taken_back(*changes)
+        beside.update(*changes)
+
+
+@pytest.mark.parametrize("arity", [0, 1, 2])
+def test_random_formulas_are_kept(arity: int) -> None:
+    for seed in range(scaled((40, 40, 15)[arity], least=3)):
+        case(1_000 * arity + seed, arity, 6)
+
+
+def test_random_formulas_with_three_columns_are_listed_and_tested() -> None:
+    for seed in range(scaled(6, least=2)):
+        case(7_000 + seed, 3, 3)
+
+
+def test_guards_do_not_change_what_is_true() -> None:
+    tried = 0
+    for seed in range(scaled(200, least=60)):
+        random = Random(seed)
+        query = random_query(random, random.choice((0, 1, 2)))
+        program = program_of(query)
+        bare = without_guards(program)
+        if bare == program or max(bare.radius, *bare.typed_radii, 0) > MOST_RADIUS:
+            continue
+        tried += 1
+        rows = {name: set() for name in ARITIES}
+        for _ in range(8):
+            random_update(random, rows, 5, 3)
+        found = []
+        for one in (program, bare):
+            census = CensusReference(one)
+            census.begin()
+            change(census, names_of(one), [(name, row, 1) for name in rows for row in rows[name]])
+            census.settle()
+            found.append(sorted(census.rows()))
+        assert found[0] == found[1], query
+    assert tried > 5
+
+
+def test_what_came_and_went_leaves_nothing() -> None:
+    """The census after an insertion and its deletion is what it was; and all is as if it had been counted at once."""
+    for seed in range(scaled(30, least=3)):
+        random = Random(seed)
+        query = query_of(random, random.choice((1, 2)))
+        program = program_of(query)
+        kept = CensusReference(program)
+        rows = {name: set() for name in ARITIES}
+        for _ in range(12):
+            before = {name: set(found) for name, found in rows.items()}
+            random_update(random, rows, 6, 3)
+            kept.begin()
+            change(kept, names_of(program), changes_between(before, rows))
+            kept.settle()
+            kept.commit()
+        was = _summary(kept)
+        after = {name: set(found) for name, found in rows.items()}
+        random_update(random, after, 6, 3)
+        for one, other in ((rows, after), (after, rows)):
+            kept.begin()
+            change(kept, names_of(program), changes_between(one, other))
+            kept.settle()
+            kept.commit()
+        assert _summary(kept) == was
+        anew = CensusReference(program)
+        anew.begin()
+        change(anew, names_of(program), [(name, row, 1) for name in rows for row in rows[name]])
+        anew.settle()
+        assert _summary(anew) == was
+        kept.resume()
+        assert _summary(kept) == was
+
+
+def _summary(census):
+    stats = census.stats()
+    sizes = {
+        radius: sorted(len(members) for members in found.members.values())
+        for radius, found in census.evaluator.censuses.items()
+    }
+    kept = ("elements", "facts", "types", "max_degree", "sentences", "accepted_types")
+    return {name: stats[name] for name in kept}, sizes, set(census.rows()), census.count()
