@@ -108,6 +108,10 @@ bench-triangle: $(INSTALLED) ## triangles beside a hand-written program; ARGS="-
 bench-kernel: $(INSTALLED) ## what an update costs in the kernel; ARGS="--against OTHER/src --write" beside another checkout, to keep it
 	@$(BIN)/python -m benchmarks.kernel $(ARGS)
 
+.PHONY: bench-batches
+bench-batches: $(INSTALLED) ## what an update costs by the size of its batch; ARGS="--against OTHER/src --write" beside another checkout, to keep it
+	@$(BIN)/python -m benchmarks.batches $(ARGS)
+
 .PHONY: bench-state
 bench-state: $(INSTALLED) ## how much memory the state of 3-Hop and 4-Hop takes; ARGS="--data ../shared/data --write" to keep it
 	@$(BIN)/python -m benchmarks.state $(filter-out --resume --runs%,$(ARGS))

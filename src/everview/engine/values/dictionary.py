@@ -75,6 +75,8 @@ class Dictionary:
 
     def encode(self, array: pa.Array) -> pa.Array:
         """The ids of values, as words; NULL for nulls. Values not seen before get an id with count 0."""
+        if array.type.id == pa.lib.Type_DECIMAL128 and array.type.scale >= 0:
+            return pa.array(self._table.encode_decimals(array, array.type.scale))
         kind = _kind(array.type)
         return pa.array(self._table.encode(kind, array if kind != _DECIMAL else _to_bytes(array)))
 
@@ -93,6 +95,8 @@ class Dictionary:
         kind = _kind(arrow)
         if kind != _DECIMAL:
             return pa.array(self._table.decode(kind, ids, text=kind == _STRING, is_long=arrow.id in _LONG))
+        if arrow.id == pa.lib.Type_DECIMAL128 and arrow.scale >= 0:
+            return _decimals(*self._table.decode_decimals(ids, arrow.scale), arrow)
         # From Python's decimals: Arrow (26.0) cannot bring some decimals of 256 bits to a smaller scale. Without zeros
         # at its end, a decimal fits every type that can hold it without being divided.
         values = (None if v is None else _EXACT.normalize(v) for v in self._saved(_DECIMAL, ids).to_pylist())
@@ -207,6 +211,16 @@ def _too_often() -> DataError:
         "a string, binary or decimal would be held more often than 64 bits can count; nothing has changed",
         hint="insert fewer copies of the rows that hold it",
     )
+
+
+def _decimals(words: object, there: object | None, arrow: pa.DataType) -> pa.Array:
+    """Decimals from their words, two each, and from a column of 1 where there is one, if some are NULL."""
+    data = pa.py_buffer(words)
+    length = data.size // 16
+    if there is None:
+        return pa.Array.from_buffers(arrow, length, [None, data])
+    valid = pa.array(there).cast(pa.bool_())
+    return pa.Array.from_buffers(arrow, length, [valid.buffers()[1], data])
 
 
 def _to_bytes(decimals: pa.Array) -> pa.Array:

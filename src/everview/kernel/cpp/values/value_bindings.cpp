@@ -2,6 +2,8 @@
 #include "value_bindings.h"
 
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
@@ -10,6 +12,7 @@
 
 #include "../arrow/arrow.h"
 #include "../arrow/feed_columns.h"
+#include "../batch/exact.h"
 #include "value_table.h"
 
 namespace nb = nanobind;
@@ -108,6 +111,70 @@ OutputValues decode(SharedValues& shared, ValueKind kind, nb::handle ids, bool t
   return shared.use([&](ValueTable& table) -> OutputValues {
     if (is_long) return {table.decode<std::int64_t>(kind, input.words(), input.size()), text};
     return {table.decode<std::int32_t>(kind, input.words(), input.size()), text};
+  });
+}
+
+// The ids of decimals of 128 bits with so many digits behind the point.
+Column encode_decimals(SharedValues& shared, nb::handle values, unsigned scale) {
+  if (scale > kStoredScale) raise(PyExc_ValueError, "a decimal has at most 38 digits behind its point");
+  const arrow::Borrowed borrowed(values, "the decimals");
+  const auto& [capsules, schema, array] = borrowed;
+  const std::string format = schema->format;
+  if (format.rfind("d:", 0) != 0 || std::count(format.begin(), format.end(), ',') != 1 || array->n_buffers != 2) {
+    raise(PyExc_TypeError, "the values must be an Arrow array of decimals of 128 bits");
+  }
+  const auto first = static_cast<std::size_t>(array->offset), size = static_cast<std::size_t>(array->length);
+  ValueColumn column;
+  std::vector<StoredDecimal> stored(size);
+  std::vector<std::int64_t> offsets(size + 1);
+  for (std::size_t i = 0; i <= size; ++i) offsets[i] = static_cast<std::int64_t>(i * sizeof(StoredDecimal));
+  const auto* const valid = array->null_count == 0 ? nullptr : static_cast<const std::uint8_t*>(array->buffers[0]);
+  std::vector<std::uint8_t> bits;
+  if (valid != nullptr) bits.resize(size / 8 + 1);
+  for (std::size_t i = 0; i < size; ++i) {
+    if (valid != nullptr) {
+      if ((valid[(first + i) / 8] >> ((first + i) % 8) & 1) == 0) continue;
+      bits[i / 8] = static_cast<std::uint8_t>(bits[i / 8] | 1u << (i % 8));
+    }
+    Exact number = 0;
+    std::memcpy(&number, static_cast<const char*>(array->buffers[1]) + (first + i) * sizeof number, sizeof number);
+    stored[i] = to_stored(number, scale);
+  }
+  column.valid = valid == nullptr ? nullptr : bits.data();
+  column.long_offsets = offsets.data();
+  column.bytes = reinterpret_cast<const char*>(stored.data());
+  column.size = size;
+  return shared.use([&](ValueTable& table) {
+    Column ids = pooled_column(size);
+    table.encode(kNumbers, column, ids.words.get());
+    return ids;
+  });
+}
+
+// The decimals of ids, of 128 bits with so many digits behind the point, and 1 where there is one; none: everywhere.
+std::pair<Column, std::optional<Column>> decode_decimals(SharedValues& shared, nb::handle ids, unsigned scale) {
+  if (scale > kStoredScale) raise(PyExc_ValueError, "a decimal has at most 38 digits behind its point");
+  const InputColumn input(ids, "the ids");
+  return shared.use([&](ValueTable& table) {
+    const ValueArray<std::int64_t> found = table.decode<std::int64_t>(kNumbers, input.words(), input.size());
+    std::pair<Column, std::optional<Column>> made{pooled_column(2 * input.size()), std::nullopt};
+    Word* out = made.first.words.get();
+    if (found.nulls != 0) made.second = constant_column(1, input.size());
+    for (std::size_t i = 0; i < input.size(); ++i, out += 2) {
+      out[0] = out[1] = 0;
+      if (input.words()[i] == ValueTable::kNull) {
+        made.second->words.get()[i] = 0;
+        continue;
+      }
+      StoredDecimal stored;
+      Exact number = 0;
+      if (found.offsets[i + 1] - found.offsets[i] != sizeof stored) throw std::invalid_argument("a decimal is damaged");
+      std::memcpy(stored.data(), found.bytes.data() + found.offsets[i], sizeof stored);
+      if (!from_stored(stored, scale, number)) throw std::invalid_argument("a decimal has more digits than its type");
+      out[0] = low_word(number);
+      out[1] = high_word(number);
+    }
+    return made;
   });
 }
 
@@ -210,6 +277,8 @@ void bind_value_table(nb::module_& module) {
       .def("encode", &encode, "kind"_a, "values"_a)
       .def("lookup", &lookup, "kind"_a, "values"_a)
       .def("decode", &decode, "kind"_a, "ids"_a, "text"_a, "is_long"_a)
+      .def("encode_decimals", &encode_decimals, "values"_a, "scale"_a)
+      .def("decode_decimals", &decode_decimals, "ids"_a, "scale"_a)
       .def("retain", &retain, "ids"_a, "counts"_a.none() = nb::none())
       .def("release", &release, "ids"_a, "counts"_a.none() = nb::none())
       .def("count", &count, "ids"_a, "counts"_a)
