@@ -112,3 +112,22 @@ def test_sums_beyond_64_bits() -> None:
     db.delete("e", rows[3:9])
     duck.executemany("DELETE FROM e WHERE x = ? AND y = ?", [row[:2] for row in rows[3:9]])
     assert list(db.view("v")) == duck.execute(sql).fetchall()
+
+
+def test_a_cube_by_two_columns() -> None:
+    """spec 20.14: no method is given for a Loomis-Whitney join with some output; CROWN takes it."""
+    db = ev.Database()
+    db.sql(";".join(f"CREATE TABLE r{i} (x BIGINT, y BIGINT, z BIGINT)" for i in range(4)))
+    view = db.create_view(
+        "v",
+        "SELECT p.x, p.y, COUNT(*) AS n FROM r0 p, r1 q, r2 o, r3 u WHERE p.y = q.x AND p.z = q.y AND q.y = o.x "
+        "AND q.z = o.y AND o.y = u.x AND o.z = u.y AND p.x = o.z AND p.y = u.z AND p.x = u.y AND q.x = u.z "
+        "AND p.z = o.x AND q.z = u.x GROUP BY p.x, p.y",
+    )
+    cube = [(x, y, z) for x in (1, 2) for y in (1, 2) for z in (1, 2)]
+    with db.batch() as batch:
+        for i in range(4):
+            batch.insert(f"r{i}", cube)
+    assert sorted(view) == [(x, y, 4) for x in (1, 2) for y in (1, 2)]
+    db.delete("r0", [(1, 1, 1)])
+    assert sorted(view) == [(1, 1, 2), (1, 2, 4), (2, 1, 4), (2, 2, 4)]

@@ -139,6 +139,15 @@ def test_dense_grid(kind: str, epsilon: Fraction) -> None:
         assert (state["minors"], state["heavy"]) == (0, 0)
 
 
+@pytest.mark.parametrize("kind", ["single", "double"])
+def test_dense_grid_loaded(kind: str) -> None:
+    """spec 20.10: in bulk N = 97, and everything is heavy."""
+    grid = list(product(range(4), repeat=2))
+    driver = loaded(kind, grid, grid, grid, epsilon=Fraction(1, 4))
+    assert (driver.state()["N"], driver.total()) == (97, [64])
+    assert all(len(driver.heavy(i)) == 4 for i in range(len(driver.program.statuses)))
+
+
 def rotating(driver: Driver, one_table: bool = False) -> list[tuple[int, int]]:
     """The rotating hub of spec 20.11; (minors, moved) after each phase."""
     found = []

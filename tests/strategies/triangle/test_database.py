@@ -60,11 +60,12 @@ class Twins:
         for name, epsilon in EPSILONS.items():
             self.db.sql(f"CREATE MATERIALIZED VIEW {name} OPTIONS (epsilon = {epsilon}) AS {self.sql}")
             assert self.db.view(name).explain().strategy == "ivm-eps-triangle"
+        self.names = list(EPSILONS)
         self.tables = [name for name in TABLES if f" {name} " in self.sql or f" {name}," in self.sql]
 
     @property
     def views(self) -> list[ev.View]:
-        return [self.db.view(name) for name in EPSILONS]
+        return [self.db.view(name) for name in self.names]
 
     def step(self, random: Random, inserts: int, deletes: int) -> None:
         """A batch of inserts around hubs, some with NULLs, and of deletes."""
@@ -99,9 +100,15 @@ class Twins:
             assert Counter(view) == wanted, view.name
 
     def grow_and_shrink(self, random: Random, path: Path) -> None:
-        """Across major rebalances, with feeds on the way, saved and loaded in the middle, until nothing is left."""
+        """Across major rebalances, with feeds on the way, saved and loaded in the middle, until nothing is left.
+
+        One more view comes when there are rows already.
+        """
         for i in range(scaled(6, 3)):
             self.step(random, random.choice([3, 10, 30]), random.choice([0, 3]))
+            if i == 1:
+                self.db.create_view("late", self.sql, epsilon=0.5)
+                self.names.append("late")
             self.check()
             if i == 1:
                 self.db.save(path)

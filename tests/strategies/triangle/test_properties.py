@@ -40,9 +40,16 @@ def stream(random: Random, length: int, values: int = 8) -> Iterator[Update]:
 @pytest.mark.parametrize("semantics", Semantics)
 @pytest.mark.parametrize("arity", ARITIES)
 def test_random_streams(arity: int, semantics: Semantics, epsilon: Fraction) -> None:
-    """Kernel and reference agree; results, feeds, pieces and I1 to I8 hold; the feed opens and closes on the way."""
+    """Kernel and reference agree; results, feeds, pieces and I1 to I8 hold; the feed opens and closes on the way.
+
+    For sets there is a database before the first update.
+    """
     random = Random(f"{arity} {epsilon}")
     driver = Driver(arity, epsilon, Both, semantics)
+    if semantics is Semantics.SET:
+        edges = sorted({(random.choice([0, random.randrange(8)]), random.randrange(8)) for _ in range(9)})
+        driver.load(R=edges, S=[edge[::-1] for edge in edges], T=edges[:6])
+        driver.check()
     for i, update in enumerate(stream(random, scaled(100, 40))):
         if random.random() < 0.05:
             driver.switch(not driver.with_deltas)
