@@ -77,7 +77,7 @@ def keys_of_either_status(driver: Driver) -> Iterator[tuple[Status, Row]]:
 
 @pytest.mark.parametrize("name", [n for n in MAKES if not n.startswith("double") and n != "4-path"])
 def test_updates_are_right_whatever_may_be_heavy(name: str) -> None:
-    """Any status that hysteresis allows: views equal their definitions, and so do totals (triangle.md 21)."""
+    """Any status that hysteresis allows: views equal their definitions, and so do totals (spec 21)."""
     draw, flips = random.Random(f"statuses {name}"), 0
     program, words, roles = MAKES[name](HALF, [])
     driver = Driver(program, Kernel, roles)
@@ -95,7 +95,7 @@ def test_updates_are_right_whatever_may_be_heavy(name: str) -> None:
 
 
 def test_a_listing_summed_up_is_the_count() -> None:
-    """Across engines (triangle.md 21): at all times, what is listed has as many copies as every kind of count gives."""
+    """Across engines (spec 21): at all times, what is listed has as many copies as every kind of count gives."""
     draw = random.Random(21)
     counts = [Driver(over(CORNERS, kind)(HALF, [])[0]) for kind in ("heavy", "single", "double")]
     listed = [Listed(arity, Fraction(1, 4), Kernel) for arity in (1, 2, 3)]
@@ -134,7 +134,7 @@ def test_loops_are_as_short_as_proven(kind: str, epsilon: Fraction) -> None:
 
 
 def test_rebalances_keep_their_distance() -> None:
-    """At least N/4 updates between majors; more than θ/2 updates of a value between its moves (triangle.md 13)."""
+    """At least N/4 updates between majors; more than θ/2 updates of a value between its moves (spec 13)."""
     driver = Driver(over(CORNERS, "single")(HALF, [])[0])
     last, base, touched, majors, moves = 0, 1, 0, 0, 0
     updates = [(j, (i + 100, i + 200), 1) for i in range(60) for j in range(3)]
