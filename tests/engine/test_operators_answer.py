@@ -123,7 +123,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 COUNTED = [
-    *("ends", "labels", "either", "distinct", "semi", "counted", "valued", "hidden", "distinct_groups", "one", "sums"),
+    *("ends", "labels", "distinct", "semi", "counted", "valued", "hidden", "distinct_groups", "one", "sums"),
     *("total", "twice", "hop", "back", "over_group"),
 ]
 TESTED = [

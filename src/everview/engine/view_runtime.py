@@ -9,12 +9,12 @@ import pyarrow.compute as pc
 
 from everview.engine.base_table import BaseTable
 from everview.engine.expressions.parked import Failure, Parked
-from everview.engine.operators.build import blocks_of, build_part, grouped_blocks
+from everview.engine.operators.build import blocks_of, build_part, grouped_blocks, united
 from everview.engine.operators.counts import Fold, Kept
 from everview.engine.operators.indexed import Indexed
 from everview.engine.operators.join import Join
 from everview.engine.operators.select import Select
-from everview.engine.operators.set_operations import Operator, pieces_of
+from everview.engine.operators.sides import Operator, pieces_of
 from everview.engine.progress import Progress
 from everview.engine.values.dictionary import Dictionary
 from everview.engine.values.rows import ZERO, Changes, WordRows, zeros
@@ -289,7 +289,8 @@ class ViewRuntime:
         """Those beside its own that are there for a while, or only for a batch."""
         parked = [p.counts for p in self.parked if p.counts is not None]
         totals = [core.total for core in self.cores if core.total is not None]
-        own = [f.part.whole for f in (*parked, *totals, self.net, *self._sums.values())]
+        nets = [u.net for _, source in self.stages for u in united(source)]
+        own = [f.part.whole for f in (*parked, *totals, *nets, self.net, *self._sums.values())]
         return own + [unit for c in self.companions.values() for unit in (c.unit, *c.further_units)]
 
     def is_lost(self, lost: frozenset[int]) -> bool:

@@ -6,6 +6,7 @@ What passes through, in this order:
 - ``small_domains``: a block becomes a union over the values of CHECK … IN, if that gives a better class;
 - ``cores``: a block becomes the conjunctive queries, cores, that maintain it;
 - ``core_plan``: each core is judged by all strategies, and planned by the first that fits; what that costs;
+- ``unions``: the classes of a union of queries, and how its members come together;
 - ``view_plan``: the plans of all blocks and stages of a view together, with their bounds;
 - ``hardness``, ``repair``: why nothing better is possible, and which change would make it so;
 - ``explain``, ``text``, ``svg``: the verdict as data, as text and as a picture;

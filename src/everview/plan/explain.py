@@ -10,7 +10,7 @@ from typing import Any
 
 from everview.errors import QueryError
 from everview.plan.core_plan import CorePlan, idle_options
-from everview.plan.hardness import Task, lower_bound, tasks, unknown_tasks
+from everview.plan.hardness import Task, concatenated_tasks, lower_bound, tasks, union_tasks, unknown_tasks
 from everview.plan.repair import repairs
 from everview.plan.shard_tables import unchecked
 from everview.plan.shards import Distribution
@@ -70,6 +70,13 @@ class Explanation:
             return None
         if self.plan.is_restricted and "any" not in self.plan.constant_update_for:
             return RESTRICTED
+        if self.plan.result.union and len(self.plan.cores) > 1:
+            listed = self.view_tasks["list"]
+            if "any" in self.plan.constant_update_for:
+                return None
+            if listed.verdict != "constant":
+                known = listed.verdict == "hard"
+                return f"{listed.reason} ({listed.reference})" if known else f"none known: {listed.reason}"
         said = lower_bound(self.plan.main, self.plan.constraints, self.plan.derived)
         if said is None and "any" not in self.plan.constant_update_for:
             return "none known: the rows come from a q-hierarchical query, the cost from what is done with them"
@@ -133,13 +140,20 @@ class Explanation:
         main = self.plan.main
         if ALWAYS_EMPTY in self.plan.result.remarks:
             return unknown_tasks(ALWAYS_EMPTY)
-        if len(self.plan.cores) > 1:
+        result = self.plan.result
+        passed_on = result.only_concatenates and not any(c.core.grouped for c in self.plan.cores)
+        if len(self.plan.parts) > 1 or not (len(self.plan.cores) == 1 or result.union or passed_on):
             return unknown_tasks("the theorems are about one query, and the view is made of several")
         if main.core.grouped:
             return unknown_tasks("the theorems are about rows of a join, and these are groups")
-        if any(atom.relation in self.plan.derived for atom in main.query.atoms):
+        if any(atom.relation in self.plan.derived for core in self.plan.cores for atom in core.query.atoms):
             return unknown_tasks("the theorems do not cover queries over other views")
-        found = self.tasks(main)
+        if len(self.plan.cores) == 1:
+            found = self.tasks(main)
+        elif result.union:
+            found = union_tasks(result.union, self.plan.constraints)
+        else:
+            found = concatenated_tasks([self.tasks(core) for core in self.plan.cores])
         if self.plan.is_restricted:  # The conjectures are about updates of any kind.
             unknown = unknown_tasks(RESTRICTED)
             found = {name: unknown[name] if task.verdict == "hard" else task for name, task in found.items()}

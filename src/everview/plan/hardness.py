@@ -1,6 +1,6 @@
 """Why nothing better is possible, where that is known.
 
-Sources: q-hierarchical.md 16, 17; crown.md 1; triangle.md 15; parameterized-hardness.md.
+Sources: q-hierarchical.md 16, 17; ucq-constraints.md 10; crown.md 1; triangle.md 15; parameterized-hardness.md.
 
 Every statement is conditional and names its conjecture. Where the theorems do not reach (self-joins, conditions across
 relations, keys and foreign keys) the answer is "unknown", never "impossible".
@@ -8,18 +8,19 @@ relations, keys and foreign keys) the answer is "unknown", never "impossible".
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from everview.plan.core_plan import CorePlan
+from everview.plan.unions import UnionVerdict
 from everview.query.classify import Classification
 from everview.query.conjunctive import ConjunctiveQuery, Semantics
 from everview.query.constraints import Constraints
 from everview.query.fracture import fracture
 from everview.query.hard_patterns import largest_star, longest_path
-from everview.query.hierarchy import is_hierarchical, is_q_hierarchical
-from everview.query.homomorphism import Budget, minimal_query
+from everview.query.hierarchy import Violation, is_hierarchical, is_q_hierarchical, q_violation, t_violation
+from everview.query.homomorphism import Budget, minimal_query, minimal_union
 from everview.query.terms import Var, names
 
 OMV = "the OMv conjecture"
@@ -129,6 +130,80 @@ def _lookup(query: ConjunctiveQuery, lookups: Sequence[frozenset[Var]], known: b
     by = "; ".join(names(variables) or "nothing" for variables in lookups) or "nothing"
     reason = f"by {by}: the fracture is hierarchical, free-dominant and input-dominant"
     return Task("constant", "O(1)", "O(1)", reason, reference="Kara et al., LMCS 2025")
+
+
+def union_tasks(verdict: UnionVerdict, constraints: Constraints) -> dict[str, Task]:
+    """What each kind of read of a union of queries costs at best under arbitrary updates (ucq-constraints.md 10.2).
+
+    Positions, look-ups and differences of unions have upper bounds in the literature, and no lower ones.
+    """
+    members = verdict.minimal.members
+    known = all(_theorems_apply(m, constraints) for m in members)
+    simple = all(m.is_self_join_free for m in members)
+    budget = Budget()
+    boolean = minimal_union(replace(verdict.minimal, members=tuple(m.with_head(()) for m in members)), budget)
+    q_witness = _first_violation(members, q_violation)
+    decided = verdict.exhaustively_q_hierarchical is not None
+    listed = Task("constant", "O(1)", "O(1)", "every member is q-hierarchical", reference=f"{_ICDT} 4.2")
+    tested = Task("constant", "O(1)", "O(1)", "every member is t-hierarchical", reference=f"{_ICDT} 4.1")
+    answered = replace(tested, reason="without output every member is q-hierarchical")
+    undecided = Task("unknown", None, None, "there are too many members, or they are too large, to decide it")
+    counted = Task("constant", "O(1)", "O(1)", "the union is exhaustively q-hierarchical", reference=f"{_ICDT} 4.5")
+    accessed = Task(
+        "logarithmic",
+        "O(log N)",
+        "O(log N)",
+        "the union is strongly exhaustively q-hierarchical",
+        reference="Theorem 3.12",
+    )
+    found = {
+        "answer": answered
+        if all(map(is_q_hierarchical, boolean.members))
+        else _hard("an answer", "n^(2−γ)", q_witness, "4.1", known and not budget.exhausted, True),
+        "test": tested
+        if verdict.t_hierarchical
+        else _hard("a test", "n^(1−γ)", _first_violation(members, t_violation), "4.1", known, True),
+        "count": counted
+        if verdict.exhaustively_q_hierarchical
+        else _hard("a count", "n^(1−γ)", verdict.obstacle, "4.5", known, True, f"{OMV} or the OV conjecture")
+        if decided
+        else undecided,
+        "list": listed
+        if verdict.q_hierarchical
+        else _hard("listing a row", "n^(1−γ)", q_witness, "4.2", known, simple),
+    }
+    found = {
+        name: replace(task, reference=task.reference.replace("Theorem", _ICDT)) if task.verdict == "hard" else task
+        for name, task in found.items()
+    }
+    strong = verdict.strongly_exhaustively_q_hierarchical
+    unknown = Task("unknown", None, None, "no theorem is about it in a union")
+    return {**found, "access": accessed if strong else unknown, "lookup": unknown, "difference": unknown}
+
+
+_ICDT = "Berkholz et al., ICDT 2018, Theorem"
+
+
+def _first_violation(
+    members: Sequence[ConjunctiveQuery], violation: Callable[[ConjunctiveQuery], Violation | None]
+) -> str | None:
+    """What keeps the first member from a class that is not in it."""
+    return next((found.describe(m) for m in members if (found := violation(m)) is not None), None)
+
+
+def concatenated_tasks(members: Sequence[dict[str, Task]]) -> dict[str, Task]:
+    """Of rows that are passed on from several queries: what is cheap for each of them is for all."""
+    found = {}
+    for name in TASKS:
+        verdicts = {member[name].verdict for member in members}
+        if verdicts <= {"constant", "logarithmic"}:
+            slowest = next(m[name] for m in members if m[name].verdict == max(verdicts))
+            found[name] = replace(slowest, reason="so it is for every member, and their rows are passed on")
+        else:
+            found[name] = Task(
+                "unknown", None, None, "the theorems are about one query, and the view is made of several"
+            )
+    return found
 
 
 def unknown_tasks(why: str) -> dict[str, Task]:

@@ -12,79 +12,17 @@ from everview.plan.core_plan import CorePlan, plan_core
 from everview.plan.cores import cores_of
 from everview.plan.rewrite import query_of, rewrite_block
 from everview.plan.small_domains import ALWAYS_EMPTY, expand_block, is_always_empty, united
-from everview.query.conjunctive import ConjunctiveQuery, UnionQuery
+from everview.plan.unions import Combination, UnionVerdict, combination_of
+from everview.query.conjunctive import Atom, ConjunctiveQuery, UnionQuery
 from everview.query.constraints import Constraints, constraints_of
-from everview.query.hierarchy import is_q_hierarchical, is_t_hierarchical
 from everview.query.homomorphism import Budget, minimal_union, surviving_members
 from everview.query.options import ViewOptions
 from everview.query.schema import Schema, Updates
 from everview.query.terms import Term, Var
-from everview.query.unions import (
-    MAX_MEMBERS,
-    counting_terms,
-    is_strongly_exhaustively_q_hierarchical,
-    uncountable_term,
-)
+from everview.query.types import ANY, DataType
 from everview.query.view import Block, Body, SetOperation, SetOperator, View, blocks, each_block
 from everview.strategies.bounds import Bound, Bounds, total_of
 from everview.strategies.strategy import KINDS
-
-
-@dataclass(frozen=True)
-class UnionVerdict:
-    """The classes of a union of conjunctive queries (ucq-constraints.md 4), None where they were not decided."""
-
-    union: UnionQuery
-    minimal: UnionQuery
-
-    @property
-    def q_hierarchical(self) -> bool:
-        """Every member of the core is."""
-        return all(map(is_q_hierarchical, self.minimal.members))
-
-    @property
-    def t_hierarchical(self) -> bool:
-        """Every member of the core is."""
-        return all(map(is_t_hierarchical, self.minimal.members))
-
-    @cached_property
-    def exhaustively_q_hierarchical(self) -> bool | None:
-        """True if the number of results can be kept in constant time."""
-        if len(self.minimal.members) > MAX_MEMBERS:
-            return None
-        budget = Budget()
-        countable = uncountable_term(self.minimal, budget) is None
-        return None if budget.exhausted else countable
-
-    @cached_property
-    def strongly_exhaustively_q_hierarchical(self) -> bool | None:
-        """True if the union has direct access."""
-        too_many = len(self.minimal.members) > MAX_MEMBERS
-        return None if too_many else is_strongly_exhaustively_q_hierarchical(self.minimal)
-
-    @cached_property
-    def obstacle(self) -> str | None:
-        """The term of inclusion–exclusion that makes counting hard, with its coefficient."""
-        if self.exhaustively_q_hierarchical is not False:
-            return None
-        term = uncountable_term(self.minimal)
-        return None if term is None else f"term {term.coefficient:+d} · {term.query}"
-
-    def to_dict(self) -> dict[str, object]:
-        """As plain data."""
-        decided = self.exhaustively_q_hierarchical is not None
-        terms = counting_terms(self.minimal) if decided else []
-        return {
-            "members": len(self.union.members),
-            "core": [str(m) for m in self.minimal.members],
-            "q_hierarchical": self.q_hierarchical,
-            "t_hierarchical": self.t_hierarchical,
-            "exhaustively_q_hierarchical": self.exhaustively_q_hierarchical,
-            "strongly_exhaustively_q_hierarchical": self.strongly_exhaustively_q_hierarchical,
-            "counting_terms": sum(t.coefficient != 0 for t in terms),
-            "cancelled_terms": sum(t.coefficient == 0 for t in terms),
-            "obstacle": self.obstacle,
-        }
 
 
 @dataclass(frozen=True)
@@ -107,6 +45,8 @@ class PartPlan:
     operators: tuple[str, ...]
     union: UnionVerdict | None
     remarks: tuple[str, ...] = ()
+    combination: Combination | None = None
+    """How the members of its union come together; None if it is no union of queries, or has one member."""
 
     @property
     def cores(self) -> tuple[CorePlan, ...]:
@@ -124,8 +64,15 @@ class PartPlan:
         return frozenset(o.operator.name for o in _operations(self.body))
 
     @property
+    def only_concatenates(self) -> bool:
+        """True if set operations pass rows on and nothing else."""
+        return _only_concatenates(self.body)
+
+    @property
     def keeps_result(self) -> bool:
         """True if a set operation keeps a count for every row of its result."""
+        if self.combination is not None:
+            return self.combination is Combination.COUNTED
         return any("count" in o for o in self.operators)
 
 
@@ -249,7 +196,9 @@ def plan_view(
     )
     # Whoever reads a stage needs all its changes.
     constraints = constraints_of(schema).without(computed)
-    known = _Known(statistics, view.options, never_null, constraints)
+    columns = {t.name.lower(): tuple(c.type for c in t.columns) for t in schema}
+    columns |= {s.name.lower(): tuple(c.type for c in s.columns) for s in view.stages}
+    known = _Known(statistics, view.options, never_null, constraints, columns)
     parts = [_plan_part(s.name, s.purpose, s.body, known, told=True) for s in view.stages]
     told = told or view.options.history is not None
     parts.append(_plan_part(view.name, "", view.body, known, told=told, lookups=looked_up(view)))
@@ -264,6 +213,12 @@ class _Known:
     options: ViewOptions
     never_null: frozenset[tuple[str, int]]
     constraints: Constraints
+    columns: Mapping[str, tuple[DataType, ...]]
+    """The types of the columns of all relations that were declared, by their names in lower case."""
+
+    def types_of(self, atom: Atom) -> tuple[DataType, ...]:
+        """The types of the columns of an atom's relation; in rules nobody need have declared it."""
+        return self.columns.get(atom.relation.lower()) or (ANY,) * len(atom.terms)
 
 
 def _plan_part(
@@ -299,25 +254,40 @@ def _plan_part(
         if gone:
             listed = ", ".join(map(str, gone))
             remarks.append(f"member {listed} of the union adds nothing to the others and is not maintained")
-    plans = []
-    counted = bool(_operators(body, len(kept))) and not _only_concatenates(body)
-    for i in kept:
-        label = f"{name}, member {i + 1}" if len(members) > 1 else name
-        found = _variables(members[i], lookups)  # Aggregates that have a core of their own list its rows by group.
-        cores = tuple(
-            plan_core(
-                c,
-                known.statistics,
-                known.options,
-                known.never_null,
-                known.constraints,
-                lookups=() if j else found,
-                told=told or counted,
-            )
-            for j, c in enumerate(cores_of(members[i], name))
+    unites = isinstance(body, SetOperation) and _is_set_union(body)
+    counts = isinstance(body, SetOperation) and not unites and not _only_concatenates(body)
+
+    def planned(told: bool) -> tuple[BlockPlan, ...]:
+        label = f"{name}, member {{}}" if len(members) > 1 else name
+        return tuple(_plan_block(label.format(i + 1), name, members[i], known, lookups, told=told) for i in kept)
+
+    plans, combination = planned(told or counts), None
+    if unites and len(kept) > 1:
+        minimal = None if union is None else union.minimal
+        combination = combination_of(minimal, [(p.block, p.cores[0]) for p in plans], known.types_of)
+        if combination is Combination.COUNTED and not told:
+            plans = planned(True)
+    operators = _operators(body, len(kept), combination)
+    return PartPlan(name, purpose, body, plans, operators, union, tuple(remarks), combination)
+
+
+def _plan_block(
+    label: str, name: str, block: Block, known: _Known, lookups: Sequence[frozenset[int]], *, told: bool
+) -> BlockPlan:
+    found = _variables(block, lookups)  # Aggregates that have a core of their own list its rows by group.
+    cores = (
+        plan_core(
+            core,
+            known.statistics,
+            known.options,
+            known.never_null,
+            known.constraints,
+            lookups=() if j else found,
+            told=told,
         )
-        plans.append(BlockPlan(label, members[i], cores))
-    return PartPlan(name, purpose, body, tuple(plans), _operators(body, len(kept)), union, tuple(remarks))
+        for j, core in enumerate(cores_of(block, name))
+    )
+    return BlockPlan(label, block, tuple(cores))
 
 
 def _by_small_domains(body: Body, known: _Known, remarks: list[str], name: str, *, is_member: bool = False) -> Body:
@@ -403,11 +373,18 @@ def _union_verdict(name: str, body: Body, members: Sequence[Block], budget: Budg
     return UnionVerdict(union, minimal_union(union, budget))
 
 
-def _operators(body: Body, members: int) -> tuple[str, ...]:
+_COMBINED = {
+    Combination.TESTED: "each row once, as its members are asked for it; nothing is kept",
+    Combination.DISJOINT: "pass their rows on, as no two have one in common",
+    Combination.COUNTED: "count how many members hold each row",
+}
+
+
+def _operators(body: Body, members: int, combination: Combination | None) -> tuple[str, ...]:
     if isinstance(body, Block) or members == 1:
         return ()
     if _is_set_union(body):
-        return (f"union of {members}: count how many members hold each row",)
+        return (f"union of {members}: {_COMBINED[combination or Combination.COUNTED]}",)
     return tuple(_set_operators(body))
 
 

@@ -5,6 +5,7 @@
 - ``min_max``: the program that keeps each group's values in order;
 - ``limits``: notes when a product of stored numbers may be beyond what an SQL type holds;
 - ``parts``: the threshold base of heavy and light parts, exact thresholds, when to rebalance;
+- ``unions``: lists what several parts hold, each row once, and asks each of them for a row;
 - ``optimise``: rewrites a program into one that does the same in fewer steps, before it runs;
 - ``link``: the programs of a view's parts as one, so that the view is one unit.
 

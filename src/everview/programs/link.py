@@ -9,7 +9,7 @@ part goes on to be called by its own names (``Part``).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import Any, TypeVar
 
@@ -40,6 +40,24 @@ class Linker:
         self._prefixes.append(f"{kind}{self._kinds[kind]}.")
         return part
 
+    def name_of(self, part: Part, name: str) -> str:
+        """What a name of a part's is in the unit."""
+        at = next(i for i, known in enumerate(self._parts) if known is part)
+        return self._prefixes[at] + name
+
+    def add_reader(self, kind: str, write: Callable[[str], Program]) -> tuple[Part, str]:
+        """A further part without tables of its own, whose cursors and functions read those of the others.
+
+        What it is written with is the prefix of its own names, which is given, too; others' are those of the unit
+        (``name_of``), and so are its own for who uses it.
+        """
+        self._kinds[kind] += 1
+        prefix = f"{kind}{self._kinds[kind]}."
+        part = Part(write(prefix))
+        self._parts.append(part)
+        self._prefixes.append("")
+        return part, prefix
+
     def link(self) -> Unit:
         """The unit of all parts."""
         unit = Unit(linked([part.program for part in self._parts], self._prefixes), self._machine)
@@ -50,44 +68,52 @@ class Linker:
 
 def linked(programs: Sequence[Program], prefixes: Sequence[str]) -> Program:
     """One program that has all that others have, in their order, each with its names behind its prefix."""
-    if len(set(prefixes)) < len(prefixes):
+    own = [prefix for prefix in prefixes if prefix]
+    if len(set(own)) < len(own):
         raise ValueError(f"two parts have the same prefix: {', '.join(prefixes)}")
-    renamed = [prefixed(program, prefix) for program, prefix in zip(programs, prefixes, strict=True)]
+    found = [prefixed(p, prefix) if prefix else p for p, prefix in zip(programs, prefixes, strict=True)]
     return Program(
-        tuple(table for p in renamed for table in p.tables),
-        tuple(channel for p in renamed for channel in p.channels),
-        tuple(procedure for p in renamed for procedure in p.procedures),
-        tuple(cursor for p in renamed for cursor in p.cursors),
-        tuple(function for p in renamed for function in p.functions),
+        tuple(table for p in found for table in p.tables),
+        tuple(channel for p in found for channel in p.channels),
+        tuple(procedure for p in found for procedure in p.procedures),
+        tuple(cursor for p in found for cursor in p.cursors),
+        tuple(function for p in found for function in p.functions),
     )
 
 
 def prefixed(program: Program, prefix: str) -> Program:
     """The same program, with a prefix before the names of all that it has."""
     return Program(
-        _renamed(program.tables, prefix),
+        renamed(program.tables, prefix),
         tuple((prefix + name, width) for name, width in program.channels),
-        _renamed(program.procedures, prefix),
-        _renamed(program.cursors, prefix),
-        _renamed(program.functions, prefix),
+        renamed(program.procedures, prefix),
+        renamed(program.cursors, prefix),
+        renamed(program.functions, prefix),
     )
 
 
-def _renamed(item: T, prefix: str) -> T:
-    """A part of a program with a prefix before all names in it; the same object if there are none."""
+def renamed(item: T, prefix: str, registers: str = "") -> T:
+    """A part of a program with a prefix before all names in it, and one before its registers; itself if it has none."""
     kind: Any = type(item)
+    if registers and isinstance(item, Reg):
+        register: T = kind(registers + item.name, item.words)
+        return register
     if item is None or kind in (Reg, Lit, Update, Math, Test, str, int, bool):
         return item
     if isinstance(item, tuple):
-        changed = tuple(_renamed(one, prefix) for one in item)
+        changed = tuple(renamed(one, prefix, registers) for one in item)
         return item if all(a is b for a, b in zip(item, changed, strict=True)) else kind(changed)
     if kind not in _FIELDS:
         _FIELDS[kind] = tuple(f.name for f in fields(kind))
     before = [getattr(item, name) for name in _FIELDS[kind]]
-    after = [prefix + v if n in _NAMING else _renamed(v, prefix) for n, v in zip(_FIELDS[kind], before, strict=True)]
+    after = [
+        prefix + v if n in _NAMING else renamed(v, prefix, registers)
+        for n, v in zip(_FIELDS[kind], before, strict=True)
+    ]
     if isinstance(item, Procedure):
-        after[_FIELDS[kind].index("row_of")] = tuple((row, prefix + table) for row, table in item.row_of)
+        rows = ((renamed(row, prefix, registers), prefix + table) for row, table in item.row_of)
+        after[_FIELDS[kind].index("row_of")] = tuple(rows)
     if all(a is b for a, b in zip(before, after, strict=True)):
         return item
-    renamed: T = kind(*after)
-    return renamed
+    found: T = kind(*after)
+    return found

@@ -80,6 +80,11 @@ class DataType:
         return self.kind in (Kind.ANY, Kind.NULL)
 
 
+def same_words(have: DataType, want: DataType) -> bool:
+    """True if a value of one type has the same word in the other, as the engine keeps it."""
+    return have == want or want.is_open or (have.is_integer and want.is_integer)
+
+
 BOOLEAN = DataType(Kind.BOOLEAN)
 INT = DataType(Kind.INT)
 BIGINT = DataType(Kind.BIGINT)

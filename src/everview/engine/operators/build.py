@@ -7,8 +7,11 @@ from dataclasses import replace
 
 from everview.engine.operators.group_by import GroupBy
 from everview.engine.operators.select import Select
-from everview.engine.operators.set_operations import Operator, combine
+from everview.engine.operators.set_operations import Concatenation, combine
+from everview.engine.operators.sides import Operator
+from everview.engine.operators.united import United
 from everview.engine.values.dictionary import Dictionary
+from everview.plan.unions import Combination
 from everview.plan.view_plan import BlockPlan, PartPlan
 from everview.programs.link import Linker
 from everview.query.types import DataType
@@ -20,10 +23,17 @@ Relations = Mapping[str, tuple[DataType, ...]]
 def build_part(plan: PartPlan, relations: Relations, dictionary: Dictionary, linker: Linker) -> Operator:
     """The runtime of a part, to be used once all is linked: one source a block, under its set operations."""
     planned = iter(plan.blocks)
-    if plan.union is not None and not isinstance(plan.body, Block):
+    if plan.combination is not None or (plan.union is not None and not isinstance(plan.body, Block)):
         members = tuple(_block(b, relations, dictionary, linker) for b in planned)
         if len(members) == 1:
             return members[0]
+        assert not isinstance(plan.body, Block)
+        match plan.combination:
+            case Combination.TESTED:
+                types = [c.type for c in plan.body.columns]
+                return United(tuple(m for m in members if isinstance(m, Select)), types, dictionary, linker)
+            case Combination.DISJOINT:
+                return Concatenation(members)
         return combine(replace(plan.body, all=False), members, dictionary, linker)
     return _body(plan.body, planned, relations, dictionary, linker)
 
@@ -35,6 +45,14 @@ def blocks_of(source: Operator) -> Iterator[Operator]:
         yield source
     for side in sides or ():
         yield from blocks_of(side)
+
+
+def united(source: Operator) -> Iterator[United]:
+    """The unions among a source and its sides whose members test each other."""
+    if isinstance(source, United):
+        yield source
+    for side in getattr(source, "sides", ()):
+        yield from united(side)
 
 
 def grouped_blocks(source: Operator) -> Iterator[GroupBy]:

@@ -12,7 +12,7 @@ from everview.engine.expressions.parked import Parked
 from everview.engine.operators.answers import Answers, Given, Sought
 from everview.engine.operators.counts import Fold, Kept
 from everview.engine.operators.join import Join
-from everview.engine.operators.set_operations import Operator, pieces_of
+from everview.engine.operators.sides import Operator, pieces_of
 from everview.engine.values.dictionary import Dictionary
 from everview.engine.values.rows import Changes, WordRows, zeros
 from everview.programs.link import Linker

@@ -20,7 +20,7 @@ from everview.errors import DataError
 from everview.plan.core_plan import CorePlan
 from everview.programs.link import Linker
 from everview.query.terms import Const, Expression, Var
-from everview.query.types import DataType
+from everview.query.types import DataType, same_words
 from everview.query.view import Block, Output
 from everview.strategies.strategy import MOST_RANKS, Task
 
@@ -282,7 +282,7 @@ class Projection:
     def shown(self) -> frozenset[Var]:
         """The core's variables that are columns of the output, as they are."""
         terms = [(e.term, e.type) for e in self.outputs]
-        return frozenset(t for t, type_ in terms if isinstance(t, Var) and _same_words(self.core.types[t], type_))
+        return frozenset(t for t, type_ in terms if isinstance(t, Var) and same_words(self.core.types[t], type_))
 
     def chosen(self, rows: WordRows, changes: Changes | None = None) -> Chosen:
         """What is made of those rows that pass; with ``changes`` the rows are a delta, made by them.
@@ -423,7 +423,7 @@ class Projection:
         term, want, dictionary = expression.term, expression.type, self.dictionary
         if isinstance(term, Var):
             place, have = self.core.maintained.outputs.index(term), self.core.types[term]
-            if _same_words(have, want):
+            if same_words(have, want):
                 return lambda rows, _: rows.columns[place]
             return lambda rows, _: _in_type(rows.columns[place], have, want, dictionary)
         if isinstance(term, Const):
@@ -436,11 +436,6 @@ class Projection:
 def replaced(mask: pa.Array, values: pa.Array) -> pa.Array:
     """``values`` for those rows that ``mask`` is true for, one after the other, and false for all others."""
     return pc.replace_with_mask(pa.repeat(False, len(mask)), mask, values)
-
-
-def _same_words(have: DataType, want: DataType) -> bool:
-    """True if a value has the same word in both types."""
-    return have == want or want.is_open or (have.is_integer and want.is_integer)
 
 
 def _in_type(words: pa.Array, have: DataType, want: DataType, dictionary: Dictionary) -> pa.Array:

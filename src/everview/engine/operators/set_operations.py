@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from everview.engine.expressions.parked import Parked
-from everview.engine.operators.answers import Answers, Given, Sought
+from everview.engine.operators.answers import Given, Sought
 from everview.engine.operators.counts import Fold, Kept
-from everview.engine.operators.join import Join
+from everview.engine.operators.sides import Operator, Sides, pieces_of
 from everview.engine.values.dictionary import Dictionary
 from everview.engine.values.rows import ZERO, Changes, WordRows, repeated, zeros
 from everview.errors import TooManyRowsError
@@ -20,89 +18,12 @@ from everview.programs.link import Linker
 from everview.query.view import SetOperation, SetOperator
 
 
-class Operator(Answers, Protocol):
-    """What gives rows: a block, or a set operation over two."""
-
-    @property
-    def width(self) -> int:
-        """How many columns its rows have."""
-
-    @property
-    def cores(self) -> tuple[Join, ...]:
-        """The cores below."""
-
-    @property
-    def folds(self) -> tuple[Kept, ...]:
-        """The folds below."""
-
-    @property
-    def parked(self) -> tuple[Parked, ...]:
-        """What an expression below fails on."""
-
-    @property
-    def needs_deltas(self) -> bool:
-        """True if state outside the cores depends on their deltas, or a batch may be refused because of them."""
-
-    @property
-    def is_net_per_update(self) -> bool:
-        """True if each changed row knows the update that made it, and no other changes it in the same update."""
-
-    @property
-    def keeps_update_numbers(self) -> bool:
-        """True if what single updates have changed can be told of a whole batch, where its ``Changes`` ask for it."""
-
-    def identifies_inputs(self, implied: Mapping[str, frozenset[int]]) -> bool:
-        """True if a row says which row of each relation it is made of; ``implied`` columns follow from the others."""
-
-    def seed(self) -> None:
-        """Hold what there is before any input. It is called once, when the view's unit is linked."""
-
-    def emit_deltas(self, wanted: bool) -> None:
-        """Give what changes from now on, or stop; for sources that do not need their deltas themselves."""
-
-    def process(self, changes: Changes) -> WordRows:
-        """Take in updates and give what changed."""
-
-    def rows(self, *, partly: bool = False) -> Iterator[WordRows]:
-        """The whole result; with ``partly`` perhaps only its first rows are going to be read."""
-
-
-def pieces_of(source: Operator, changes: Changes) -> Iterator[WordRows]:
-    """Have a source take in updates; gives what changed, in bounded pieces if it can, and none of them empty."""
-    found = source.pieces(changes) if hasattr(source, "pieces") else [source.process(changes)]
-    return (piece for piece in found if len(piece))
-
-
-class Concatenation(Answers):
+class Concatenation(Sides):
     """UNION ALL: the rows of all sides."""
-
-    def __init__(self, sides: tuple[Operator, ...]) -> None:
-        self.sides = sides
-        self.width = sides[0].width
 
     def identifies_inputs(self, implied: Mapping[str, frozenset[int]]) -> bool:
         """Two sides may give the same row."""
         return False
-
-    @property
-    def cores(self) -> tuple[Join, ...]:
-        """The cores of all sides."""
-        return tuple(c for s in self.sides for c in s.cores)
-
-    @property
-    def folds(self) -> tuple[Kept, ...]:
-        """The folds of all sides."""
-        return tuple(f for s in self.sides for f in s.folds)
-
-    @property
-    def parked(self) -> tuple[Parked, ...]:
-        """What an expression of any side fails on."""
-        return tuple(p for s in self.sides for p in s.parked)
-
-    @property
-    def needs_deltas(self) -> bool:
-        """True if a side's state depends on its core's deltas."""
-        return any(s.needs_deltas for s in self.sides)
 
     @property
     def is_net_per_update(self) -> bool:
@@ -113,16 +34,6 @@ class Concatenation(Answers):
     def keeps_update_numbers(self) -> bool:
         """True if all sides do."""
         return all(s.keeps_update_numbers for s in self.sides)
-
-    def seed(self) -> None:
-        """Every side does."""
-        for side in self.sides:
-            side.seed()
-
-    def emit_deltas(self, wanted: bool) -> None:
-        """Every side does."""
-        for side in self.sides:
-            side.emit_deltas(wanted)
 
     def process(self, changes: Changes) -> WordRows:
         """What changed on any side."""
@@ -232,7 +143,7 @@ class Concatenation(Answers):
             yield from side.rows(partly=partly)
 
 
-class Counted(Answers):
+class Counted(Sides):
     """A set operation that counts each row's copies on every side and computes the result's copies from the counts."""
 
     needs_deltas = True
@@ -247,8 +158,7 @@ class Counted(Answers):
         dictionary: Dictionary,
         linker: Linker,
     ) -> None:
-        self.sides = sides
-        self.width = len(operation.columns)
+        super().__init__(sides)
         self.operation = operation
         self.copies = copies
         self.counts = Fold([c.type for c in operation.columns], len(sides), dictionary, linker)
@@ -262,24 +172,9 @@ class Counted(Answers):
         self.counts.settle()
 
     @property
-    def cores(self) -> tuple[Join, ...]:
-        """The cores of all sides."""
-        return tuple(c for s in self.sides for c in s.cores)
-
-    @property
     def folds(self) -> tuple[Kept, ...]:
         """The counts, and the folds of all sides."""
         return (self.counts, *(f for s in self.sides for f in s.folds))
-
-    @property
-    def parked(self) -> tuple[Parked, ...]:
-        """What an expression of any side fails on."""
-        return tuple(p for s in self.sides for p in s.parked)
-
-    def emit_deltas(self, wanted: bool) -> None:
-        """Every side does: the counts need it."""
-        for side in self.sides:
-            side.emit_deltas(wanted)
 
     def process(self, changes: Changes) -> WordRows:
         """What changed: the copies after less the copies before."""

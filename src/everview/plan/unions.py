@@ -1,0 +1,127 @@
+"""Unions of queries: which classes they are in, and how their members come together (ucq-constraints.md 4, 7)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+from itertools import combinations
+
+from everview.plan.core_plan import CorePlan
+from everview.query.conjunctive import Atom, UnionQuery
+from everview.query.hierarchy import is_q_hierarchical, is_t_hierarchical
+from everview.query.homomorphism import Budget
+from everview.query.terms import Var
+from everview.query.types import DataType, same_words
+from everview.query.unions import (
+    MAX_MEMBERS,
+    counting_terms,
+    intersection,
+    is_strongly_exhaustively_q_hierarchical,
+    uncountable_term,
+)
+from everview.query.view import Block
+from everview.strategies.strategy import Task
+
+TypesOf = Callable[[Atom], Sequence[DataType]]
+"""The types of the columns of an atom's relation."""
+
+
+class Combination(Enum):
+    """How the members of a UNION come together."""
+
+    TESTED = "tested"
+    """Nothing is kept for it: the members are asked whether they have a row."""
+    DISJOINT = "disjoint"
+    """No row is in two of them, so all are passed on."""
+    COUNTED = "counted"
+    """A count is kept of how many members have each row."""
+
+
+def combination_of(union: UnionQuery | None, kept: Sequence[tuple[Block, CorePlan]], types_of: TypesOf) -> Combination:
+    """How the members that are kept come together; ``union`` are their queries, where columns are not computed.
+
+    Each can be tested if its rows are columns as its core has them, or are kept by themselves.
+    """
+    if not kept[0][0].outputs or not all(_is_testable(block, core, types_of) for block, core in kept):
+        return Combination.COUNTED
+    if union is not None and all(intersection(p, q) is None for p, q in combinations(union.members, 2)):
+        return Combination.DISJOINT
+    return Combination.TESTED
+
+
+def _is_testable(block: Block, core: CorePlan, types_of: TypesOf) -> bool:
+    """True if a row of a block is a row of its core, with the same words, or is kept by itself."""
+    if block.grouping is not None or not block.distinct or not core.is_distinct:
+        return False
+    shown = [o.expression for o in block.outputs]
+    if core.folds_rows or any(e.term is None for e in shown):
+        return True
+    if core.residual:
+        return False
+    types: dict[Var, DataType] = {}
+    for atom in core.query.atoms:
+        computed = [(c.term, c.expression.type) for c in atom.computed]
+        for term, type_ in (*zip(atom.terms, types_of(atom), strict=True), *computed):
+            if isinstance(term, Var):
+                types.setdefault(term, type_)
+    fitting = all(same_words(types[e.term], e.type) for e in shown if isinstance(e.term, Var))
+    return fitting and not core.added and Task.TEST in core.maintenance.tasks
+
+
+@dataclass(frozen=True)
+class UnionVerdict:
+    """The classes of a union of conjunctive queries (ucq-constraints.md 4), None where they were not decided."""
+
+    union: UnionQuery
+    minimal: UnionQuery
+
+    @property
+    def q_hierarchical(self) -> bool:
+        """Every member of the core is."""
+        return all(map(is_q_hierarchical, self.minimal.members))
+
+    @property
+    def t_hierarchical(self) -> bool:
+        """Every member of the core is."""
+        return all(map(is_t_hierarchical, self.minimal.members))
+
+    @cached_property
+    def exhaustively_q_hierarchical(self) -> bool | None:
+        """True if the number of results can be kept in constant time."""
+        if len(self.minimal.members) > MAX_MEMBERS:
+            return None
+        budget = Budget()
+        countable = uncountable_term(self.minimal, budget) is None
+        return None if budget.exhausted else countable
+
+    @cached_property
+    def strongly_exhaustively_q_hierarchical(self) -> bool | None:
+        """True if the union has direct access."""
+        too_many = len(self.minimal.members) > MAX_MEMBERS
+        return None if too_many else is_strongly_exhaustively_q_hierarchical(self.minimal)
+
+    @cached_property
+    def obstacle(self) -> str | None:
+        """The term of inclusion–exclusion that makes counting hard, with its coefficient."""
+        if self.exhaustively_q_hierarchical is not False:
+            return None
+        term = uncountable_term(self.minimal)
+        return None if term is None else f"term {term.coefficient:+d} · {term.query}"
+
+    def to_dict(self) -> dict[str, object]:
+        """As plain data."""
+        decided = self.exhaustively_q_hierarchical is not None
+        terms = counting_terms(self.minimal) if decided else []
+        return {
+            "members": len(self.union.members),
+            "core": [str(m) for m in self.minimal.members],
+            "q_hierarchical": self.q_hierarchical,
+            "t_hierarchical": self.t_hierarchical,
+            "exhaustively_q_hierarchical": self.exhaustively_q_hierarchical,
+            "strongly_exhaustively_q_hierarchical": self.strongly_exhaustively_q_hierarchical,
+            "counting_terms": sum(t.coefficient != 0 for t in terms),
+            "cancelled_terms": sum(t.coefficient == 0 for t in terms),
+            "obstacle": self.obstacle,
+        }
