@@ -133,7 +133,7 @@ def _lookup(query: ConjunctiveQuery, lookups: Sequence[frozenset[Var]], known: b
 
 
 def union_tasks(verdict: UnionVerdict, constraints: Constraints) -> dict[str, Task]:
-    """What each kind of read of a union of queries costs at best under arbitrary updates (ucq-constraints.md 10.2).
+    """What each kind of read of a union of queries costs at best under arbitrary updates (ucq-constraints.md 10).
 
     Positions, look-ups and differences of unions have upper bounds in the literature, and no lower ones.
     """
