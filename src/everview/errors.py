@@ -288,6 +288,10 @@ class SubscriberError(EverviewError):
         self.cause = cause
 
 
+class SingularMatrix(DataError):
+    """A regression whose coefficients the rows do not determine: a feature follows from others, or rows are too few."""
+
+
 class HistoryExceeded(DataError):
     """What has changed since a version is not kept, or not so far back."""
 

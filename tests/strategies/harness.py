@@ -42,7 +42,7 @@ class Driver:
 
     def __post_init__(self) -> None:
         self.plan = plan_core(Core("result", self.query, sums_up=self.sums_up))
-        sums = [Sum(atom, self.words) for atom, _ in self.sums]
+        sums = [Sum({atom: self.words}) for atom, _ in self.sums]
         self.maintained = self.plan.compile(sums, signatures(self.plan.query))
         self.machine = self.machine_of(self.maintained.program)
         self.switch(self.with_deltas)

@@ -9,7 +9,8 @@
 - ``view_runtime`` is a view at work: its stages in turn, each built of ``operators``, which ask ``expressions``;
 - ``change_feed`` hands on what changed; ``view``, ``table_view`` and ``relation`` are what a user reads,
   ``positions`` by where rows stand, ``lookups`` by some columns, ``history`` what has changed since a version,
-  ``reasons`` the base rows that a row is made of; ``companions`` is what is kept beside a view for such questions;
+  ``reasons`` the base rows that a row is made of, ``moments`` sums over products of columns and ``regression`` the
+  line that fits best; ``companions`` is what is kept beside a view for such questions;
 - ``storage`` saves and loads; ``shard_interface`` is how Spark's shards use all of it;
 - ``memory_limit``, ``progress`` and ``show`` serve the others.
 """

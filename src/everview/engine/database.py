@@ -29,7 +29,7 @@ from everview.engine.values.dictionary import Dictionary
 from everview.engine.values.rows import Changes, WordRows
 from everview.engine.view import View
 from everview.engine.view_runtime import BuildPart, ViewRuntime
-from everview.errors import MemoryLimitError, UnknownTableError
+from everview.errors import EverviewError, MemoryLimitError, UnknownTableError
 from everview.kernel.machine import UpdateFault
 from everview.plan.view_plan import plan_view
 from everview.query.catalogue import Command, Definition, Queries, relations_read
@@ -326,6 +326,7 @@ class Database:
             for runtime in self._views.values():
                 forget_companions(self, runtime)
             save(self, path)
+            self.keep_moments()
 
     @classmethod
     def load(cls, path: str | PathLike[str], *, memory_limit: int | None = None, verify: bool = False) -> Database:
@@ -367,6 +368,13 @@ class Database:
                 schema = feed_schema(runtime.view.columns, False)
                 made = History(name, schema, self._lock, self._room_of, most, lambda: self.version)
                 self._feeds[name].append(made)
+
+    def keep_moments(self) -> None:
+        """Begin to keep the moments that options of views ask for; who cannot have them now is told when asking."""
+        for name, runtime in self._views.items():
+            if runtime.view.options.moments is not None:
+                with suppress(EverviewError):
+                    self.view(name).moments(2)
 
     def _is_read(self, name: str) -> bool:
         """True if another view reads it."""

@@ -118,6 +118,7 @@ class _Definitions:
                 thing.runtime.unlink()
         db._dictionary.commit()
         db._dictionary.collect()
+        db.keep_moments()
 
     # --- one command -----------------------------------------------------------------------------------------------
 

@@ -209,7 +209,7 @@ def _derivations(
     found = runtime.companions.get((WHY, at))
     plain = [i for i, e in enumerate(targets) if isinstance(e.term, Var)]
     if found is None:
-        types = _types(db, runtime, block)
+        types = types_of_variables(db, runtime, block)
         outputs = [Output(f"{_TARGET}{i}", e) for i, e in enumerate(targets)]
         outputs += [Output(f"{_COLUMN}{i}", Expression.of(v, types[v])) for i, v in enumerate(_variables(block))]
         listed = replace(block, outputs=tuple(outputs), grouping=None, distinct=False)
@@ -235,7 +235,7 @@ def _among(rows: WordRows, columns: Sequence[int], words: Sequence[int]) -> Word
     return rows if mask is None else rows.filter(mask)
 
 
-def _types(db: Database, runtime: ViewRuntime, block: Block) -> dict[Var, Any]:
+def types_of_variables(db: Database, runtime: ViewRuntime, block: Block) -> dict[Var, Any]:
     """The types of a block's variables, as a join of it has them: of the first column that each of them is."""
     found: dict[Var, Any] = {}
     for atom in block.atoms:

@@ -9,9 +9,11 @@ import pyarrow as pa
 
 from everview.engine.change_feed import Callback, ChangeFeed, Delivery
 from everview.engine.lookups import Lookups, more_lookups
+from everview.engine.moments import Sums, kept_sums
 from everview.engine.operators.answers import Answers
 from everview.engine.positions import Positions
 from everview.engine.reasons import Reasons
+from everview.engine.regression import Regressions
 from everview.engine.relation import T
 from everview.engine.storage.check_saved import blaming_the_file
 from everview.engine.values.rows import WordRows
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from everview.engine.database import Database
 
 
-class View(Positions, Lookups, Reasons):
+class View(Positions, Lookups, Reasons, Regressions):
     """A maintained view. Reading it sees whole batches only, also beside threads that change its tables."""
 
     def __init__(self, database: Database, runtime: ViewRuntime) -> None:
@@ -80,6 +82,18 @@ class View(Positions, Lookups, Reasons):
             return
         if result.may_look_up(columns) and not result.looks_up(columns):
             self._set_options(more_lookups(options, names))
+
+    @property
+    def _moment_columns(self) -> tuple[int, ...]:
+        asked = self._runtime.view.options.moments
+        if asked is not None:
+            return tuple(sorted(self._number_columns(asked)))
+        return tuple(i for i, type_ in enumerate(self._types) if type_.is_numeric)
+
+    def _sums(self, columns: tuple[int, ...], degree: int) -> Sums:
+        self._runtime.check_result()
+        with blaming_the_file(self._runtime):
+            return kept_sums(self._database, self._runtime, columns, degree)
 
     def why(self, row: Sequence[Any], *, limit: int | None = None) -> dict[str, pa.Table]:
         """The base rows that a row is made of, by occurrence: for each alias those of its table.

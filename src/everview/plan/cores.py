@@ -52,7 +52,8 @@ def _grouped(block: Block, name: str) -> tuple[Core, ...]:
         after.append("count derivations of each row (DISTINCT)")
     if not grouping.keys:
         after.append("one row even over no input")
-    spread = tuple(a for a in summed if a.argument and covering_atom(block, a.argument) is None)
+    spread = tuple(a for a in summed if a.argument and not summed_at(block, a))
+    multiplies = any(len(summed_at(block, a)) > 1 for a in summed)
     extra = _variables([a.argument for a in spread if a.argument], apart_from=keys)
     own = [f"sum up {a} over several tables' columns" for a in spread]
     result = _query(block, (*keys, *extra), Semantics.BAG, name)
@@ -61,7 +62,17 @@ def _grouped(block: Block, name: str) -> tuple[Core, ...]:
     folded = bool(listed or spread or block.distinct or not plain)
     filtered = grouping.having is not None
     operators = (*own, *after)
-    main = Core("result", result, operators, summed, grouped=True, folded=folded, sums_up=True, filtered=filtered)
+    main = Core(
+        "result",
+        result,
+        operators,
+        summed,
+        grouped=True,
+        folded=folded,
+        sums_up=True,
+        multiplies=multiplies,
+        filtered=filtered,
+    )
     return (main, *(_listing_core(block, a, keys, name) for a in listed))
 
 
@@ -103,6 +114,24 @@ def _variables(expressions: Iterable[Expression], apart_from: Iterable[Var] = ()
     known = set(apart_from)
     named = (p for e in expressions for p in e.parts if isinstance(p, Var))
     return tuple(v for v in dict.fromkeys(named) if v not in known)
+
+
+def summed_at(block: Block, aggregate: Aggregate) -> dict[int, tuple[Expression, ...]]:
+    """The atoms of which a core sums up an aggregate's argument, each with its factors; none if it spans them.
+
+    One atom has all columns of an argument; or each has those of some factors, if it is a product.
+    """
+    for parts in ((aggregate.argument,), aggregate.factors):
+        found: dict[int, tuple[Expression, ...]] = {}
+        for part in parts:
+            atom = None if part is None else covering_atom(block, part)
+            if part is None or atom is None:
+                break
+            found[atom] = (*found.get(atom, ()), part)
+        else:
+            if found:
+                return found
+    return {}
 
 
 def covering_atom(block: Block, expression: Expression) -> int | None:

@@ -65,7 +65,7 @@ def _used_variables(block: Block) -> tuple[Var, ...]:
     if block.grouping is None:
         expressions = [o.expression for o in block.outputs]
     else:
-        arguments = [e for a in block.grouping.aggregates for e in (a.argument, a.counts) if e is not None]
+        arguments = [e for a in block.grouping.aggregates for e in a.expressions]
         expressions = [*block.grouping.keys, *arguments]
     return tuple(sorted({v for e in expressions for v in e.variables}))
 
@@ -76,14 +76,7 @@ def over(block: Block, query: ConjunctiveQuery, mapping: dict[Var, Term]) -> Blo
     if grouping is None:
         outputs = tuple(replace(o, expression=o.expression.substitute(mapping)) for o in outputs)
     else:
-        aggregates = tuple(
-            replace(
-                a,
-                argument=None if a.argument is None else a.argument.substitute(mapping),
-                counts=None if a.counts is None else a.counts.substitute(mapping),
-            )
-            for a in grouping.aggregates
-        )
+        aggregates = tuple(a.substitute(mapping) for a in grouping.aggregates)
         grouping = Grouping(tuple(k.substitute(mapping) for k in grouping.keys), aggregates, grouping.having)
     return replace(
         block,

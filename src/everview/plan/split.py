@@ -169,14 +169,14 @@ def _merged(aggregate: Aggregate, column: Callable[[Aggregate | Expression], Exp
     """An aggregate over what the first step gives, a ``column`` of its own each; None if it cannot be made of any."""
     argument, made = aggregate.argument, aggregate.function.made
     if argument is not None and aggregate.distinct:
-        return replace(aggregate, argument=column(argument))
+        return replace(aggregate, argument=column(argument), factors=())
     wide = None
     match made:
         case Counted():
             counts = column(aggregate)
-            return replace(aggregate, argument=counts, counts=counts)
+            return replace(aggregate, argument=counts, counts=counts, factors=())
         case Ordered():
-            return None if argument is None else replace(aggregate, argument=column(aggregate))
+            return None if argument is None else replace(aggregate, argument=column(aggregate), factors=())
         case Packed():
             return None
         case Spread():
@@ -188,11 +188,17 @@ def _merged(aggregate: Aggregate, column: Callable[[Aggregate | Expression], Exp
     if argument is None or not argument.type.is_numeric:
         return None
     if wide is None:
-        return replace(aggregate, argument=column(Aggregate(parts, argument, BINARY)))
-    total = column(Aggregate(AggregateFunction.SUM, argument, wide))
+        return replace(aggregate, argument=column(_part(aggregate, parts, BINARY)), factors=())
+    total = column(_part(aggregate, AggregateFunction.SUM, wide))
     if made == Summed(mean=False):
-        return replace(aggregate, argument=total)
-    return replace(aggregate, argument=total, counts=column(Aggregate(AggregateFunction.COUNT, argument, BIGINT)))
+        return replace(aggregate, argument=total, factors=())
+    counts = column(_part(aggregate, AggregateFunction.COUNT, BIGINT))
+    return replace(aggregate, argument=total, counts=counts, factors=())
+
+
+def _part(aggregate: Aggregate, function: AggregateFunction, type_: DataType) -> Aggregate:
+    """What the first step makes of an aggregate's argument."""
+    return Aggregate(function, aggregate.argument, type_, factors=aggregate.factors)
 
 
 def _wide(type_: DataType) -> DataType | None:
@@ -239,7 +245,8 @@ def _merging(block: Block, name: str, columns: tuple[Output, ...]) -> Block:
     place = {c.expression: e for c, e in zip(columns, as_read, strict=True)}
 
     def moved(aggregate: Aggregate) -> Aggregate:
-        return replace(aggregate, argument=None if aggregate.argument is None else place[aggregate.argument])
+        argument = None if aggregate.argument is None else place[aggregate.argument]
+        return replace(aggregate, argument=argument, factors=())
 
     grouping = Grouping(
         tuple(place[k] for k in block.grouping.keys),

@@ -202,6 +202,7 @@ def plan_view(
     parts = [_plan_part(s.name, s.purpose, s.body, known, told=True) for s in view.stages]
     told = told or view.options.history is not None
     parts.append(_plan_part(view.name, "", view.body, known, told=told, lookups=looked_up(view)))
+    _check_moments(view)
     return ViewPlan(view, tuple(parts), constraints, views, {t.name.lower(): t.updates for t in schema})
 
 
@@ -327,6 +328,21 @@ def looked_up(view: View) -> list[frozenset[int]]:
                 )
         found.append(frozenset(places[column.lower()] for column in columns))
     return found
+
+
+def _check_moments(view: View) -> None:
+    """The columns of which the options want moments must be there, and hold numbers."""
+    types = {c.name.lower(): c.type for c in view.columns}
+    for column in view.options.moments or ():
+        type_ = types.get(column.lower())
+        if type_ is None or not (type_.is_numeric or type_.is_open):
+            what = "which is no column of it" if type_ is None else f"which is {type_}, and no number"
+            listed = ", ".join(c.name for c in view.columns if c.type.is_numeric) or "none"
+            raise OptionError(
+                f"moments of {view.name} are to be kept of {column}, {what}",
+                option="moments",
+                hint=f"its columns of numbers are {listed}",
+            )
 
 
 def _variables(block: Block, lookups: Sequence[frozenset[int]]) -> list[frozenset[Var]]:

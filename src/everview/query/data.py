@@ -12,6 +12,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, Final, TypeAlias, TypeVar
@@ -226,6 +227,7 @@ def _grouping(grouping: Grouping) -> Data:
                 "type": type_to_data(a.type),
                 "distinct": a.distinct,
                 **({} if a.counts is None else {"counts": expression_to_data(a.counts)}),
+                **({} if not a.factors else {"factors": list(map(expression_to_data, a.factors))}),
             }
             for a in grouping.aggregates
         ],
@@ -358,6 +360,7 @@ def _read_grouping(data: Data) -> Grouping:
             type_from_data(a["type"]),
             _truth(a["distinct"]),
             expression_from_data(a["counts"]) if "counts" in a else None,
+            tuple(map(expression_from_data, a.get("factors", ()))),
         )
         for a in data["aggregates"]
     )
@@ -410,10 +413,8 @@ def _renamed(block: Block, numbers: Mapping[Var, Var]) -> Block:
     """The block with other variables; those of groups and aggregates have one name each already."""
     grouping = block.grouping
     if grouping is not None:
-        aggregates = tuple(
-            Aggregate(a.function, None if a.argument is None else a.argument.substitute(numbers), a.type, a.distinct)
-            for a in grouping.aggregates
-        )
+        # The factors say nothing that the product does not say.
+        aggregates = tuple(replace(a, counts=None, factors=()).substitute(numbers) for a in grouping.aggregates)
         grouping = Grouping(tuple(k.substitute(numbers) for k in grouping.keys), aggregates, grouping.having)
     outputs = (
         o if grouping is not None else Output(o.name, o.expression.substitute(numbers), o.nullable)

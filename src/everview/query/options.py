@@ -49,6 +49,8 @@ class OptionValues(TypedDict, total=False):
     """The columns, or several sets of columns, by which rows are going to be looked up."""
     history: int | None
     """Of how many batches what they have changed is kept, for ``diff``."""
+    moments: str | Sequence[str] | None
+    """The columns of which moments are kept from the beginning, for ``moments`` and ``linear_regression``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,8 @@ class ViewOptions:
     lookup: tuple[tuple[str, ...], ...] | None = None
     """Sets of columns, each in the order of their names."""
     history: int | None = None
+    moments: tuple[str, ...] | None = None
+    """Columns, each once."""
 
     def __post_init__(self) -> None:
         for name, value in self.given().items():
@@ -149,6 +153,8 @@ def _shown(value: object) -> str:
         return f"'{value}'"
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, tuple) and all(isinstance(name, str) for name in value):
+        return f"({', '.join(map(_quoted, value))})"
     if isinstance(value, tuple):
         sets = [f"({', '.join(map(_quoted, columns))})" for columns in value]
         return sets[0] if len(sets) == 1 else f"({', '.join(sets)})"
@@ -165,8 +171,10 @@ def _quoted(name: str) -> str:
 
 
 def _listed(value: object) -> object:
-    """Sets of columns as lists; any other value as it is."""
-    return [list(columns) for columns in value] if isinstance(value, tuple) else value
+    """Columns, or sets of columns, as lists; any other value as it is."""
+    if not isinstance(value, tuple):
+        return value
+    return [columns if isinstance(columns, str) else list(columns) for columns in value]
 
 
 def _said(value: object) -> str:
@@ -257,6 +265,16 @@ def _history(value: object) -> int:
     return value
 
 
+def _moments(value: object) -> tuple[str, ...]:
+    hint = "write columns of the view that hold numbers, as in moments = (y, x1, x2)"
+    names = [value] if isinstance(value, str) else value
+    if not isinstance(names, list | tuple) or not names or not all(isinstance(n, str) and n for n in names):
+        raise OptionError(f"moments is {_said(value)}, which names no columns", option="moments", hint=hint)
+    if len({name.lower() for name in names}) < len(names):
+        raise OptionError(f"moments is {_said(value)}, and a column is named twice", option="moments", hint=hint)
+    return tuple(names)
+
+
 _CHECKS: Final[dict[str, Callable[[object], Any]]] = {
     "epsilon": _epsilon,
     "optimize": _word("optimize", OPTIMIZE),
@@ -265,11 +283,12 @@ _CHECKS: Final[dict[str, Callable[[object], Any]]] = {
     "access": _access,
     "lookup": _lookup,
     "history": _history,
+    "moments": _moments,
 }
 
-READING: Final = ("access", "lookup", "history")
+READING: Final = ("access", "lookup", "history", "moments")
 """Those that are for reads of the result, which are there embedded only."""
-KEPT_BESIDE: Final = ("lookup", "history")
+KEPT_BESIDE: Final = ("lookup", "history", "moments")
 """Those that hold whatever strategy maintains the view: what it does not do itself is kept beside it."""
 NO_OPTIONS: Final = ViewOptions()
 """Those of a view of which nothing was asked."""

@@ -7,7 +7,7 @@ own that later stages read as if it were a table.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final, TypeAlias
@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 from everview.query.aggregates import AggregateFunction
 from everview.query.conjunctive import Atom
 from everview.query.options import NO_OPTIONS, ViewOptions
-from everview.query.terms import Expression, Var
+from everview.query.terms import Expression, Term, Var
 from everview.query.types import DataType
 
 FEED_COLUMNS: Final = ("_change_type", "_commit_version", "_count", "_update")
@@ -28,7 +28,8 @@ class Aggregate:
 
     Where ``argument`` is a sum of values already, ``counts`` says of how many: so counts and averages are put together
     from those of parts. Where it is of type BINARY under SUM, AVG or a variance, it is what ``SUMS`` or ``MOMENTS`` of
-    the parts gave.
+    the parts gave. Where it is the product of ``factors``, and has a value whatever values these have, they are said:
+    so what is summed up of each table can be multiplied, instead of each row's product being summed up.
     """
 
     function: AggregateFunction
@@ -36,6 +37,21 @@ class Aggregate:
     type: DataType
     distinct: bool = False
     counts: Expression | None = None
+    factors: tuple[Expression, ...] = ()
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        """All that it reads."""
+        return tuple(e for e in (self.argument, self.counts, *self.factors) if e is not None)
+
+    def substitute(self, mapping: Mapping[Var, Term]) -> Aggregate:
+        """The same aggregate with variables replaced."""
+        return replace(
+            self,
+            argument=None if self.argument is None else self.argument.substitute(mapping),
+            counts=None if self.counts is None else self.counts.substitute(mapping),
+            factors=tuple(factor.substitute(mapping) for factor in self.factors),
+        )
 
     def __str__(self) -> str:
         inner = "*" if self.argument is None else str(self.argument)

@@ -11,6 +11,7 @@ from everview.query.types import DataType
 from everview.query.view import Aggregate, aggregate_result, group_key
 from everview.sql.aggregates import aggregates_in, is_aggregate
 from everview.sql.check import Checker
+from everview.sql.products import checker_type, factors_of
 from everview.sql.session import Groups, Rows, Selected, rendered, written
 
 
@@ -132,7 +133,8 @@ def _over_groups(rows: Rows, node: exp.Expr, checker: Checker, type_: DataType) 
             argument = None if value is None else written(value, checker, checker_type(checker, value))
             if argument is not None and not rows.body.owns(argument):
                 raise rows.source.unsupported("correlated aggregate", n, hint="join with a grouped subquery in FROM")
-            aggregate = Aggregate(call.function, argument, call.type, call.distinct)
+            factors = () if value is None else factors_of(value, checker)
+            aggregate = Aggregate(call.function, argument, call.type, call.distinct, factors=factors)
             return Expression.of(aggregate_result(groups.aggregate(aggregate)), call.type)
         if isinstance(n, exp.Identifier | exp.DataType | exp.Var) or any(True for _ in aggregates_in(n)):
             return None
@@ -152,11 +154,3 @@ def _over_groups(rows: Rows, node: exp.Expr, checker: Checker, type_: DataType) 
         return cell.expression if cell is not None else None
 
     return rendered(node, hole, type_, rows.source)
-
-
-def checker_type(checker: Checker, value: exp.Expr) -> DataType:
-    """The type of an aggregate's argument, which was checked before."""
-    inner = Checker(checker.scope, checker.place)
-    type_ = inner.check(value).type
-    checker.cells.update(inner.cells)
-    return type_

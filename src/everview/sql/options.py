@@ -106,7 +106,7 @@ def _name(entry: exp.Property) -> str:
 
 def _value(name: str, node: exp.Expr | None) -> object:
     """What stands behind an option's name: a number, a quotient of whole numbers, a text, true or false."""
-    if name == "lookup":
+    if name in ("lookup", "moments"):
         return _columns(node)
     if isinstance(node, exp.Neg):
         found = _value(name, node.this)

@@ -207,10 +207,7 @@ class Rows:
         grouping = None
         distinct = self.distinct
         if groups is not None:
-            aggregates = tuple(
-                Aggregate(a.function, a.argument.substitute(terms) if a.argument else None, a.type, a.distinct)
-                for a in groups.aggregates
-            )
+            aggregates = tuple(a.substitute(terms) for a in groups.aggregates)
             grouping = Grouping(tuple(k.substitute(terms) for k in groups.keys), aggregates, groups.having)
             shown = {o.expression.term for o in outputs}
             distinct = distinct and not shown.issuperset(grouping.key_names)

@@ -33,6 +33,8 @@ class Core:
     """True if an operator after the core needs all its changes and keeps what it makes of them."""
     sums_up: bool = False
     """True if the weights and sums of its rows go into groups: then they may have several words."""
+    multiplies: bool = False
+    """True if some of its sums are over products of several tables' columns."""
     filtered: bool = False
     """True if groups are dropped when they are listed: HAVING."""
 

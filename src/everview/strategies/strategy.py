@@ -151,15 +151,28 @@ class StrategyPlan(Protocol):
 
 @dataclass(frozen=True)
 class Sum:
-    """A sum to keep with each row: over a number that comes with each row of an atom, times the row's copies.
+    """A sum to keep with each row: over the product of numbers that come with the rows of some atoms, times copies.
 
-    Its change comes in ``words`` words, which hold the sum over all rows of the atom. With a ``limit``, which may have
-    several words, the program must know when the size of a result's sum may be beyond it (``programs.limits``).
+    ``factors`` has these atoms, mostly one, and in how many words the change of each one's number comes, which hold its
+    sum over all rows of the atom. Only a core that ``multiplies`` has sums of several factors. With a ``limit``, which
+    may have several words, the program must know when the size of a result's sum may be beyond it
+    (``programs.limits``).
     """
 
-    atom: int
-    words: int = 1
+    factors: Mapping[int, int]
     limit: int | None = None
+
+    @property
+    def atom(self) -> int:
+        """The only atom that has a factor."""
+        (atom,) = self.factors
+        return atom
+
+    @property
+    def words(self) -> int:
+        """In how many words the change of the only factor comes."""
+        (words,) = self.factors.values()
+        return words
 
 
 @dataclass(frozen=True)

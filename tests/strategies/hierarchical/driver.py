@@ -69,7 +69,7 @@ class Run:
     def __post_init__(self) -> None:
         self.plan = HierarchicalPlan(self.query, widths(self.query), Fraction(self.epsilon), "for a test", self.mode)
         self.order = self.plan.order
-        self.maintained: Maintained = compile_hierarchical(self.plan, [Sum(atom) for atom, _ in self.sums])
+        self.maintained: Maintained = compile_hierarchical(self.plan, [Sum({atom: 1}) for atom, _ in self.sums])
         self.machine = self.machine_of(self.maintained.program)
 
     @property

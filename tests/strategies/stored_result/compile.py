@@ -75,7 +75,7 @@ def compile_stored_result(
             tuple(map(str, writer.words[i])),
             _values(len(writer.own[i])),
             tuple(writer.indexes[i]),
-            widths=(1, *(sums[j - 1].words for j in writer.own[i])),
+            widths=(1, *(sums[j - 1].factors[i] for j in writer.own[i])),
         )
         for i in range(len(query.atoms))
     ]
@@ -136,8 +136,10 @@ class _Writer:
         self.sums = sums
         self.is_set = query.semantics is Semantics.SET
         edges = query.edges
-        more = len(edges) - 1 if sums_up and not self.is_set else 0
-        self.widths = tuple(min(MOST_WORDS, words + more) for words in (1, *(s.words for s in sums)))
+        more = sums_up and not self.is_set and len(edges) > 1
+        factors: list[dict[int, int]] = [{}, *(dict(s.factors) for s in sums)]
+        every = range(len(edges))
+        self.widths = tuple(min(MOST_WORDS, max(1, sum(f.get(i, 1) for i in (every if more else f)))) for f in factors)
         most = {j: s.limit for j, s in enumerate(sums, 1) if s.limit is not None} | ({0: 2**63 - 1} if more else {})
         self.limited = {Factor(RESULT, str(j), self.widths[j]): j for j in most}
         self.limits = Limits([Limit(most[j], (factor,)) for factor, j in self.limited.items()])
@@ -146,7 +148,7 @@ class _Writer:
         for i, edge in enumerate(edges):
             others = frozenset(outputs).union(*(e for j, e in enumerate(edges) if j != i))
             self.words.append(tuple(sorted(edge & others)))
-            self.own.append(tuple(j for j, s in enumerate(sums, 1) if s.atom == i))
+            self.own.append(tuple(j for j, s in enumerate(sums, 1) if i in s.factors))
         self.indexes: list[list[tuple[int, ...]]] = [[] for _ in edges]
         self.relations: dict[str, list[int]] = {}
         for i, atom in enumerate(query.atoms):
@@ -162,7 +164,7 @@ class _Writer:
             body: list[Instruction] = []
             for i in atoms:
                 words = tuple(Reg(f"{i}@{v}") for v in self.words[i])
-                flag, changes = Reg(f"{i}?"), tuple(Reg(f"{i}+{j}", self.sums[j - 1].words) for j in self.own[i])
+                flag, changes = Reg(f"{i}?"), tuple(Reg(f"{i}+{j}", self.sums[j - 1].factors[i]) for j in self.own[i])
                 parameters += [*words, flag, *changes]
                 call = Call(f"atom{i}{tag}", (*words, Reg("change0"), *changes))
                 body.append(If(Test.NOT_EQUAL, flag, Lit(0), (call,)))
@@ -172,7 +174,7 @@ class _Writer:
     def _join(self, atom: int, tag: str) -> Procedure:
         """Store a changed row, and change the result by what it joins with."""
         own = self.own[atom]
-        changes = [Reg("change0"), *(Reg(f"change{j}", self.sums[j - 1].words) for j in own)]
+        changes = [Reg("change0"), *(Reg(f"change{j}", self.sums[j - 1].factors[atom]) for j in own)]
         parameters = (*(Reg(str(v)) for v in self.words[atom]), *changes)
         places: dict[Var, Operand] = {v: Reg(str(v)) for v in self.words[atom]}
         body = _add(f"atom{atom}", tuple(places.values()), changes)

@@ -48,9 +48,9 @@ class GroupBy(Answers):
         self.dictionary = dictionary
         self.width = len(block.outputs)
         self.slots = slots_of(block)
-        self.core = Join(plans[0], [s for s in self.slots if s.atom is not None], relations, dictionary, linker)
+        self.core = Join(plans[0], [s for s in self.slots if s.parts], relations, dictionary, linker)
         keys = [Output(str(k), k) for k in self.grouping.keys]
-        self.posted = tuple(dict.fromkeys(s.argument for s in self.slots if s.atom is None))
+        self.posted = tuple(dict.fromkeys(s.argument for s in self.slots if not s.parts))
         self.projection = Projection(keys, self.core, dictionary, self.posted)
         self.widths = self._measure_widths()
         """Of how many words the count and each slot are."""
@@ -78,7 +78,7 @@ class GroupBy(Answers):
         inside = iter(summed)
         return (
             count,
-            *(next(inside) if s.atom is not None else min(MOST_WORDS, s.words + count - 1) for s in self.slots),
+            *(next(inside) if s.parts else min(MOST_WORDS, s.whole.words + count - 1) for s in self.slots),
         )
 
     def identifies_inputs(self, implied: Mapping[str, frozenset[int]]) -> bool:
@@ -229,11 +229,11 @@ class GroupBy(Answers):
         values = dict(zip(self.posted, posted, strict=True))
         changes = list(copies)
         for slot, words in zip(self.slots, widths, strict=True):
-            if slot.atom is not None:
+            if slot.parts:
                 changes += islice(summed, words)
                 continue
             try:
-                changes += slot.change(values[slot.argument], copies, words)
+                changes += slot.whole.change([values[slot.argument]], copies, words)
             except OverflowError as error:
                 what = f"a sum of {slot.argument} has more than {64 * words} bits"
                 raise DataError(f"{what}; nothing has changed", hint=_SMALLER) from error

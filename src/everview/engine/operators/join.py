@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from everview.engine.expressions.evaluate import Condition, Evaluator, either
 from everview.engine.expressions.parked import Failure, Parked, came_from, reason, values_text
-from everview.engine.operators.aggregates.sums import Slot
+from everview.engine.operators.aggregates.sums import Summing
 from everview.engine.operators.atoms import (
     AtomValues,
     and_not,
@@ -52,7 +52,7 @@ class Join:
     def __init__(
         self,
         plan: CorePlan,
-        slots: Sequence[Slot],
+        sums: Sequence[Summing],
         relations: Mapping[str, tuple[DataType, ...]],
         dictionary: Dictionary,
         linker: Linker,
@@ -64,8 +64,8 @@ class Join:
         self.ranges = {v: found for v, types in columns.items() if (found := common_range(types)) is not None}
         """The integers that a variable may be, where its columns do not hold the same: others never join."""
         signatures = [signature_of(plan, i, self.ranges) for i in range(len(plan.query.atoms))]
-        sums = [Sum(s.atom, s.words, s.most) for s in slots if s.atom is not None]
-        self.maintained = plan.compile(sums, signatures, self._word_orders())
+        kept = [Sum({atom: part.words for atom, part in s.parts.items()}, s.most) for s in sums]
+        self.maintained = plan.compile(kept, signatures, self._word_orders())
         self.widths = self.maintained.widths or (1,) * (1 + len(sums))
         """Of how many words each measure is: so many columns it has in what the core gives."""
         self.part = linker.add("core", self.maintained.program)
@@ -79,7 +79,7 @@ class Join:
         self.is_loading = False
         """True while rows are only stored, as its state is made of all of them at the end (``operators.loading``)."""
         self._entries = {
-            e.relation: _EntryRuntime(self, e, relations[e.relation], slots) for e in self.maintained.entries
+            e.relation: _EntryRuntime(self, e, relations[e.relation], sums) for e in self.maintained.entries
         }
 
     def _word_orders(self) -> WordOrders:
@@ -285,10 +285,10 @@ class Join:
 class _EntryRuntime:
     """How one relation's rows come in: the columns of the procedure's parameters."""
 
-    def __init__(self, core: Join, entry: Entry, types: tuple[DataType, ...], slots: Sequence[Slot]) -> None:
+    def __init__(self, core: Join, entry: Entry, types: tuple[DataType, ...], sums: Sequence[Summing]) -> None:
         self.core = core
         self.entry = entry
-        self.atom_inputs = [_AtomInputRuntime(core, o, types, slots) for o in entry.atom_inputs]
+        self.atom_inputs = [_AtomInputRuntime(core, o, types, sums) for o in entry.atom_inputs]
 
     def count_values(self, changes: Changes) -> None:
         """Count uses of the wide values of rows that come or go, apart from computed ones; a table counts its own."""
@@ -333,7 +333,7 @@ class _EntryRuntime:
 class _AtomInputRuntime:
     """An atom's view of a row: which rows fit it, and the words of its variables."""
 
-    def __init__(self, core: Join, atom_input: AtomInput, types: tuple[DataType, ...], slots: Sequence[Slot]) -> None:
+    def __init__(self, core: Join, atom_input: AtomInput, types: tuple[DataType, ...], sums: Sequence[Summing]) -> None:
         plan = core.plan
         self.core = core
         self.atom_input = atom_input
@@ -347,10 +347,10 @@ class _AtomInputRuntime:
         self.guards = Condition(stored) if stored else None
         computed = [c.expression for c in self.atom.computed]
         self.computed = Evaluator(computed) if computed else None
-        own = [slots[j - 1] for j in atom_input.sums]
-        self.arguments = tuple(dict.fromkeys(slot.argument for slot in own))
+        own = [sums[j - 1].parts[atom_input.atom] for j in atom_input.sums]
+        self.arguments = tuple(dict.fromkeys(argument for part in own for argument in part.arguments))
         self.summed = Evaluator(self.arguments) if self.arguments else None
-        self.slots = [(slot, self.arguments.index(slot.argument)) for slot in own]
+        self.parts = [(part, [self.arguments.index(argument) for argument in part.arguments]) for part in own]
         self.parked = Parked([types[i] for i in self.places.values()], core.dictionary, self._explain)
 
     def columns(self, changes: Changes) -> tuple[list[pa.Array], pa.Array | None]:
@@ -374,11 +374,13 @@ class _AtomInputRuntime:
             arrays, more = self.summed.tried(values, len(changes), fits)
             fits = and_not(fits, more, len(changes))
             failed = either(failed, more)
+            if fits is not None:  # Doubles are counted in units that are chosen by those that are in the join.
+                arrays = [pc.if_else(fits, a, None) if pa.types.is_floating(a.type) else a for a in arrays]
         flag = ones(len(changes)) if fits is None else fits.cast(pa.int64())
         found = [words[v] for v in self.atom_input.variables]
         found.append(flag)
-        for slot, argument in self.slots:
-            found += slot.change(arrays[argument], [changes.rows.weight], slot.words)
+        for part, places in self.parts:
+            found += part.change([arrays[place] for place in places], [changes.rows.weight], part.words)
         return found, failed
 
     def _guarded(self, values: AtomValues, without: pa.Array) -> pa.Array:

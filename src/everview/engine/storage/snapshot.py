@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from everview.engine.base_table import BaseTable
+from everview.engine.companions import forget_companions
 from everview.engine.history import History
 from everview.engine.operators.build import grouped_blocks
 from everview.engine.operators.counts import Fold
@@ -191,6 +192,7 @@ def load(make: Callable[[], Database], path: Path, *, verify: bool = False) -> D
             view.updates_with_deltas = count_of(older | entry, "told", file)
         _restore_histories(database, file)
         _restore_update_kinds(database, file)
+        database.keep_moments()
     return database
 
 
@@ -239,6 +241,8 @@ def _replay(database: Database, manifest: dict[str, Any], file: Reader) -> None:
                 f"definition {number + 1} of the saved database is refused: {error.message}",
                 hint="load it with the version of Everview that saved it",
             ) from error
+    for runtime in database._views.values():  # They would know nothing of what is restored.
+        forget_companions(database, runtime)
     for what, names in (("tables", database.tables), ("views", database.views)):
         if [entry["name"] for entry in manifest[what]] != list(names):
             raise file.damaged(f"its definitions do not give the {what} that it lists")

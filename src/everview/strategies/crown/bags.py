@@ -119,15 +119,14 @@ class Bags:
         for shared in self._shared:
             if shared.table not in self.layout.table_names:
                 first = shared.first
-                measures = {0: 1, **{j: self.layout.atom_change(j).words for j in first.sums}}
+                measures = {0: 1, **{j: self.layout.atom_change(first.atom, j).words for j in first.sums}}
                 self.layout.table(shared.table, first.words, measures)
         for shared in self._shared:
             joins = [(roles[0].part, self._write_join(shared, roles)) for roles in self._by_roles(shared)]
             name = f"{shared.table}{self.totals.tag}"
             first = shared.first
-            self.layout.procedure(
-                name, (*regs(first.words), *self.layout.atom_changes(first.sums)), self._changed(shared, joins)
-            )
+            parameters = (*regs(first.words), *self.layout.atom_changes(first.atom, first.sums))
+            self.layout.procedure(name, parameters, self._changed(shared, joins))
             served = frozenset(p.atom for p in shared.parts) - {first.atom}
             yield Input(first.atom, served, name, first.words, first.sums)
 
@@ -137,7 +136,7 @@ class Bags:
         everyone = [*((i, False) for i in relation.atoms), *((i, True) for i in relation.guards)]
         others = frozenset().union(*(query.edges[i] for i, g in everyone if (i, g) != (atom, is_guard)))
         wanted = relation.variables & (others | frozenset(entry_words(n)))
-        sums = tuple(j for j, s in enumerate(self.layout.sums, 1) if s.atom == atom and not is_guard)
+        sums = tuple(j for j, s in enumerate(self.layout.sums, 1) if atom in s.factors and not is_guard)
         words = tuple(dict.fromkeys(t for t in query.atoms[atom].all_terms if isinstance(t, Var) and t in wanted))
         return Part(n, atom, is_guard, words, sums)
 
@@ -215,8 +214,9 @@ class Bags:
 
         Sets tell only that a row comes or goes, as ±1.
         """
-        table, key, sums = shared.table, regs(shared.first.words), shared.first.sums
-        added = self.layout.added(table, {j: self.layout.atom_change(j) for j in (0, *sums)})
+        first = shared.first
+        table, key = shared.table, regs(first.words)
+        added = self.layout.added(table, {j: self.layout.atom_change(first.atom, j) for j in (0, *first.sums)})
 
         def told(changes: Sequence[Operand], earlier: Operand, later: Operand) -> tuple[Instruction, ...]:
             own = (earlier, later)
@@ -225,7 +225,7 @@ class Bags:
         if shared.as_set:
             appeared, vanished = told((Lit(1),), Lit(0), Lit(-1)), told((Lit(-1),), Lit(-1), Lit(0))
             return [Add(ROW, table, key, added, appeared, vanished)]
-        changes, opposite = self.layout.atom_changes(sums), Reg("opposite")
+        changes, opposite = self.layout.atom_changes(first.atom, first.sums), Reg("opposite")
         changed = told(changes, Lit(0), opposite)
         if any(shared.is_split(p) for p in shared.parts):
             changed = (Compute(opposite, Math.SUBTRACT, Lit(0), CHANGE), *changed)
@@ -237,7 +237,7 @@ class Bags:
         """The procedure that joins a changed row with the other atoms of its bag, in each of its roles there."""
         part = roles[0].part
         own = (EARLIER, LATER) if shared.is_split(part) else ()
-        changes = (CHANGE,) if shared.as_set else self.layout.atom_changes(part.sums)
+        changes = (CHANGE,) if shared.as_set else self.layout.atom_changes(part.atom, part.sums)
         kind = "guard" if part.is_guard else "part"
         name = f"{part.node.label}.{kind}{part.atom}.join{self.totals.tag}"
         places: dict[Var, Operand] = {v: reg(v) for v in part.words}
@@ -371,7 +371,7 @@ class Bags:
         for j in (0,) if is_set else (0, *self.layout.own_sums(n)):
             product = self.layout.fresh("product", self.layout.own_width(n, j))
             products.append(product)
-            first = self.layout.atom_change(j) if j in part.sums else CHANGE
+            first = self.layout.atom_change(part.atom, j) if j in part.sums else CHANGE
             body.append(Compute(product, Math.MULTIPLY, first, Lit(1)))
             for other, weight in weights.items():
                 factor = self.layout.measure(rows[other], self._table_of[other].table, j) if j in other.sums else weight

@@ -29,7 +29,7 @@ from everview.strategies.crown.access import Access
 from everview.strategies.crown.bags import Bags
 from everview.strategies.crown.found import Found, measures_of_row
 from everview.strategies.crown.full_join import FullJoin, result_weight
-from everview.strategies.crown.layout import CHANGE, Layout, Node, Words, regs
+from everview.strategies.crown.layout import CHANGE, Layout, Node, Words, change_of, regs
 from everview.strategies.crown.plan import CrownPlan
 from everview.strategies.crown.totals import Totals, entry_words
 from everview.strategies.strategy import (
@@ -119,8 +119,8 @@ def _write_inputs(layout: Layout, totals: Totals) -> list[AtomInput]:
     found = []
     for atom, calls in sorted(targets.items()):
         words = tuple(sorted({v for _, needed in calls for v in needed}))
-        body = [Call(name, (*regs(needed), *layout.atom_changes(_sums_of(layout, name)))) for name, needed in calls]
-        layout.procedure(f"input{atom}{totals.tag}", (*regs(words), *layout.atom_changes(sums[atom])), body)
+        body = [Call(n, (*regs(needed), *layout.atom_changes(atom, _sums_of(layout, n)))) for n, needed in calls]
+        layout.procedure(f"input{atom}{totals.tag}", (*regs(words), *layout.atom_changes(atom, sums[atom])), body)
         serves = tuple(sorted(served.get(atom, set()) - targets.keys()))
         found.append(AtomInput(atom, words, sums[atom], serves))
     return found
@@ -129,7 +129,8 @@ def _write_inputs(layout: Layout, totals: Totals) -> list[AtomInput]:
 def _sums_of(layout: Layout, procedure: str) -> list[int]:
     """The sums whose change a procedure takes, by its parameters."""
     parameters = next(p for p in layout.procedures if p.name == procedure).parameters
-    return [j for j in range(1, len(layout.sums) + 1) if layout.atom_change(j) in parameters]
+    given = {parameter.name for parameter in parameters}
+    return [j for j in range(1, len(layout.sums) + 1) if change_of(j).name in given]
 
 
 def _write_entries(layout: Layout, atom_inputs: Sequence[AtomInput]) -> tuple[Entry, ...]:
@@ -146,7 +147,7 @@ def _write_entries(layout: Layout, atom_inputs: Sequence[AtomInput]) -> tuple[En
             for o in found:
                 words = tuple(Reg(f"{o.atom}@{v.name}") for v in o.variables)
                 flag = Reg(f"{o.atom}?")
-                changes = tuple(Reg(f"{o.atom}+{j}", layout.sums[j - 1].words) for j in o.sums)
+                changes = tuple(Reg(f"{o.atom}+{j}", layout.sums[j - 1].factors[o.atom]) for j in o.sums)
                 parameters += [*words, flag, *changes]
                 call = Call(f"input{o.atom}{tag}", (*words, CHANGE, *changes))
                 body.append(If(Test.NOT_EQUAL, flag, Lit(0), (call,)))

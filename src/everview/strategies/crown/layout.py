@@ -8,7 +8,7 @@ the groups by key are the counts of the projection views V_p.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
@@ -133,8 +133,10 @@ class Layout:
     """The nodes of a plan's tree, and the tables and procedures as they are written.
 
     Measures are what a weight consists of: number 0 is the count of copies (or of derivations), the others are sums;
-    ``sources`` has for each sum the node that it is summed over, ``limits`` what a group's sums and its count may be
-    that nobody has looked at. Atoms of equal ``signatures`` take the same rows; without any, no two are known to.
+    ``sources`` has for each sum the nodes whose rows have a factor of it, mostly one: the sum over a subtree is the
+    product of what its nodes with a factor sum up and of the counts of the others. ``limits`` has what a group's sums
+    and its count may be that nobody has looked at. Atoms of equal ``signatures`` take the same rows; without any, no
+    two are known to.
     """
 
     def __init__(self, plan: CrownPlan, sums: Sequence[Sum], signatures: Sequence[Hashable] = ()) -> None:
@@ -143,7 +145,7 @@ class Layout:
         self.nodes: list[Node] = []
         self._place(plan.tree.root, None)
         self.sums = tuple(sums)
-        self.sources = tuple(self._home(s.atom) for s in sums)
+        self.sources = tuple(frozenset(map(self._home, s.factors)) for s in sums)
         self.signatures = tuple(signatures)
         self.procedures: list[Procedure] = []
         self._tables: dict[str, tuple[Words, tuple[str, ...]]] = {}
@@ -202,13 +204,13 @@ class Layout:
         return [n for n in self.nodes if n.output is not None]
 
     def own_sums(self, n: Node) -> tuple[int, ...]:
-        """The sums over this node's own relation."""
-        return tuple(j for j, home in enumerate(self.sources, 1) if home is n)
+        """The sums that this node's own relation has a factor of."""
+        return tuple(j for j, homes in enumerate(self.sources, 1) if n in homes)
 
     def carried_sums(self, n: Node) -> tuple[int, ...]:
         """The sums that the node hands on: its own and those of hidden children."""
         below = (j for c in n.hidden for j in self.carried_sums(c))
-        return tuple(sorted((*self.own_sums(n), *below)))
+        return tuple(sorted({*self.own_sums(n), *below}))
 
     def width(self, n: Node, j: int) -> int:
         """How many words a measure that a node hands on has: its own, and one more for every further factor."""
@@ -218,27 +220,29 @@ class Layout:
         """How many words a measure of a node's own rows has; those of a bag are products over its atoms."""
         return self._product_words(j, self._own_atoms(n))
 
-    def _product_words(self, j: int, atoms: int) -> int:
-        """How many words a measure has that is a product over so many atoms, each of at most 64 bits of copies.
+    def _product_words(self, j: int, atoms: Iterable[int]) -> int:
+        """How many words a measure has that is a product over some atoms: a factor of it, or 64 bits of copies, each.
 
         A node without atoms, a bag of guards alone or [X], has rows that count once: a word, as those of one atom.
         """
-        return 1 if self.is_set else min(MOST_WORDS, (self.sums[j - 1].words if j else 1) + max(1, atoms) - 1)
+        factors = self.sums[j - 1].factors if j else {}
+        return 1 if self.is_set else min(MOST_WORDS, max(1, sum(factors.get(atom, 1) for atom in atoms)))
 
-    def _own_atoms(self, n: Node) -> int:
-        return 0 if n.tree.relation is None else len(self.plan.relations[n.tree.relation].atoms)
+    def _own_atoms(self, n: Node) -> tuple[int, ...]:
+        return () if n.tree.relation is None else tuple(self.plan.relations[n.tree.relation].atoms)
 
-    def _atoms(self, n: Node) -> int:
-        """How many atoms a node's measures are products over: its own, and those that are hidden below it."""
-        return self._own_atoms(n) + sum(map(self._atoms, n.hidden))
+    def _atoms(self, n: Node) -> tuple[int, ...]:
+        """The atoms that a node's measures are products over: its own, and those that are hidden below it."""
+        return (*self._own_atoms(n), *(atom for c in n.hidden for atom in self._atoms(c)))
 
     @property
     def result_widths(self) -> tuple[int, ...]:
         """How many words each measure of a result has; where it goes into no group, its copies have one."""
         if self.is_set:
             return (1,)
-        atoms = len(self.plan.query.atoms) if self.plan.sums_up else 1
-        return tuple(self._product_words(j, atoms) for j in range(len(self.sums) + 1))
+        every = range(len(self.plan.query.atoms))
+        factors = [frozenset[int](), *(frozenset(s.factors) for s in self.sums)]
+        return tuple(self._product_words(j, every if self.plan.sums_up else atoms) for j, atoms in enumerate(factors))
 
     @property
     def result_width(self) -> int:
@@ -439,13 +443,13 @@ class Layout:
         """Those of the count and of the sums over a node's own rows."""
         return tuple(change_of(j, self.own_width(n, j)) for j in (0, *self.own_sums(n)))
 
-    def atom_change(self, j: int) -> Reg:
+    def atom_change(self, atom: int, j: int) -> Reg:
         """The register in which the change of a measure comes in with an atom's row."""
-        return change_of(j, self.sums[j - 1].words if j else 1)
+        return change_of(j, self.sums[j - 1].factors[atom] if j else 1)
 
-    def atom_changes(self, sums: Sequence[int]) -> tuple[Reg, ...]:
+    def atom_changes(self, atom: int, sums: Sequence[int]) -> tuple[Reg, ...]:
         """Those of the count and of some sums."""
-        return tuple(self.atom_change(j) for j in (0, *sums))
+        return tuple(self.atom_change(atom, j) for j in (0, *sums))
 
     # --- procedures ------------------------------------------------------------------------------------------------
 

@@ -44,7 +44,7 @@ class Hierarchical:
             return Judgement(False, "q-hierarchical: there is nothing to trade")
         if facts.residual:
             return Judgement(False, "conditions across relations need every row of the join")
-        if not all(a.function.is_count for a in core.aggregates):
+        if core.multiplies or not all(a.function.is_count for a in core.aggregates):
             return Judgement(False, "of groups it keeps counts only: CROWN keeps sums and other aggregates")
         assert verdict.widths is not None
         advice = dial_advice(core, facts, ASKING)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, assert_never
+from typing import Any, Protocol, assert_never
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,7 +25,7 @@ from everview.engine.values.wide import (
     words_for,
 )
 from everview.engine.values.words import arrow_type
-from everview.plan.cores import covering_atom, is_summed
+from everview.plan.cores import is_summed, summed_at
 from everview.query.aggregates import Counted, Ordered, Packed, Spread, Summed
 from everview.query.terms import Const, Expression
 from everview.query.types import DataType, Kind
@@ -39,52 +39,101 @@ Result = tuple[pa.Array, pa.Array | None]
 """Values, NULL where they are beyond their type, and where that is so (None: nowhere)."""
 
 
+class Summand(Protocol):
+    """What the rows of one atom give to a sum."""
+
+    @property
+    def arguments(self) -> tuple[Expression, ...]:
+        """What is to be computed for each row."""
+
+    @property
+    def words(self) -> int:
+        """How many words its sum over all rows has, for 64 bits of copies."""
+
+    def change(self, values: Sequence[pa.Array], copies: Numbers, words: int) -> list[pa.Array]:
+        """What each row, with the values of its arguments and its copies, adds to the sum, in so many words."""
+
+
+class Summing(Protocol):
+    """A sum that a core keeps: over the products of what the rows of some atoms give."""
+
+    @property
+    def parts(self) -> Mapping[int, Summand]:
+        """What the atoms' rows give."""
+
+    @property
+    def most(self) -> int | None:
+        """The limit of the sum's size that somebody must look at it beyond; None if there is none."""
+
+
+@dataclass(frozen=True)
+class Values:
+    """The product of some arguments' values, or of their presence (not NULL), or of their squares; 0 for NULL."""
+
+    arguments: tuple[Expression, ...]
+    kind: str
+
+    @cached_property
+    def words(self) -> int:
+        """As many as the largest product and 64 bits of copies need."""
+        if self.kind == PRESENT:
+            return 1
+        sizes = [largest(argument.type) for argument in self.arguments]
+        return words_for(math.prod((size + 1) ** 2 if self.kind == SQUARE else size for size in sizes))
+
+    def change(self, values: Sequence[pa.Array], copies: Numbers, words: int) -> list[pa.Array]:
+        """What each row adds, in so many words."""
+        found = copies
+        for value in values:
+            factor = pc.is_valid(value).cast(pa.int64()) if self.kind == PRESENT else value
+            found = multiplied(factor, found, words, squared=self.kind == SQUARE)
+        return list(found)
+
+
 @dataclass(frozen=True)
 class Slot:
     """One exact sum: of an argument's values, of its presence (not NULL), or of its squares.
 
-    ``atom`` is where the core sums it up; None if the argument spans several tables, and it is summed afterwards.
-    ``most`` is what the type of a result made of it can hold, for a sum that may leave it.
+    ``parts`` has the atoms that the core sums it up at, several if the argument is a product across them; none if the
+    argument spans several tables in another way, and is summed up afterwards. ``most`` is what the type of a result
+    made of it can hold, for a sum that may leave it.
     """
 
     argument: Expression
     kind: str
-    atom: int | None
+    parts: Mapping[int, Values]
     most: int | None = None
 
     @cached_property
-    def words(self) -> int:
-        """How many words it has, for 64 bits of copies."""
-        if self.kind == PRESENT:
-            return 1
-        size = largest(self.argument.type)
-        return words_for((size + 1) ** 2 if self.kind == SQUARE else size)
-
-    def change(self, values: pa.Array, copies: Numbers, words: int) -> list[pa.Array]:
-        """What each of the argument's values, with its copies, adds to the sum, in so many words; 0 for NULL."""
-        if self.kind == PRESENT:
-            values = pc.is_valid(values).cast(pa.int64())
-        return multiplied(values, copies, words, squared=self.kind == SQUARE)
+    def whole(self) -> Values:
+        """What a row of the join gives, where it is summed up afterwards."""
+        return Values((self.argument,), self.kind)
 
 
 def slots_of(block: Block) -> tuple[Slot, ...]:
     """The sums that a grouped block needs beside the count, each once however many aggregates use it."""
     assert block.grouping is not None
     most: dict[tuple[Expression, str], int | None] = {}
+    atoms: dict[Expression, dict[int, tuple[Expression, ...]]] = {}
     for aggregate in block.grouping.aggregates:
         argument = aggregate.argument
         if argument is None or not is_summed(aggregate):
             continue
+        atoms[argument] = summed_at(block, aggregate)
         if aggregate.counts is not None:
             most.setdefault((aggregate.counts, VALUE), None)
-        elif not _is_always_there(block, argument):
+            atoms.setdefault(aggregate.counts, summed_at(block, replace(aggregate, argument=aggregate.counts)))
+        elif not all(_is_always_there(block, part) for part in aggregate.factors or (argument,)):
             most[argument, PRESENT] = None
         if not aggregate.function.is_count:
             found = [x for x in (most.get((argument, VALUE)), _most(aggregate)) if x is not None]
             most[argument, VALUE] = min(found, default=None)
         if aggregate.function.has_squares:
             most[argument, SQUARE] = None
-    return tuple(Slot(a, kind, covering_atom(block, a), size) for (a, kind), size in most.items())
+    return tuple(
+        Slot(a, kind, {atom: Values(found, kind) for atom, found in atoms[a].items()}, size)
+        for (a, kind), size in most.items()
+    )
 
 
 def _is_always_there(block: Block, argument: Expression) -> bool:
