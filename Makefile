@@ -55,9 +55,10 @@ soak-faults: $(INSTALLED) ## kill 100 processes of Spark jobs at random; ARGS="-
 	@$(BIN)/python -m tests.spark.soak_faults $(ARGS)
 
 .PHONY: test-asan
-test-asan: build/table_fuzz build/value_fuzz ## run the kernel's random tests under the sanitizers
+test-asan: build/table_fuzz build/value_fuzz build/census_fuzz ## run the kernel's random tests under the sanitizers
 	@build/table_fuzz
 	@build/value_fuzz
+	@build/census_fuzz
 
 .PHONY: fuzz
 fuzz: $(INSTALLED) ## plan short statements that stand for huge ones; then send garbage, damage files; SCALE=20 times as much
@@ -103,6 +104,10 @@ bench-engine: $(INSTALLED) ## the engine beside hand-written programs; ARGS="--d
 .PHONY: bench-triangle
 bench-triangle: $(INSTALLED) ## triangles beside a hand-written program; ARGS="--data ../shared/data --write" to keep it
 	@$(BIN)/python -m benchmarks.triangle $(ARGS)
+
+.PHONY: bench-formula
+bench-formula: $(INSTALLED) ## formulas that count, as grids and molecules grow to a million elements; ARGS=--write to keep it
+	@$(BIN)/python -m benchmarks.formula $(filter-out --resume --data,$(ARGS))
 
 .PHONY: bench-kernel
 bench-kernel: $(INSTALLED) ## what an update costs in the kernel; ARGS="--against OTHER/src --write" beside another checkout, to keep it

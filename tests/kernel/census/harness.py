@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from everview.kernel.census.faults import DegreeFault
+from everview.kernel.census.machine import Census
 from everview.kernel.census.program import And, CensusProgram, CensusRelation, Node, Not, Or, Quantify
 from everview.kernel.census.reference import CensusReference
 from everview.query.formula import FormulaQuery, facts
@@ -20,6 +21,9 @@ from tests.query.formulas import ARITIES, Model
 
 Rows = dict[str, set[tuple[Any, ...]]]
 Maker = Callable[[CensusProgram], Any]
+MAKERS: tuple[Maker, ...] = (CensusReference, Census)
+SAME = ("elements", "facts", "max_degree", "types", "accepted_types", "sentences", "suspended")
+"""The figures of which all implementations must have the same."""
 
 
 def program_of(query: FormulaQuery, degree: int = 3, domain: str = "schema", rewritten: bool = True) -> CensusProgram:
@@ -63,11 +67,22 @@ def names_of(program: CensusProgram) -> list[str]:
     return [relation.name for relation in program.relations]
 
 
+def difference(census: Any) -> tuple[list[list[int]], list[int]]:
+    """What has changed since this was last asked, in lists."""
+    columns, signs = census.take_difference()
+    return [numbers(column) for column in columns], numbers(signs)
+
+
+def numbers(column: Any) -> list[int]:
+    """A column of words as a list."""
+    return column if isinstance(column, list) else memoryview(column).cast("B").cast("q").tolist()
+
+
 class Beside:
     """Census implementations beside brute force, for one query."""
 
     def __init__(
-        self, query: FormulaQuery, makers: Sequence[Maker] = (CensusReference,), degree: int = 3, domain: str = "schema"
+        self, query: FormulaQuery, makers: Sequence[Maker] = MAKERS, degree: int = 3, domain: str = "schema"
     ) -> None:
         self.query = query
         self.domain = domain
@@ -129,6 +144,8 @@ class Beside:
     def compare(self) -> None:
         model = self.model()
         expected = model.answers(self.query)
+        figures = [{name: census.stats()[name] for name in SAME} for census in self.censuses]
+        assert all(found == figures[0] for found in figures), (self.query, figures)
         elements: list[Any] = sorted(model.elements)  # type: ignore[type-var]
         for census, told in zip(self.censuses, self.told, strict=True):
             listed = self.listed(census)
@@ -141,7 +158,7 @@ class Beside:
                 assert sorted(found) == sorted(r for r in expected if r[0] == first), (self.query, first)
             if self.arity <= 2:
                 assert census.count() == len(expected), self.query
-                columns, signs = census.take_difference()
+                columns, signs = difference(census)
                 for row, sign in zip(
                     zip(*columns, strict=True) if self.arity else [()] * len(signs), signs, strict=True
                 ):

@@ -10,13 +10,11 @@ from everview.kernel.census.evaluator import Evaluator
 from everview.kernel.census.faults import Steps
 from everview.kernel.census.listing import _conflict_free
 from everview.kernel.census.program import CensusProgram, CensusRelation, Truth
-from everview.kernel.census.reference import CensusReference
 from everview.kernel.census.structure import Storage
 from everview.query.formula import AtLeast, Equal, Fact, FormulaQuery, Not, Quantifier, Residue, conjunction
 from everview.query.terms import Var
 from tests.kernel.census.harness import Beside
 
-MAKERS = (CensusReference,)
 X, Y, Z = Var("x"), Var("y"), Var("z")
 F1 = [
     *(("E", row, 1) for row in [(1, 2), (1, 3), (2, 3), (4, 1)]),
@@ -37,7 +35,7 @@ class Case(Beside):
     """A query over F1, and what it and its differences must be, step by step."""
 
     def __init__(self, head: tuple[Var, ...], formula: Any, base: Any = F1, **options: Any) -> None:
-        super().__init__(FormulaQuery("q", head, formula), MAKERS, **options)
+        super().__init__(FormulaQuery("q", head, formula), **options)
         self.update(*base)
 
     def must_be(self, *rows: Any) -> None:

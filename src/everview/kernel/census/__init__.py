@@ -9,5 +9,6 @@ module of its own beside it, and plain Python says what the compiled one must do
 - `evaluator` counts elements by type, and says whether a formula holds;
 - `results` keeps answers of sentences and unary queries, with their differences, `pairs` those of binary ones;
 - `listing` lists rows;
-- `reference` puts them together: a batch comes in, and the answer is kept up to date.
+- `reference` puts them together: a batch comes in, and the answer is kept up to date;
+- `machine` does all of this in C++ (`cpp/census/`).
 """

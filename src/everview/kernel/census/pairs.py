@@ -38,9 +38,8 @@ class PairResult:
 
     @property
     def accepted(self) -> int:
-        """How many classes of near pairs, and pairs of types, are accepted."""
-        near = sum(self.accepts[number] for number in self.classes)
-        return near + sum(1 for types, far in self._far() if far and self.far_accepts[types])
+        """How many classes of near pairs are accepted."""
+        return sum(self.accepts[number] for number in self.classes)
 
     @property
     def types_used(self) -> int:

@@ -233,8 +233,12 @@ class CensusReference:
             "types_met": {
                 f"{radius}/{centres}": registry.met for (radius, centres), registry in evaluator.registries.items()
             },
+            "types_known": {
+                f"{radius}/{centres}": len(registry.types)
+                for (radius, centres), registry in evaluator.registries.items()
+            },
             "compared": sum(registry.compared for registry in evaluator.registries.values()),
-            "accepted_types": self.result.accepted,
+            "accepted_types": 0 if self._fault else self.result.accepted,
             "sentences": list(self.evaluator.truths),
             "steps": self._last_steps,
             "total_steps": self.steps.count,

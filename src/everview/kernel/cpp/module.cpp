@@ -20,6 +20,7 @@
 #include "arrow/feed_columns.h"
 #include "arrow/pairs.h"
 #include "arrow/wide_columns.h"
+#include "census/census_bindings.h"
 #include "run/snapshot.h"
 #include "values/value_bindings.h"
 
@@ -534,6 +535,7 @@ NB_MODULE(_kernel, module) {
              "Numbers in fewer words, side by side, and 1 where they are larger than the largest; None: nowhere.");
 
   bind_value_table(module);
+  bind_census(module);
 
   nb::class_<PythonCursor>(module, "Cursor", "Lists a result, a piece at a time, for as long as the state stays the same.")
       .def("fetch", &PythonCursor::fetch, "limit"_a)
