@@ -4,7 +4,8 @@
 - ``explain`` gives a view's verdict;
 - ``batch`` is what a user wants changed; ``input`` reads rows of any form, ``values`` are words and rows of words;
 - ``transaction`` is the one place in which a batch is run: tables (``base_table``) first, whose foreign keys
-  (``references``) and kinds of changes (``update_kinds``) are judged then, and then every view;
+  (``references``) and kinds of changes (``update_kinds``) are judged then, and then every view behind them
+  (``readers``);
 - ``loading``: the first rows of a view are stored, and its state is made of all of them at once;
 - ``view_runtime`` is a view at work: its stages in turn, each built of ``operators``, which ask ``expressions``;
 - ``change_feed`` hands on what changed; ``view``, ``table_view`` and ``relation`` are what a user reads,

@@ -21,6 +21,7 @@ from everview.engine.history import History
 from everview.engine.loading import loaded
 from everview.engine.memory_limit import bounded, checked_limit, too_much, within
 from everview.engine.progress import Progress
+from everview.engine.readers import Readers
 from everview.engine.run_query import Result
 from everview.engine.table_view import Table as TableView
 from everview.engine.transaction import Transaction
@@ -68,6 +69,7 @@ class Database:
         self.version = 0
         self._update_kinds = UpdateKinds()
         self._unfilled: list[str] = []
+        self._readers: Readers | None = None
         """Views that have no rows, as there was no memory to fill them again; those that are read come first."""
 
     # --- definitions -----------------------------------------------------------------------------------------------
@@ -375,6 +377,13 @@ class Database:
             if runtime.view.options.moments is not None:
                 with suppress(EverviewError):
                     self.view(name).moments(2)
+
+    @property
+    def readers(self) -> Readers:
+        """What reads what, as definitions have left it."""
+        if self._readers is None or not self._readers.are_of(self):
+            self._readers = Readers(self)
+        return self._readers
 
     def _is_read(self, name: str) -> bool:
         """True if another view reads it."""

@@ -7,7 +7,7 @@ of changes within a batch does not matter, and what comes and goes in it may poi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -22,7 +22,7 @@ from everview.query.schema import ForeignKey
 _NULL = pa.scalar(NULL, pa.int64())
 
 
-class _Reference(NamedTuple):
+class Reference(NamedTuple):
     """A foreign key with the places of its columns, in the order of the key that it points at."""
 
     key: ForeignKey
@@ -43,10 +43,12 @@ class _Reference(NamedTuple):
         return places
 
 
-def check_references(tables: Mapping[str, BaseTable], batch: Sequence[Changes]) -> None:
-    """Refuse a batch, which the tables have taken in, if it leaves a row that points at no row."""
-    touched = {changes.relation for changes in batch}
-    for reference in _references(tables, touched):
+def check_references(references: Iterable[Reference], batch: Sequence[Changes]) -> None:
+    """Refuse a batch, which the tables have taken in, if it leaves a row that points at no row.
+
+    The references are those of its tables, and those that point at these.
+    """
+    for reference in references:
         for changes in batch:
             if changes.relation == reference.child.schema.name:
                 _check_children(reference, changes)
@@ -55,21 +57,21 @@ def check_references(tables: Mapping[str, BaseTable], batch: Sequence[Changes]) 
                 _check_parents(reference, changes)
 
 
-def _references(tables: Mapping[str, BaseTable], touched: set[str]) -> Iterator[_Reference]:
-    """The foreign keys of the tables that were touched, and those that point at these."""
+def references_of(tables: Mapping[str, BaseTable]) -> Iterator[Reference]:
+    """The foreign keys that are checked, table by table."""
     by_name = {name.lower(): table for name, table in tables.items()}
     for child in tables.values():
         for key in child.foreign_keys:
             parent = by_name.get(key.target.lower())
-            if parent is None or not touched & {child.schema.name, parent.schema.name}:
+            if parent is None:
                 continue
             columns = child.schema.positions(key.columns)
             targets = parent.schema.positions(key.target_columns)
             in_order = tuple(columns[targets.index(t)] for t in parent.key)
-            yield _Reference(key, child, columns, in_order, parent)
+            yield Reference(key, child, columns, in_order, parent)
 
 
-def _check_children(reference: _Reference, changes: Changes) -> None:
+def _check_children(reference: Reference, changes: Changes) -> None:
     """Rows that have come point at rows that are there, or hold a NULL."""
     keys = [changes.words(i) for i in reference.in_order]
     points = pc.greater(changes.rows.weight, ZERO)
@@ -92,7 +94,7 @@ def _check_children(reference: _Reference, changes: Changes) -> None:
         )
 
 
-def _check_parents(reference: _Reference, changes: Changes) -> None:
+def _check_parents(reference: Reference, changes: Changes) -> None:
     """Nothing points at rows that have gone, unless another one has come in their place."""
     rows = _where(pc.less(changes.rows.weight, ZERO))
     found = reference.dangling([changes.words(i).take(rows) for i in reference.parent.key])

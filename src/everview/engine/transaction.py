@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -74,7 +74,7 @@ class Transaction:
         try:
             with bounded(db._machine, self._left() if adds else None):
                 is_net_batch = self._changed(operations, disjoint, before, progress)
-            judge(db)
+            judge(db, {operation.table for operation in operations})
         except BaseException as error:
             db._roll_back()
             complain(error)
@@ -101,17 +101,18 @@ class Transaction:
             for changes in operation.changes(base, position):
                 batch.append(replace(changes, per_update=per_update))
                 position += len(changes)
-                tell = self._takes_set(operation.table)
+                tell = db.readers.take_set(operation.table)
                 flipped = base.apply(batch[-1], tell=tell)
                 if tell:
                     batch[-1] = replace(batch[-1], flips=base.take_flips())
                 flips += [flipped] if len(changes) else []
-        check_references(db._tables, batch)
+        touched = {changes.relation for changes in batch}
+        check_references(db.readers.references(touched), batch)
         self._accepted = db._update_kinds.check([(db._tables[c.relation], c) for c in batch], db.version + 1)
         is_net_batch = is_net(flips, disjoint)
         if not is_net_batch and sets and sets == self._sets(operations) and self._gains_by_netting():
             batch, is_net_batch = net_changes(batch), True
-        with loaded(list(db._views.values())):
+        with loaded(db.readers.behind(touched)):
             for changes in batch:
                 for part in self._sliced(changes):
                     self.propagate(part, is_net_batch=is_net_batch)
@@ -119,10 +120,6 @@ class Transaction:
                         self._check_memory(before)
                     progress.add(len(part))
         return is_net_batch
-
-    def _takes_set(self, table: str) -> bool:
-        """True if a view must be told when rows of a table appear and vanish."""
-        return any(core.takes_set(table) for view in self._db._views.values() for v in view.family for core in v.cores)
 
     def _sets(self, operations: Sequence[Operation]) -> set[str] | None:
         """The tables that operations change; None if one of them has a row twice."""
@@ -172,9 +169,11 @@ class Transaction:
     def propagate(self, changes: Changes, *, is_net_batch: bool = False) -> None:
         """Have the views take in changes of a table, each view after those that it reads."""
         waiting = {changes.relation: changes}
-        for name, runtime in self._db._views.items():
+        readers = self._db.readers
+        for runtime in readers.behind((changes.relation,)):
+            name = runtime.view.name
             delta: list[WordRows] = []
-            is_read, feeds = self._db._is_read(name), self._db._feeds[name]
+            is_read, feeds = readers.is_read(name), self._db._feeds[name]
             are_net = all(self._is_net(feed, is_net_batch) for feed in feeds)
             as_computed = are_net and all(feed.delivery is Delivery.AS_COMPUTED for feed in feeds)
             for relation in sorted(runtime.reads & waiting.keys()):
@@ -210,8 +209,10 @@ class Transaction:
         """What each feed is to be told of a batch."""
         for name, feeds in self._db._feeds.items():
             parts = self._deltas[name]
+            if not parts:
+                continue
             runtime = self._db._views[name]
-            for per_update in {feed.per_update for feed in feeds if feed.is_open} if parts else ():
+            for per_update in {feed.per_update for feed in feeds if feed.is_open}:
                 mine = [feed for feed in feeds if feed.per_update is per_update]
                 delivered = parts
                 if not self._is_net(mine[0], is_net_batch):
@@ -298,17 +299,21 @@ def _failed(feed: ChangeFeed, batch: pa.RecordBatch, error: Exception) -> Subscr
     )
 
 
-def judge(db: Database) -> None:
-    """A batch is at its end: raises if a view cannot be computed from what it leaves."""
-    for view in db._views.values():
+def judge(db: Database, tables: Iterable[str] | None = None) -> None:
+    """A batch is at its end: raises if a view cannot be computed from what it leaves.
+
+    Only the views behind the tables that it has changed can have come to that.
+    """
+    views = list(db._views.values()) if tables is None else db.readers.behind(tables)
+    for view in views:
         view.judge()
-    for view in db._views.values():
+    for view in views:
         view.conclude()
 
 
 def per_update_views(db: Database) -> list[str]:
     """The views with a feed of single updates' deltas."""
-    return [name for name, feeds in db._feeds.items() if any(feed.per_update for feed in feeds)]
+    return [name for name, feeds in db._feeds.items() if feeds and any(feed.per_update for feed in feeds)]
 
 
 def is_net_per_update(db: Database, name: str) -> bool:
