@@ -127,6 +127,13 @@ def test_run_of_d1() -> None:
         assert len(db.view("v")) == size
 
 
+def test_positions_leave_the_members() -> None:
+    db = run(C1, {"s_a": "1, 2"}, {"s": [(1,), (2,)], "e": [(1, 10), (2, 10), (2, 20), (3, 10)], "t": [(10,)]})
+    assert {db.view("v")[0], db.view("v")[1]} == {(1, 10), (2, 10)}
+    assert len(db._views["v"].cores) == 2
+    assert db.view("v").explain().classes["q_hierarchical"]
+
+
 def test_run_of_d5() -> None:
     db = run(C1, {"s_a": "1, 2"}, {"s": [(1,), (2,)], "e": [(1, 10), (2, 10), (2, 20), (3, 10)], "t": [(10,)]})
     assert db.view("v").count() == 2

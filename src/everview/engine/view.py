@@ -70,6 +70,17 @@ class View(Positions, Lookups, Reasons, Regressions):
     def _changed(self) -> int:
         return self._runtime.updates + self._runtime.refills
 
+    def count(self) -> int:
+        """How many rows there are, copies included, as SELECT COUNT(*) would say; of any size.
+
+        Where a union has to be counted, and can be in constant time, what that takes is kept from the first time on.
+        """
+        with self._lock:
+            options, plan = self._runtime.view.options, self._runtime.plan.result
+            if options.count is None and plan.may_count and self._ask(lambda rows: rows.count()) is None:
+                self._set_options(ViewOptions(count=True))
+            return super().count()
+
     def _prepare_positions(self) -> None:
         if self._runtime.view.options.access is None and self._runtime.result.may_access:
             self._set_options(ViewOptions(access=True))

@@ -70,6 +70,8 @@ class ViewRuntime:
                 for rows in earlier.rows():
                     source.process(self._of_stage(name, rows))
         self.cores: tuple[Join, ...] = tuple(c for _, s in self.stages for c in s.cores)
+        counting = [c for u in united(self.result) for _, term in u.terms for c in term.cores]
+        self._telling = [c for c in self.result.cores if c not in counting]
         own = {name for name, _ in self.stages[:-1]}
         self.reads = frozenset(a.relation for c in self.cores for a in c.plan.query.atoms) - own
         """The tables and views that it reads."""
@@ -145,7 +147,7 @@ class ViewRuntime:
     def process(self, changes: Changes) -> Iterator[WordRows]:
         """Take in changes of one relation, piece by piece as the view's own, none empty, not netted, are asked for."""
         self.updates += len(changes)
-        self.updates_with_deltas += len(changes) if all(core.emits_deltas for core in self.result.cores) else 0
+        self.updates_with_deltas += len(changes) if all(core.emits_deltas for core in self._telling) else 0
         waiting = [
             replace(changes, per_update=False) if changes.per_update and not self.keeps_update_numbers else changes
         ]

@@ -189,6 +189,7 @@ class Explanation:
             "purpose": part.purpose,
             "operators": list(part.operators),
             "union": part.union.to_dict() if part.union else None,
+            "counted": [{"coefficient": n, "query": str(b.cores[0].query)} for n, b in part.terms],
             "cores": [self._core_dict(b.label, c) for b in part.blocks for c in b.cores],
         }
 

@@ -132,6 +132,12 @@ def _lookup(query: ConjunctiveQuery, lookups: Sequence[frozenset[Var]], known: b
     return Task("constant", "O(1)", "O(1)", reason, reference="Kara et al., LMCS 2025")
 
 
+_NULLS = (
+    "two members may have a row with NULL in common, which the intersection of their queries has not; where columns "
+    "are NOT NULL it is constant"
+)
+
+
 def union_tasks(verdict: UnionVerdict, constraints: Constraints) -> dict[str, Task]:
     """What each kind of read of a union of queries costs at best under arbitrary updates (ucq-constraints.md 10).
 
@@ -163,7 +169,9 @@ def union_tasks(verdict: UnionVerdict, constraints: Constraints) -> dict[str, Ta
         "test": tested
         if verdict.t_hierarchical
         else _hard("a test", "n^(1−γ)", _first_violation(members, t_violation), "4.1", known, True),
-        "count": counted
+        "count": replace(undecided, reason=_NULLS)
+        if verdict.exhaustively_q_hierarchical and verdict.shares_null
+        else counted
         if verdict.exhaustively_q_hierarchical
         else _hard("a count", "n^(1−γ)", verdict.obstacle, "4.5", known, True, f"{OMV} or the OV conjecture")
         if decided

@@ -104,6 +104,8 @@ def _part(explanation: Explanation, part: PartPlan, single: bool) -> list[str]:
         lines += _entry("operator", operator)
     if part.union:
         lines += _entry("union", _union_line(part))
+    for coefficient, term in part.terms:
+        lines += _entry("counted", f"{coefficient:+d} · {show_query(term.cores[0].query)}")
     for block in part.blocks:
         for core in block.cores:
             title = block.label if block.label != part.name else ""

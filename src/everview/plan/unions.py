@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
 from itertools import combinations
 
 from everview.plan.core_plan import CorePlan
-from everview.query.conjunctive import Atom, UnionQuery
+from everview.query.conjunctive import Atom, ConjunctiveQuery, UnionQuery
 from everview.query.hierarchy import is_q_hierarchical, is_t_hierarchical
 from everview.query.homomorphism import Budget
-from everview.query.terms import Var
+from everview.query.terms import Expression, Var
 from everview.query.types import DataType, same_words
 from everview.query.unions import (
     MAX_MEMBERS,
@@ -21,11 +21,18 @@ from everview.query.unions import (
     is_strongly_exhaustively_q_hierarchical,
     uncountable_term,
 )
-from everview.query.view import Block
+from everview.query.view import Block, Output
 from everview.strategies.strategy import Task
 
 TypesOf = Callable[[Atom], Sequence[DataType]]
 """The types of the columns of an atom's relation."""
+
+
+def _block(query: ConjunctiveQuery, columns: Sequence[Output]) -> Block:
+    """A query as a block of a view with such columns."""
+    shown = zip(columns, query.head, strict=True)
+    outputs = tuple(replace(c, expression=Expression.of(term, c.type)) for c, term in shown)
+    return Block(query.atoms, query.predicates, outputs, distinct=True, not_null=query.not_null)
 
 
 class Combination(Enum):
@@ -76,6 +83,28 @@ class UnionVerdict:
 
     union: UnionQuery
     minimal: UnionQuery
+    never_null: frozenset[tuple[str, int]] = frozenset()
+    """The columns that never hold NULL, by their relation and their place in it."""
+
+    @cached_property
+    def shares_null(self) -> bool:
+        """True if two members may have a row in common that has a NULL.
+
+        An intersection of queries is a join, which refuses NULL; one of sets of rows does not. So where members share
+        such rows, inclusion and exclusion over queries do not count them.
+        """
+        return any(
+            isinstance(u, Var) and isinstance(v, Var) and not (self._refuses(p, u) or self._refuses(q, v))
+            for p, q in combinations(self.minimal.members, 2)
+            if intersection(p, q) is not None
+            for u, v in zip(p.head, q.head, strict=True)
+        )
+
+    def _refuses(self, member: ConjunctiveQuery, v: Var) -> bool:
+        """True if no row of a member has NULL for a variable."""
+        if v in member.not_null:
+            return True
+        return any((a.relation, i) in self.never_null for a in member.atoms for i, t in enumerate(a.terms) if t == v)
 
     @property
     def q_hierarchical(self) -> bool:
@@ -101,6 +130,16 @@ class UnionVerdict:
         """True if the union has direct access."""
         too_many = len(self.minimal.members) > MAX_MEMBERS
         return None if too_many else is_strongly_exhaustively_q_hierarchical(self.minimal)
+
+    def counted_intersections(self, columns: Sequence[Output]) -> list[tuple[int, Block]]:
+        """The intersections that count, with their coefficients, as blocks; none if counting is hard or undecided."""
+        if not self.exhaustively_q_hierarchical or self.shares_null:
+            return []
+        found = []
+        for term in counting_terms(self.minimal):
+            if term.coefficient and min(map(len, term.members)) > 1:
+                found.append((term.coefficient, _block(term.query, columns)))
+        return found
 
     @cached_property
     def obstacle(self) -> str | None:

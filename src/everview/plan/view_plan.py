@@ -16,7 +16,7 @@ from everview.plan.unions import Combination, UnionVerdict, combination_of
 from everview.query.conjunctive import Atom, ConjunctiveQuery, UnionQuery
 from everview.query.constraints import Constraints, constraints_of
 from everview.query.homomorphism import Budget, minimal_union, surviving_members
-from everview.query.options import ViewOptions
+from everview.query.options import OF_ONE_TREE, ViewOptions
 from everview.query.schema import Schema, Updates
 from everview.query.terms import Term, Var
 from everview.query.types import ANY, DataType
@@ -47,11 +47,20 @@ class PartPlan:
     remarks: tuple[str, ...] = ()
     combination: Combination | None = None
     """How the members of its union come together; None if it is no union of queries, or has one member."""
+    terms: tuple[tuple[int, BlockPlan], ...] = ()
+    """The intersections of members whose numbers of rows are added to those of the members, with their coefficients."""
 
     @property
     def cores(self) -> tuple[CorePlan, ...]:
         """All cores of all blocks."""
-        return tuple(c for b in self.blocks for c in b.cores)
+        return tuple(c for b in (*self.blocks, *(term for _, term in self.terms)) for c in b.cores)
+
+    @property
+    def may_count(self) -> bool:
+        """True if the number of rows of its union is kept if that is asked for."""
+        if self.union is None or self.combination not in (Combination.TESTED, Combination.DISJOINT):
+            return False
+        return self.union.exhaustively_q_hierarchical is True and not self.union.shares_null
 
     @property
     def changes_one_row(self) -> bool:
@@ -239,13 +248,13 @@ def _plan_part(
         return found.block
 
     body = each_block(body, rewritten)
-    if not known.options:  # What options ask for, they ask for of one tree.
+    if not known.options.given().keys() & set(OF_ONE_TREE):
         body = _by_small_domains(body, known, remarks, name)
     members = list(blocks(body))
     if isinstance(body, SetOperation) and _is_set_union(body):
         members = [m if m.grouping else replace(m, distinct=True) for m in members]
     budget = Budget()
-    union = _union_verdict(name, body, members, budget)
+    union = _union_verdict(name, body, members, known, budget)
     kept = list(range(len(members)))
     if union is not None:
         kept = surviving_members(union.union.members, budget)
@@ -269,7 +278,11 @@ def _plan_part(
         if combination is Combination.COUNTED and not told:
             plans = planned(True)
     operators = _operators(body, len(kept), combination)
-    return PartPlan(name, purpose, body, plans, operators, union, tuple(remarks), combination)
+    terms: tuple[tuple[int, BlockPlan], ...] = ()
+    if union is not None and combination is Combination.TESTED and (known.options.count or known.options.access):
+        found = enumerate(union.counted_intersections(members[0].outputs), 1)
+        terms = tuple((n, _plan_block(f"{name}, overlap {i}", name, b, known, (), told=False)) for i, (n, b) in found)
+    return PartPlan(name, purpose, body, plans, operators, union, tuple(remarks), combination, terms)
 
 
 def _plan_block(
@@ -375,7 +388,9 @@ def _only_concatenates(body: Body) -> bool:
     return passes and _only_concatenates(body.left) and _only_concatenates(body.right)
 
 
-def _union_verdict(name: str, body: Body, members: Sequence[Block], budget: Budget) -> UnionVerdict | None:
+def _union_verdict(
+    name: str, body: Body, members: Sequence[Block], known: _Known, budget: Budget
+) -> UnionVerdict | None:
     if isinstance(body, Block) or not _is_set_union(body):
         return None
     queries: list[ConjunctiveQuery] = []
@@ -386,7 +401,7 @@ def _union_verdict(name: str, body: Body, members: Sequence[Block], budget: Budg
         (core,) = cores_of(member, name)
         queries.append(core.query)
     union = UnionQuery(tuple(queries), name)
-    return UnionVerdict(union, minimal_union(union, budget))
+    return UnionVerdict(union, minimal_union(union, budget), known.never_null)
 
 
 _COMBINED = {

@@ -45,6 +45,8 @@ class OptionValues(TypedDict, total=False):
     """Whether tables go on changing, or are filled once and then read: then updates may be dear."""
     access: bool | None
     """Keep rows in order and counted, where the query allows it, so that positions, ranks and samples are cheap."""
+    count: bool | None
+    """Keep the number of rows, where the query allows it, so that asking for it takes constant time."""
     lookup: str | Sequence[str] | Sequence[Sequence[str]] | None
     """The columns, or several sets of columns, by which rows are going to be looked up."""
     history: int | None
@@ -62,6 +64,7 @@ class ViewOptions:
     degree: int | None = None
     mode: str | None = None
     access: bool | None = None
+    count: bool | None = None
     lookup: tuple[tuple[str, ...], ...] | None = None
     """Sets of columns, each in the order of their names."""
     history: int | None = None
@@ -225,11 +228,16 @@ def _degree(value: object) -> int:
     return value
 
 
-def _access(value: object) -> bool:
-    if not isinstance(value, bool):
-        said = f"access is {_said(value)}, and can be true or false"
-        raise OptionError(said, option="access", hint="write access = true")
-    return value
+def _switch(name: str) -> Callable[[object], bool]:
+    """The check of an option that is on or off."""
+
+    def check(value: object) -> bool:
+        if not isinstance(value, bool):
+            said = f"{name} is {_said(value)}, and can be true or false"
+            raise OptionError(said, option=name, hint=f"write {name} = true")
+        return value
+
+    return check
 
 
 def _lookup(value: object) -> tuple[tuple[str, ...], ...]:
@@ -280,14 +288,17 @@ _CHECKS: Final[dict[str, Callable[[object], Any]]] = {
     "optimize": _word("optimize", OPTIMIZE),
     "degree": _degree,
     "mode": _word("mode", MODES),
-    "access": _access,
+    "access": _switch("access"),
+    "count": _switch("count"),
     "lookup": _lookup,
     "history": _history,
     "moments": _moments,
 }
 
-READING: Final = ("access", "lookup", "history", "moments")
+READING: Final = ("access", "count", "lookup", "history", "moments")
 """Those that are for reads of the result, which are there embedded only."""
+OF_ONE_TREE: Final = ("epsilon", "optimize", "degree", "mode")
+"""Those that guide how one query is maintained; the others are as well for a union of several."""
 KEPT_BESIDE: Final = ("lookup", "history", "moments")
 """Those that hold whatever strategy maintains the view: what it does not do itself is kept beside it."""
 NO_OPTIONS: Final = ViewOptions()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from everview.engine.operators.group_by import GroupBy
@@ -31,20 +31,29 @@ def build_part(plan: PartPlan, relations: Relations, dictionary: Dictionary, lin
         match plan.combination:
             case Combination.TESTED:
                 types = [c.type for c in plan.body.columns]
-                return United(tuple(m for m in members if isinstance(m, Select)), types, dictionary, linker)
+                counted = _selects([_block(b, relations, dictionary, linker) for _, b in plan.terms])
+                terms = [(n, select) for (n, _), select in zip(plan.terms, counted, strict=True)]
+                return United(_selects(members), types, dictionary, linker, terms)
             case Combination.DISJOINT:
                 return Concatenation(members)
         return combine(replace(plan.body, all=False), members, dictionary, linker)
     return _body(plan.body, planned, relations, dictionary, linker)
 
 
+def _selects(operators: Sequence[Operator]) -> tuple[Select, ...]:
+    """Operators that are all blocks without grouping."""
+    return tuple(o for o in operators if isinstance(o, Select))
+
+
 def blocks_of(source: Operator) -> Iterator[Operator]:
-    """The blocks of a source: itself, or those of the sides of a set operation."""
+    """The blocks of a source: itself, or those of the sides of a set operation, and what it counts besides."""
     sides = getattr(source, "sides", None)
     if sides is None:
         yield source
     for side in sides or ():
         yield from blocks_of(side)
+    if isinstance(source, United):
+        yield from (term for _, term in source.terms)
 
 
 def united(source: Operator) -> Iterator[United]:

@@ -126,6 +126,7 @@ class Select(Answers):
 
     def test(self, row: Sought) -> bool | None:
         """A lookup in the fold, or in the core if the row's columns say which of its rows it is."""
+        self.projection.know_constants()
         return self.projection.test(row.words) if self.fold is None else self.fold.holds(row.words)
 
     @property
@@ -175,6 +176,7 @@ class Select(Answers):
             return _folded(self.fold, given) if len(given.columns) == self.width else None
         if not given.columns <= self.projection.plain_columns:
             return None
+        self.projection.know_constants()
         words = self.projection.core_words(given.words)
         if words is None:
             return iter(())
@@ -372,6 +374,16 @@ class Projection:
             return held
         columns = tuple(repeated(found[v], 1) for v in self.core.maintained.outputs)
         return len(self.passed(WordRows(columns, ones(1), zeros(1)))) > 0
+
+    def know_constants(self) -> None:
+        """See to it that constants have ids, so that a row that is asked for has theirs, and no other one has."""
+        for expression in self.outputs:
+            if isinstance(expression.term, Const) and is_wide(expression.type):
+                to_words(
+                    pa.array([expression.term.value]).cast(arrow_type(expression.type)),
+                    expression.type,
+                    self.dictionary,
+                )
 
     @property
     def says_core_row(self) -> bool:

@@ -13,9 +13,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from everview.engine.expressions.parked import Parked
 from everview.engine.operators.answers import Given, Sought
 from everview.engine.operators.counts import Columns, Fold
 from everview.engine.operators.fetched import CHUNK_OF_FEW, fetched
+from everview.engine.operators.join import Join
 from everview.engine.operators.select import Select
 from everview.engine.operators.sides import Sides
 from everview.engine.operators.steps import CHUNK
@@ -58,8 +60,17 @@ class United(Sides):
     is_net_per_update = False
     keeps_update_numbers = False
 
-    def __init__(self, sides: tuple[Select, ...], types: Sequence[DataType], dictionary: Dictionary, linker: Linker):
+    def __init__(
+        self,
+        sides: tuple[Select, ...],
+        types: Sequence[DataType],
+        dictionary: Dictionary,
+        linker: Linker,
+        terms: Sequence[tuple[int, Select]] = (),
+    ) -> None:
         super().__init__(sides)
+        self.terms = tuple(terms)
+        """Intersections of the sides, each with what its number of rows is to be multiplied by (theory 8)."""
         self.types = tuple(types)
         self.dictionary = dictionary
         self._constants: dict[_WideConstant, int] = {}
@@ -119,10 +130,22 @@ class United(Sides):
         """Rows of several sides are one."""
         return False
 
+    @property
+    def cores(self) -> tuple[Join, ...]:
+        """Those of the sides, and of the intersections that count."""
+        return (*super().cores, *(core for _, term in self.terms for core in term.cores))
+
+    @property
+    def parked(self) -> tuple[Parked, ...]:
+        """The same."""
+        return (*super().parked, *(parked for _, term in self.terms for parked in term.parked))
+
     # --- what changes ----------------------------------------------------------------------------------------------
 
     def process(self, changes: Changes) -> WordRows:
         """What changed: rows that some member has now and none had before, and the other way round."""
+        for _, term in self.terms:
+            term.process(changes)
         deltas = [side.process(changes) for side in self.sides]
         if not any(map(len, deltas)):
             return WordRows.empty(self.width)
@@ -149,9 +172,24 @@ class United(Sides):
 
     # --- what is asked ---------------------------------------------------------------------------------------------
 
+    def count(self) -> int | None:
+        """By inclusion and exclusion, where the intersections that this takes are kept."""
+        if not self.terms:
+            return None
+        counts = [(1, side.count()) for side in self.sides] + [(n, term.count()) for n, term in self.terms]
+        found = 0
+        for coefficient, rows in counts:
+            if rows is None:
+                return None
+            found += coefficient * rows
+        return found
+
     def test(self, row: Sought) -> bool:
         """Whether a member has it."""
-        words = [pa.array([word], pa.int64()) for word in (*row.words, *self._given)]
+        given = [
+            wide.shown(self.dictionary) for wide in self._constants
+        ]  # Then the row's have ids, too, if they are these.
+        words = [pa.array([word], pa.int64()) for word in (*row.words, *given)]
         return bool(words_array(self.part.ask(self._prefix + ANY, words)[0])[0].as_py())
 
     def looks_up(self, columns: frozenset[int]) -> bool:

@@ -52,9 +52,10 @@ class Access:
         self.orders = orders
         self.width = layout.result_width
         self.by = Reg("by", self.width)
+        ranks = ((RANKS, 1),) if layout.plan.has_access else ()
         for n in layout.shown:
             if self._has_total(n):
-                layout.plain_table(_total_table(n), n.handed, ((TOTAL, self.width), (RANKS, 1)))
+                layout.plain_table(_total_table(n), n.handed, ((TOTAL, self.width), *ranks))
             if self._has_sum(n):
                 layout.plain_table(_group_table(n), n.key, ((TOTAL, self.width),))
 
@@ -117,6 +118,8 @@ class Access:
 
     def _ranked(self, table: str) -> tuple[Instruction, ...]:
         """A row has as many ranks as its total says, as far as they go: with more there is no access, only listing."""
+        if not self.layout.plan.has_access:
+            return ()
         total, ranks = (self.layout.value(_ROW, table, value) for value in (TOTAL, RANKS))
         fitting = (Compute(_NARROW, Math.ADD, total, Lit(0)), Store(_ROW, table, ranks.column, _NARROW))
         return (If(Test.LESS, Lit(MOST_RANKS), total, (Store(_ROW, table, ranks.column, Lit(MOST_RANKS)),), fitting),)
@@ -187,7 +190,9 @@ class Access:
         return Lit(1) if self.layout.is_set else self.layout.measure(row, n.out_table, 0)
 
     def functions(self) -> tuple[Function, ...]:
-        """How many results there are; the words of the one at a position; the first position of one."""
+        """How many results there are; the words of the one at a position, and the first position of one, if kept."""
+        if not self.layout.plan.has_access:
+            return (self._count(),)
         return self._count(), self._access(), self._rank()
 
     def _count(self) -> Function:

@@ -63,7 +63,7 @@ def compile_crown(
     Atoms of equal ``signatures`` take the same rows, and may share a table.
     """
     layout = Layout(plan, sums, signatures)
-    access = Access(layout, orders) if plan.has_access else None
+    access = Access(layout, orders) if plan.has_totals else None
     if access is not None:
         access.write()
     layout.procedures += layout.limits.procedures
@@ -77,7 +77,7 @@ def compile_crown(
     _write_switch(layout)
     widths = layout.result_widths
     width = len(layout.outputs) + sum(widths) + 1
-    cursor = _cursor(layout) if access is None else access.cursor()
+    cursor = access.cursor() if access is not None and plan.has_access else _cursor(layout)
     functions = (_count(layout),) if access is None else access.functions()
     found = [Found(layout, variables, i) for i, variables in enumerate(plan.lookups)]
     cursors = (cursor, *(f.cursor() for f in found))
@@ -97,9 +97,10 @@ def compile_crown(
         lookups=tuple(f.keyed for f in found),
         count=COUNT,
     )
-    if access is None:
+    maintained = replace(maintained, counts_at_once=access is not None)
+    if access is None or not plan.has_access:
         return maintained
-    return replace(maintained, counts_at_once=True, access=ACCESS, rank=RANK, order=access.order)
+    return replace(maintained, access=ACCESS, rank=RANK, order=access.order)
 
 
 def _write_inputs(layout: Layout, totals: Totals) -> list[AtomInput]:

@@ -222,7 +222,7 @@ class FullJoin:
             changed = (*changed, *self._if_matching(n, level, tuple(self._delta(n, None))))
         added = self.layout.added(table, changes)
         gone = self._if_matching(n, level, gone)
-        if not self.layout.plan.has_access:
+        if not self.layout.plan.has_totals:
             return [Add(ROW, table, regs(n.handed), added, appeared, gone, changed)]
         if not self.layout.is_set:
             weighed = Call(n.weighed, (*regs(n.handed), changes[0]))

@@ -81,6 +81,8 @@ class CrownPlan:
     """True if the view's options ask for access by position."""
     has_access: bool = False
     """True if rows are kept in order, with the number of results of each: asked for by the view's options."""
+    has_count: bool = False
+    """True if the number of results is kept, in no order: asked for by the view's options."""
     lookups: tuple[Edge, ...] = ()
     """The sets of variables by whose values rows are found with constant delay: asked for by the view's options."""
 
@@ -88,6 +90,11 @@ class CrownPlan:
     def query(self) -> ConjunctiveQuery:
         """The query that is maintained."""
         return self.classification.minimal
+
+    @property
+    def has_totals(self) -> bool:
+        """True if the number of results of each row is kept."""
+        return self.has_access or self.has_count
 
     @property
     def outputs(self) -> Edge:
@@ -243,7 +250,7 @@ class CrownPlan:
         found = {Task.LIST: Cost(bounds.update, bounds.delay), Task.TEST: Cost(bounds.update, CONSTANT)}
         if self.may_access:
             ordered = bounds.update.plus(LOGARITHMIC)
-            found |= {Task.COUNT: Cost(ordered, CONSTANT), Task.ACCESS: Cost(ordered, LOGARITHMIC)}
+            found |= {Task.COUNT: Cost(bounds.update, CONSTANT), Task.ACCESS: Cost(ordered, LOGARITHMIC)}
         if self.lookups:
             found[Task.LOOKUP] = Cost(bounds.update, CONSTANT)
         return found
@@ -274,6 +281,8 @@ class CrownPlan:
             )
         elif self.wants_access:
             found.append(("access", f"not kept in order, {self.why_unordered}: positions are found by listing"))
+        if self.has_count:
+            found.append(("count", "the number of results of each row is kept: count() takes constant time"))
         if self.lookups:
             sets = "; ".join(names(variables) for variables in self.lookups)
             found.append(("look-up", f"by {sets}: constant delay, from the rows of the tree"))

@@ -20,7 +20,7 @@ from everview.strategies.strategy import (
     WordOrders,
 )
 
-OPTIONS = ("access", "lookup")
+OPTIONS = ("access", "count", "lookup")
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,9 @@ class Crown:
         found = replace(plan_crown(facts), has_groups=core.grouped and not core.folded, sums_up=core.sums_up)
         wanted = bool(facts.options.access)
         lookups = tuple(variables for variables in facts.lookups if found.looks_up(variables))
-        return replace(found, wants_access=wanted, has_access=wanted and found.may_access, lookups=lookups)
+        has_access = wanted and found.may_access
+        has_count = bool(facts.options.count) and found.may_access and not has_access
+        return replace(found, wants_access=wanted, has_access=has_access, has_count=has_count, lookups=lookups)
 
     def compile(
         self,
