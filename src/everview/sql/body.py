@@ -7,7 +7,7 @@ constants; only ``finish`` gives the classes their readable names and replaces v
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from everview.query.conjunctive import Atom, Computed
 from everview.query.schema import Column
@@ -79,6 +79,40 @@ class Body:
             )
         return [Expression.of(v, c.type) for v, c in zip(draft.terms, columns, strict=True)]
 
+    def copied(self) -> Body:
+        """The same body again, over the same variables, to go another way with."""
+        other = Body(self._fresh, self.is_set)
+        other.predicates = dict(self.predicates)
+        other.remarks = list(self.remarks)
+        other._drafts = [_Draft(d.relation, d.alias, d.terms, list(d.computed)) for d in self._drafts]
+        other._origins = dict(self._origins)
+        other._parents = dict(self._parents)
+        other._constants = dict(self._constants)
+        other._not_null = set(self._not_null)
+        other._ruled_out = set(self._ruled_out)
+        return other
+
+    def joined(self, other: Body) -> Body:
+        """The rows of this body with each row of another one, whose variables are others."""
+        both, first = self.copied(), len(self._drafts)
+        both.predicates |= other.predicates
+        both.remarks += [r for r in other.remarks if r not in both.remarks]
+        both._drafts += [_Draft(d.relation, d.alias, d.terms, list(d.computed)) for d in other._drafts]
+        both._origins |= {v: replace(o, atom=o.atom + first) for v, o in other._origins.items()}
+        both._parents |= other._parents
+        both._constants |= other._constants
+        both._not_null |= other._not_null
+        both._ruled_out |= other._ruled_out
+        return both
+
+    def type_of(self, variable: Var) -> DataType:
+        """The type of the column that one of its variables stands for."""
+        return self._origins[variable].type
+
+    def name_of(self, expression: Expression) -> str:
+        """What to call an expression: as the first column that it reads."""
+        return next((self._origins[v].column for v in expression.parts if v in self._origins), "c")
+
     def owns(self, expression: Expression) -> bool:
         """True if all variables of the expression are this body's."""
         return all(v in self._origins for v in expression.variables)
@@ -99,6 +133,11 @@ class Body:
         """True if a variable of the expression may be NULL in the rows that count."""
         refused = {self._find(v) for v in self._not_null | self._ruled_out}
         return any(self._origins[v].nullable and self._find(v) not in refused for v in expression.variables)
+
+    def atom_of(self, expression: Expression) -> int | None:
+        """The number of the one atom whose columns an expression reads; None if there is no such."""
+        atoms = self._atoms(expression)
+        return next(iter(atoms)) if len(atoms) == 1 and self.owns(expression) else None
 
     def computed(self, expression: Expression) -> Expression | None:
         """The expression as a computed column of its atom; None if it does not read exactly one atom."""

@@ -9,6 +9,7 @@ in a loop.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from sqlglot import exp
@@ -45,6 +46,24 @@ def left_spine(node: exp.Expr) -> list[exp.Expr]:
         node = node.this
         found.append(node)
     return found[::-1]
+
+
+def conjuncts(node: exp.Expr) -> Iterator[exp.Expr]:
+    """What a condition joins by AND, from left to right."""
+    bare = node
+    while isinstance(bare, exp.Paren):
+        bare = bare.this
+    if isinstance(bare, exp.And):
+        # Long chains lean to the left: walk them without recursion.
+        chain: list[exp.Expr] = []
+        while isinstance(bare, exp.And):
+            chain.append(bare.expression)
+            bare = bare.this
+        yield from conjuncts(bare)
+        for part in reversed(chain):
+            yield from conjuncts(part)
+    else:
+        yield bare
 
 
 def balanced(tree: exp.Expr) -> exp.Expr:

@@ -8,42 +8,56 @@ from typing import Final
 from sqlglot import exp
 
 from everview.query.terms import Expression, Var
-from everview.sql.chains import balanced
+from everview.sql.apart import as_compared, equate_null_safe, null_safe
+from everview.sql.chains import balanced, conjuncts
+from everview.sql.nested import bare, is_semi_join, subqueries_in
 from everview.sql.semijoin import semi_join
 from everview.sql.session import Rows, written
+from everview.sql.subqueries import anti_join, lower_subqueries, negated
 
 
 def add_condition(rows: Rows, condition: exp.Expr, place: str) -> None:
     """Add all conjuncts of a condition to the body."""
-    for conjunct in _conjuncts(condition):
+    waiting = []
+    for conjunct in conjuncts(condition):
         if isinstance(conjunct, exp.Or) and conjunct.find(exp.Query) is None:
             rows.condition(conjunct, place)  # as a whole, before anything in it is absorbed
         for part in _factored(conjunct):
-            _add_conjunct(rows, part, place)
+            if subqueries_in(part):
+                waiting.append(part)
+            else:
+                _add_conjunct(rows, part, place)
+    # What only joins comes first: what others make of the rows is made of fewer of them then.
+    for part in sorted(waiting, key=_work):
+        _add_with_subqueries(rows, part, place)
 
 
-def _conjuncts(node: exp.Expr) -> Iterator[exp.Expr]:
-    bare = node
-    while isinstance(bare, exp.Paren):
-        bare = bare.this
-    if isinstance(bare, exp.And):
-        # Long chains lean to the left: walk them without recursion.
-        chain: list[exp.Expr] = []
-        while isinstance(bare, exp.And):
-            chain.append(bare.expression)
-            bare = bare.this
-        yield from _conjuncts(bare)
-        for part in reversed(chain):
-            yield from _conjuncts(part)
-    else:
-        yield bare
+def _work(part: exp.Expr) -> int:
+    """How a conjunct with subqueries changes what has been joined: it only joins, it drops rows, or it adds columns."""
+    return 0 if is_semi_join(part) else 2 if negated(part) is None else 1
+
+
+def _add_with_subqueries(rows: Rows, part: exp.Expr, place: str) -> None:
+    """Add a conjunct that has subqueries."""
+    if is_semi_join(part):
+        semi_join(rows, bare(part))
+        return
+    one = negated(part)
+    if one is not None:
+        anti_join(rows, one)
+        return
+    holder = exp.Paren(this=part)
+    holder.parent = part.parent
+    rejecting = {id(n) for n in _operands(part) if isinstance(n, exp.Subquery)}
+    lower_subqueries(rows, holder, rejecting)
+    _add_conjunct(rows, holder.this, place)
 
 
 def _factored(node: exp.Expr) -> list[exp.Expr]:
     """``(p AND a) OR (p AND b)`` as ``p`` and ``a OR b``: a join condition repeated in every branch is one still."""
     if not isinstance(node, exp.Or):
         return [node]
-    branches = [list(_conjuncts(branch)) for branch in _disjuncts(node)]
+    branches = [list(conjuncts(branch)) for branch in _disjuncts(node)]
     common = [part for part in branches[0] if all(part in other for other in branches[1:])]
     if not common:
         return [node]
@@ -70,9 +84,6 @@ def _disjuncts(node: exp.Expr) -> Iterator[exp.Expr]:
 
 
 def _add_conjunct(rows: Rows, node: exp.Expr, place: str) -> None:
-    if isinstance(node, exp.Exists) or (isinstance(node, exp.In) and node.args.get("query")):
-        semi_join(rows, node)
-        return
     if isinstance(node, exp.EQ) and isinstance(node.this, exp.Tuple) and isinstance(node.expression, exp.Tuple):
         lefts, rights = node.this.expressions, node.expression.expressions
         if len(lefts) != len(rights):
@@ -85,12 +96,15 @@ def _add_conjunct(rows: Rows, node: exp.Expr, place: str) -> None:
     whole = written(node, checker, typed.type)
     for column in _compared(node):
         cell = checker.cells.get(id(column))
-        if cell is not None and isinstance(cell.expression.term, Var) and rows.body.owns(cell.expression):
-            rows.body.rule_out_null(cell.expression.term)
-    if isinstance(node, exp.EQ):
-        left = written(node.this.unnest(), checker, checker.check(node.this).type)
-        right = written(node.expression.unnest(), checker, checker.check(node.expression).type)
-        _equate(rows, left, right, whole, node)
+        if cell is not None and isinstance(cell.expression.term, Var):
+            if rows.body.owns(cell.expression):
+                rows.body.rule_out_null(cell.expression.term)
+            else:
+                rows.compared.add(cell.expression.term)
+    if isinstance(node, exp.EQ | exp.NullSafeEQ):
+        left = written(bare(node.this), checker, checker.check(node.this).type)
+        right = written(bare(node.expression), checker, checker.check(node.expression).type)
+        (_equate if isinstance(node, exp.EQ) else _equate_null_safe)(rows, left, right, whole, node)
         return
     subject = _not_null_subject(node)
     if subject is not None:
@@ -107,13 +121,17 @@ _PASSING_NULL: Final = (exp.Paren, exp.Neg, exp.Add, exp.Sub, exp.Mul, exp.Div, 
 
 def _compared(node: exp.Expr) -> Iterator[exp.Column]:
     """Columns that are not NULL where the condition holds: a comparison of nothing is never true."""
+    return (operand for operand in _operands(node) if isinstance(operand, exp.Column))
+
+
+def _operands(node: exp.Expr) -> Iterator[exp.Expr]:
+    """What a comparison is made of, as far as it is NULL where one of them is."""
     if isinstance(node, _COMPARISONS):
         operands = [node.this] if isinstance(node, (exp.In, exp.Between)) else [node.this, node.expression]
         while operands:
             operand = operands.pop()
-            if isinstance(operand, exp.Column):
-                yield operand
-            elif isinstance(operand, _PASSING_NULL):
+            yield operand
+            if isinstance(operand, _PASSING_NULL):
                 operands += [a for a in (operand.this, operand.args.get("expression")) if isinstance(a, exp.Expr)]
 
 
@@ -141,16 +159,29 @@ def _equate(rows: Rows, left: Expression, right: Expression, whole: Expression, 
         require(rows, whole, node)
 
 
+def _equate_null_safe(rows: Rows, left: Expression, right: Expression, whole: Expression, node: exp.Expr) -> None:
+    """``left <=> right``: an equality where one of them is never NULL, two where both may be."""
+    body = rows.body
+    if body.owns(right) and body.is_foreign(left):
+        left, right = right, left
+    if body.owns(left) and body.is_foreign(right):
+        if body.nullable(left):
+            rows.correlations += [
+                (a, b, node) for a, b in null_safe(as_compared(left, right), as_compared(right, left))
+            ]
+        else:
+            rows.correlations.append((left, right, node))
+    elif body.owns(whole) and left.variables and right.variables:
+        equate_null_safe(body, left, right, whole)
+    else:
+        require(rows, whole, node)
+
+
 def require(rows: Rows, predicate: Expression, node: exp.Expr) -> None:
-    """Add a predicate; one that mixes the query's columns with an outer query's is refused."""
+    """Add a predicate; of one that mixes the query's columns with an outer query's that has to take care."""
     if rows.body.owns(predicate):
         rows.body.require(predicate)
     elif rows.body.is_foreign(predicate):
         rows.outer_conditions.append(predicate)
     else:
-        raise rows.source.unsupported(
-            "correlated inequality in EXISTS",
-            node,
-            message="only equalities may tie a subquery to the query around it",
-            hint="join the two in FROM, with SELECT DISTINCT if copies must not count",
-        )
+        rows.mixed.append((predicate, node))

@@ -10,19 +10,61 @@ from everview.query.schema import Column
 from everview.query.types import common_type
 from everview.query.view import Stage
 from everview.sql.aggregates import aggregates_in
-from everview.sql.body import equality
+from everview.sql.apart import hold_constants
+from everview.sql.body import Body, equality
 from everview.sql.conditions import add_condition
 from everview.sql.names import Cell, Named, Relation, Scope
+from everview.sql.nested import is_outer, needs_own_body
+from everview.sql.outerjoin import drop_matched, outer_join
 from everview.sql.refuse import refuse_clauses, refuse_join
 from everview.sql.semijoin import semi_join
 from everview.sql.session import Cte, Rows, stage_columns
+from everview.sql.subqueries import anti_join
 
 
 def add_from(rows: Rows, select: exp.Select) -> None:
-    """Lower the FROM clause of a SELECT, its joins included."""
-    _add_item(rows, select.args["from_"].this)
-    for join in select.args.get("joins") or ():
-        _add_join(rows, join)
+    """Lower the FROM clause of a SELECT, its joins included.
+
+    Where an outer join is among them, what commas separate is joined in the end only, as it binds less.
+    """
+    joins = list(select.args.get("joins") or ())
+    groups: list[list[exp.Join]] = [[]]
+    items = [select.args["from_"].this]
+    for join in joins:
+        if any(map(is_outer, joins)) and rows.source.follows_comma(join.this):
+            items.append(join.this)
+            groups.append([])
+        else:
+            groups[-1].append(join)
+    for item, group in zip(items, groups, strict=True):
+        if any(map(is_outer, group)):
+            _add_apart(rows, item, group)
+        else:
+            _add_item(rows, item)
+            for join in group:
+                _add_join(rows, join)
+
+
+def _add_apart(rows: Rows, item: exp.Expr, joins: Sequence[exp.Join]) -> None:
+    """Add what is joined to an item by a body of its own, which becomes a part of the rows' one then."""
+    own = _side(rows, item)
+    for join in joins:
+        _add_join(own, join)
+    for relation in own.scope.relations:
+        rows.scope.add_alias(relation, own.places.get(relation.alias.lower(), item))
+    rows.places |= own.places
+    rows.scope.columns += own.scope.columns
+    rows.scope.subqueries |= own.scope.subqueries
+    rows.body = rows.body.joined(own.body)
+    rows.absorb(own)
+
+
+def _side(rows: Rows, item: exp.Expr) -> Rows:
+    """An item of FROM with a body of its own."""
+    scope = Scope(rows.source, rows.scope.parent)
+    found = Rows(rows.lowering, rows.env, scope, Body(rows.lowering.fresh), names=rows.names)
+    _add_item(found, item)
+    return found
 
 
 def _add_join(rows: Rows, join: exp.Join) -> None:
@@ -33,19 +75,50 @@ def _add_join(rows: Rows, join: exp.Join) -> None:
     if join.kind == "SEMI":
         semi_join(rows, _as_predicate(join, using))
         return
+    if join.kind == "ANTI":
+        _add_anti(rows, join, using)
+        return
+    if join.side:
+        right = _side(rows, join.this)
+        if join.side in ("LEFT", "FULL"):
+            hold_constants(right, join)
+        if join.side in ("RIGHT", "FULL"):
+            hold_constants(rows, join)
+        pairs = _pairs(rows, rows.scope.columns, right.scope.columns, _using(rows, join, right.scope.columns), join)
+        outer_join(rows, right, join, pairs)
+        rows.places |= right.places
+        return
     left = list(rows.scope.columns)
     rows.scope.columns = []
     _add_item(rows, join.this)
-    right = rows.scope.columns
-    rows.scope.columns = [*left, *right]
-    if join.method == "NATURAL":
-        shared = {c.name.lower() for c in right}
-        using = [exp.to_identifier(c.name, quoted=True) for c in left if c.name.lower() in shared]
-        source.natural.append((join, using))
-    if using:
-        _merge(rows, left, right, using, join)
+    right_columns = rows.scope.columns
+    rows.scope.columns = [*left, *right_columns]
+    _merge(rows, left, right_columns, _using(rows, join, right_columns, left), join)
     if join.args.get("on") is not None:
         add_condition(rows, join.args["on"], "ON")
+
+
+def _using(
+    rows: Rows, join: exp.Join, right: Sequence[Named], left: Sequence[Named] | None = None
+) -> Sequence[exp.Expr]:
+    """The names of the columns that USING or NATURAL equates."""
+    if join.method != "NATURAL":
+        return list(join.args.get("using") or ())
+    shared = {c.name.lower() for c in right}
+    columns = rows.scope.columns if left is None else left
+    using: list[exp.Expr] = [exp.to_identifier(c.name, quoted=True) for c in columns if c.name.lower() in shared]
+    rows.source.natural.append((join, using))
+    return using
+
+
+def _add_anti(rows: Rows, join: exp.Join, using: Sequence[exp.Expr]) -> None:
+    """LEFT ANTI JOIN: the rows for which no row exists that they match."""
+    if not using:
+        anti_join(rows, _as_predicate(join, using))
+        return
+    right = _side(rows, join.this)
+    pairs = _pairs(rows, rows.scope.columns, right.scope.columns, using, join)
+    drop_matched(rows, right, pairs, join)
 
 
 def _as_predicate(join: exp.Join, using: Sequence[exp.Expr]) -> exp.Expr:
@@ -64,6 +137,22 @@ def _as_predicate(join: exp.Join, using: Sequence[exp.Expr]) -> exp.Expr:
 
 def _merge(rows: Rows, left: list[Named], right: list[Named], using: Sequence[exp.Expr], join: exp.Join) -> None:
     """USING and NATURAL: equate the columns, and show each once, in front."""
+    if not using:
+        return
+    merged = []
+    for one, other in _pairs(rows, left, right, using, join):
+        a, b = one.cell.expression, other.cell.expression
+        rows.body.equate(a, b, equality(a, b))
+        merged.append(Named(one.name, one.cell, one.alias))
+    gone = {c.name.lower() for c in merged}
+    rest = [c for c in (*left, *right) if c.name.lower() not in gone]
+    rows.scope.columns = [*merged, *rest]
+
+
+def _pairs(
+    rows: Rows, left: Sequence[Named], right: Sequence[Named], using: Sequence[exp.Expr], join: exp.Join
+) -> list[tuple[Named, Named]]:
+    """The columns of both sides that USING and NATURAL name."""
     source, merged = rows.source, []
     for name in using:
         pair = []
@@ -86,17 +175,18 @@ def _merge(rows: Rows, left: list[Named], right: list[Named], using: Sequence[ex
             raise source.unsupported(
                 f"USING with {a.type} and {b.type}", where, hint="use ON, which pads the shorter of the two"
             )
-        rows.body.equate(a, b, equality(a, b))
-        merged.append(Named(pair[0].name, pair[0].cell, pair[0].alias))
-    gone = {c.name.lower() for c in merged}
-    rest = [c for c in (*left, *right) if c.name.lower() not in gone]
-    rows.scope.columns = [*merged, *rest]
+        merged.append((pair[0], pair[1]))
+    return merged
 
 
 def _add_item(rows: Rows, item: exp.Expr) -> None:
     source = rows.source
     if isinstance(item, exp.Paren):
         _add_item(rows, item.this)
+    elif any(map(is_outer, item.args.get("joins") or ())):
+        inner = item.copy()
+        inner.set("joins", None)
+        _add_apart(rows, inner, item.args["joins"])
     elif isinstance(item, exp.Table):
         if isinstance(item.this, exp.Func):
             raise source.unsupported("table function", item, hint="join tables")
@@ -151,6 +241,7 @@ def _add_relation(rows: Rows, item: exp.Expr, columns: list[tuple[str, Cell]], n
         raise rows.source.unsupported("time travel", item, hint="a view is about the tables as they are now")
     shown = item.alias or name
     place = alias if isinstance(alias, exp.TableAlias) and alias.this is not None else item
+    rows.places[shown.lower()] = place
     rows.scope.add(Relation(shown, columns, db), place)
 
 
@@ -221,6 +312,8 @@ def _plain(query: exp.Expr, as_set: bool) -> exp.Select | None:
         query = query.this
     if not isinstance(query, exp.Select) or query.args.get("group") or query.args.get("having"):
         return None
+    if needs_own_body(query):
+        return None
     if query.args.get("distinct") and not as_set:
         return None
     return None if any(True for e in query.expressions for _ in aggregates_in(e)) else query
@@ -230,4 +323,6 @@ def _kind(query: exp.Expr) -> str:
     query = query.unnest()
     if isinstance(query, exp.SetOperation):
         return f"{type(query).__name__.upper()} subquery"
+    if isinstance(query, exp.Select) and needs_own_body(query) and not query.args.get("group"):
+        return "subquery with an outer or anti join, or with values of subqueries,"
     return "DISTINCT subquery" if query.args.get("distinct") and not query.args.get("group") else "grouped subquery"

@@ -92,7 +92,21 @@ def grouped_output(rows: Rows, node: exp.Expr, name: str, place: exp.Expr) -> Se
 
 
 def add_having(rows: Rows, having: exp.Having, projections: list[exp.Expr]) -> None:
-    """Lower HAVING. As in Spark, a plain name means a grouped column, else an output alias, else any column."""
+    """Lower HAVING."""
+    resolve_having(rows, having, projections)
+    assert rows.groups is not None
+    rows.groups.having = over_groups(rows, having.this, "HAVING")
+
+
+def over_groups(rows: Rows, condition: exp.Expr, place: str) -> Expression:
+    """A condition on groups."""
+    checker = rows.checker(place, allow_aggregates=True)
+    typed = checker.boolean(condition)
+    return _over_groups(rows, condition, checker, typed.type)
+
+
+def resolve_having(rows: Rows, having: exp.Having, projections: list[exp.Expr]) -> None:
+    """As in Spark, a plain name in HAVING means a grouped column, else an output alias, else any column."""
     for column in list(having.find_all(exp.Column)):
         if column.table or column.find_ancestor(exp.Query) is not having.parent or _is_grouped_column(rows, column):
             continue
@@ -100,10 +114,6 @@ def add_having(rows: Rows, having: exp.Having, projections: list[exp.Expr]) -> N
         if matches:
             named = matches[0].this.copy()
             column.replace(named if is_aggregate(named) or isinstance(named, exp.Column) else exp.Paren(this=named))
-    checker = rows.checker("HAVING", allow_aggregates=True)
-    typed = checker.boolean(having.this)
-    assert rows.groups is not None
-    rows.groups.having = _over_groups(rows, having.this, checker, typed.type)
 
 
 def _is_grouped_column(rows: Rows, column: exp.Column) -> bool:
@@ -139,6 +149,8 @@ def _over_groups(rows: Rows, node: exp.Expr, checker: Checker, type_: DataType) 
         if isinstance(n, exp.Identifier | exp.DataType | exp.Var) or any(True for _ in aggregates_in(n)):
             return None
         cell = checker.cells.get(id(n))
+        if cell is not None and id(n) in rows.over_groups:
+            return cell.expression
         if cell is not None or not isinstance(n, exp.Literal | exp.Boolean | exp.Null):
             plain = cell.expression.parts if cell else written(n, checker, type_).parts
             for index, key in enumerate(groups.written):

@@ -75,6 +75,8 @@ class Scope:
     relations: list[Relation] = field(default_factory=list)
     columns: list[Named] = field(default_factory=list)
     """What ``*`` stands for at this point of the FROM clause, and what plain names are looked up in."""
+    subqueries: dict[int, tuple[exp.Expr, Cell]] = field(default_factory=dict)
+    """Subqueries of expressions that have been lowered: by the id of the node, that node and what stands for it."""
 
     def add(self, relation: Relation, where: exp.Expr) -> None:
         """Bring a relation into scope; its alias must be new."""

@@ -77,22 +77,20 @@ def refuse_clauses(source: SqlText, node: exp.Expr, allowed: Iterable[str]) -> N
 
 
 def refuse_join(source: SqlText, join: exp.Join) -> None:
-    """Raise for outer, anti and other joins that are not inner, cross, natural or semi."""
+    """Raise for joins that are not inner, outer, cross, natural, semi or anti."""
     side, kind, method = join.side, join.kind, join.method
     if method not in ("", "NATURAL"):
         raise source.unsupported(f"{method} JOIN", source.keyword(join.this, method), hint="join by equality")
-    if kind == "ANTI":
-        construct, hint = "LEFT ANTI JOIN", "count the matches per key in a second view and read both"
-    elif kind == "SEMI" and side in ("", "LEFT"):
+    if kind in ("SEMI", "ANTI") and side in ("", "LEFT"):
         return
-    elif side or kind in ("OUTER", "SEMI"):
-        construct = f"{side} {kind if kind == 'SEMI' else 'OUTER'} JOIN".strip()
-        hint = "use an inner join, and read unmatched rows from the table itself"
-    elif kind not in ("", "INNER", "CROSS"):
-        construct, hint = f"{kind} JOIN", "use JOIN … ON"
-    else:
-        return
-    raise source.unsupported(construct, source.keyword(join.this, side or kind), hint)
+    if kind in ("SEMI", "ANTI"):
+        hint = f"write the other side first: LEFT {kind} JOIN"
+        raise source.unsupported(f"{side} {kind} JOIN", source.keyword(join.this, side), hint)
+    if kind not in ("", "INNER", "CROSS", "OUTER"):
+        raise source.unsupported(f"{kind} JOIN", source.keyword(join.this, kind), hint="use JOIN … ON")
+    if side and join.args.get("on") is None and not join.args.get("using") and method != "NATURAL":
+        word = f"{side} JOIN"
+        raise source.syntax(f"{word} without a condition", source.keyword(join.this, side), hint="add ON, or USING")
 
 
 def refuse_subquery(source: SqlText, node: exp.Expr, scope: Scope | None = None) -> EverviewError:

@@ -10,6 +10,8 @@ from sqlglot import exp
 from everview.query import view as model
 from everview.query.types import DataType, Kind, common_type
 from everview.query.view import Block, Output, SetOperation, SetOperator
+from everview.sql.aggregates import aggregates_in
+from everview.sql.apart import names_read
 from everview.sql.body import Body, cast
 from everview.sql.conditions import add_condition
 from everview.sql.datatypes import same_word
@@ -17,8 +19,11 @@ from everview.sql.dialect import EverviewSpark
 from everview.sql.fromclause import add_from
 from everview.sql.grouping import add_groups, add_having, grouped_output, is_grouped
 from everview.sql.names import Scope
+from everview.sql.nested import subqueries_in
+from everview.sql.overgroups import after_grouping, subqueries_over_groups
 from everview.sql.refuse import refuse_clauses
 from everview.sql.session import Cte, Environment, Lowering, Query, Rows, Selected, written
+from everview.sql.subqueries import lower_subqueries
 
 _SELECT_CLAUSES = (
     "with_", "expressions", "from_", "joins", "where", "group", "having", "distinct", "order", "hint", "laterals"
@@ -49,7 +54,7 @@ class Lower(Lowering):
         if not isinstance(node, exp.Select):
             raise self._not_a_query(node)
         rows = self.block(node, env, parent)
-        loose = [where for _, _, where in rows.correlations]
+        loose = [where for _, _, where in rows.correlations] + [where for _, where in rows.mixed]
         if loose or rows.outer_conditions:
             raise self.source.unsupported(
                 "correlated subquery", loose[0] if loose else node, hint="only EXISTS and IN may refer to outer columns"
@@ -70,13 +75,18 @@ class Lower(Lowering):
         self._check_clauses(select)
         env = self._with(select, env)
         rows = Rows(self, env, Scope(self.source, parent), body, distinct=bool(select.args.get("distinct")))
+        rows.names = names_read(select)
+        _name_subqueries(select)
         if select.args.get("from_"):
             add_from(rows, select)
         if select.args.get("where"):
             add_condition(rows, select.args["where"].this, "WHERE")
+        _lower_listed(rows, select)
         projections = self._projections(rows, select)
         if is_grouped(select):
             add_groups(rows, select, [p for p, _ in projections])
+            if subqueries_over_groups(rows, select):
+                return after_grouping(rows, select, projections)
         rows.outputs = [self.output(rows, _bare(p), name, p) for p, name in projections]
         having = select.args.get("having")
         if having is not None:
@@ -232,6 +242,27 @@ class Lower(Lowering):
         if isinstance(node, exp.Values):
             return self.source.unsupported("VALUES", self.source.keyword(node, "VALUES"), hint="put rows into a table")
         return self.source.syntax("a query is expected: SELECT …", node)
+
+
+def _lower_listed(rows: Rows, select: exp.Select) -> None:
+    """Lower the subqueries of the SELECT list: all, or those within aggregates where there are groups."""
+    having = select.args.get("having")
+    for node in [*select.expressions, *([having] if having is not None else [])]:
+        if not subqueries_in(node):
+            continue
+        if is_grouped(select):
+            for call in list(aggregates_in(node)):
+                lower_subqueries(rows, call)
+        else:
+            lower_subqueries(rows, node)
+
+
+def _name_subqueries(select: exp.Select) -> None:
+    """Give outputs with subqueries the names that they have as they are written."""
+    for node in list(select.expressions):
+        if not isinstance(node, exp.Alias) and subqueries_in(node):
+            alias = exp.Alias(this=node.copy(), alias=exp.to_identifier(output_name(node), quoted=True))
+            node.replace(alias)
 
 
 def output_name(node: exp.Expr) -> str:

@@ -11,8 +11,10 @@ from everview.query.terms import Expression
 from everview.query.types import common_type
 from everview.query.view import Block, Output, SetOperation, group_key
 from everview.sql.aggregates import aggregates_in
-from everview.sql.body import Body, cast, equality
-from everview.sql.datatypes import same_word
+from everview.sql.apart import as_compared
+from everview.sql.body import Body, equality
+from everview.sql.domain import add_domain
+from everview.sql.nested import needs_own_body
 from everview.sql.session import Query, Rows, Selected, stage_columns, written
 
 Pair = tuple[Expression, Expression, exp.Expr]
@@ -34,7 +36,7 @@ def semi_join(rows: Rows, node: exp.Expr) -> None:
             _inlined(rows, inner, outer, node)
             return
         inner = rows.lowering.block(query, rows.env, rows.scope, as_set=True)
-        _staged(rows, inner, outer, node, word)
+        tie(rows, inner, outer, node, word)
     elif isinstance(query, exp.SetOperation):
         _set_operation(rows, rows.lowering.query(query, rows.env), outer, node, word)
     else:
@@ -52,7 +54,8 @@ def _without_stars(query: exp.Select) -> exp.Select:
 
 def _is_plain(rows: Rows, query: exp.Select) -> bool:
     grouped = query.args.get("group") or query.args.get("having")
-    return rows.body.is_set and not grouped and not any(True for e in query.expressions for _ in aggregates_in(e))
+    plain = not grouped and not any(True for e in query.expressions for _ in aggregates_in(e))
+    return rows.body.is_set and plain and not needs_own_body(query)
 
 
 def _outer_sides(rows: Rows, node: exp.In) -> list[Expression]:
@@ -86,11 +89,12 @@ def _inlined(rows: Rows, inner: Rows, outer: Sequence[Expression], node: exp.Exp
     """Copies do not count: the subquery's atoms are the block's own, and its correlations plain conditions."""
     rows.absorb(inner)
     for a, b, _ in _pairs(rows, [o.expression for o in inner.outputs], outer, node):
-        _tie(rows, a, b, node)
+        equate_with(rows, a, b, node)
 
 
-def _staged(rows: Rows, inner: Rows, outer: Sequence[Expression], node: exp.Expr, word: str) -> None:
+def tie(rows: Rows, inner: Rows, outer: Sequence[Expression], node: exp.Expr, word: str) -> None:
     """A stage with the distinct values of the tied columns, and an atom over it."""
+    add_domain(rows, inner, node)
     source, groups = rows.source, inner.groups
     pairs: list[tuple[Selected, Expression, exp.Expr]] = []
     for (a, b, _), selected in zip(
@@ -98,13 +102,13 @@ def _staged(rows: Rows, inner: Rows, outer: Sequence[Expression], node: exp.Expr
     ):
         if groups is None and not inner.body.owns(a):
             raise source.unsupported("correlated output in IN", selected.place, hint="compare it outside the subquery")
-        pairs.append((replace(selected, expression=_as_compared(a, b)), b, node))
+        pairs.append((replace(selected, expression=as_compared(a, b)), b, node))
     tied = inner.correlations or inner.outer_conditions
     if tied and groups is not None and not groups.keys:  # such a subquery has a row even where nothing matches
         where = inner.correlations[0][2] if inner.correlations else node
         raise source.unsupported(f"correlated aggregate in {word}", where, hint="join with a grouped subquery in FROM")
     for a, b, where in inner.correlations:
-        a = _as_compared(a, b)
+        a = as_compared(a, b)
         if groups is not None:
             a = Expression.of(group_key(groups.key(inner.body, a, strict=True)), a.type)
         pairs.append((Selected(_column_name(where, len(pairs)), a, True, where), b, where))
@@ -113,12 +117,6 @@ def _staged(rows: Rows, inner: Rows, outer: Sequence[Expression], node: exp.Expr
     inner.outputs = [selected for selected, _, _ in pairs]
     inner.distinct = True
     _add_stage(rows, inner.finish(), [b for _, b, _ in pairs], node, word)
-
-
-def _as_compared(inner: Expression, outer: Expression) -> Expression:
-    """The inner side in the type of the comparison: values that only the cast makes equal must count once."""
-    type_ = common_type(inner.type, outer.type)
-    return inner if type_ is None or same_word(inner.type, type_) else cast(inner, type_)
 
 
 def _column_name(where: exp.Expr, index: int) -> str:
@@ -146,13 +144,14 @@ def _set_operation(rows: Rows, query: Query, outer: Sequence[Expression], node: 
 
 
 def _add_stage(rows: Rows, body: Block | SetOperation, outer: Sequence[Expression], node: exp.Expr, word: str) -> None:
-    stage = rows.lowering.stage(body, word.lower(), f"right side of {word}")
-    terms = rows.atom(stage.name, word.lower(), stage_columns(stage), node)
+    base = word.lower().replace(" ", "_")
+    stage = rows.lowering.stage(body, base, f"right side of {word}")
+    terms = rows.atom(stage.name, base, stage_columns(stage), node)
     for term, side in zip(terms, outer, strict=True):
-        _tie(rows, term, side, node)
+        equate_with(rows, term, side, node)
 
 
-def _tie(rows: Rows, inner: Expression, outer: Expression, node: exp.Expr) -> None:
+def equate_with(rows: Rows, inner: Expression, outer: Expression, node: exp.Expr) -> None:
     """Equate a subquery's column with the outer expression, which may itself belong further out."""
     whole = equality(outer, inner)
     if rows.body.owns(whole):
@@ -162,7 +161,7 @@ def _tie(rows: Rows, inner: Expression, outer: Expression, node: exp.Expr) -> No
     elif rows.body.is_foreign(whole):
         rows.outer_conditions.append(whole)
     else:
-        raise rows.source.unsupported("correlated inequality in EXISTS", node, hint="join the two in FROM")
+        rows.mixed.append((whole, node))
 
 
 def _require_outer(rows: Rows, predicate: Expression, node: exp.Expr) -> None:
@@ -171,4 +170,4 @@ def _require_outer(rows: Rows, predicate: Expression, node: exp.Expr) -> None:
     elif rows.body.is_foreign(predicate):
         rows.outer_conditions.append(predicate)
     else:
-        raise rows.source.unsupported("correlated inequality in EXISTS", node, hint="join the two in FROM")
+        rows.mixed.append((predicate, node))

@@ -12,7 +12,7 @@ from sqlglot import exp
 from everview.errors import SizeError
 from everview.query import view as model
 from everview.query.schema import Column, Schema
-from everview.query.terms import Expression
+from everview.query.terms import Expression, Var
 from everview.query.types import BOOLEAN, DataType
 from everview.query.view import Aggregate, Block, Grouping, Output, Stage, aggregate_result, group_key
 from everview.sql.body import Body
@@ -149,6 +149,18 @@ class Rows:
     """Equalities with an outer query: inner side, outer side, and where it was written."""
     outer_conditions: list[Expression] = field(default_factory=list)
     """Conditions that only read the outer query."""
+    mixed: list[tuple[Expression, exp.Expr]] = field(default_factory=list)
+    """Other conditions that tie it to an outer query, and where they were written."""
+    compared: set[Var] = field(default_factory=set)
+    """Columns of outer queries that are compared in them: where one is NULL, none holds."""
+    names: frozenset[str] | None = None
+    """The columns that the SELECT names anywhere, in lower case; None where it may read all."""
+    places: dict[str, exp.Expr] = field(default_factory=dict)
+    """The nodes that brought relations into scope, by their names in lower case."""
+    is_over_groups: bool = False
+    """True if its rows are the groups of another SELECT's rows, to which subqueries are added."""
+    over_groups: set[int] = field(default_factory=set)
+    """The ids of the nodes that stand for subqueries over its groups."""
 
     @property
     def source(self) -> SqlText:
@@ -184,6 +196,8 @@ class Rows:
         """Take over what an inlined SELECT wants of the queries around both."""
         self.correlations += inner.correlations
         self.outer_conditions += inner.outer_conditions
+        self.mixed += inner.mixed
+        self.compared |= inner.compared
 
     def cells(self) -> list[tuple[str, Cell]]:
         """The outputs as columns of a relation, for a SELECT that was inlined."""

@@ -109,6 +109,14 @@ class SqlText:
         inside = [t for t in self.tokens if start and end and start[0] < t.start < end[0]]
         return next((self.token(t) for t in inside if is_word(t, word)), None)
 
+    def follows_comma(self, node: exp.Expr) -> bool:
+        """True if a comma stands before a node, and what opens parentheses around it."""
+        found = self.span(node)
+        index = bisect_right(self._starts, found[0]) - 2 if found else -1
+        while index >= 0 and self.tokens[index].token_type is TokenType.L_PAREN:
+            index -= 1
+        return index >= 0 and self.tokens[index].token_type is TokenType.COMMA
+
     def beginnings(self) -> list[int]:
         """The indexes of the tokens that statements begin with."""
         ends = [t.token_type is TokenType.SEMICOLON for t in self.tokens]

@@ -7,7 +7,7 @@ from typing import Final
 
 from sqlglot import exp
 
-from everview.query.types import BOOLEAN, DOUBLE, DataType, Kind
+from everview.query.types import BOOLEAN, DOUBLE, NULL, DataType, Kind
 from everview.sql.functions.entry import Call, common, function, of_branches, same
 from everview.sql.nodes import cast
 
@@ -31,6 +31,13 @@ def _branches(of: Call) -> exp.Expr | None:
 
 
 FUNCTIONS: Final = (
+    function(
+        "raise_error",
+        "s",
+        NULL,
+        "if(i > 1000000, raise_error(s), i)",
+        macros={"spark_raise_error(s)": "error('everview: ' || s)"},
+    ),
     function("coalesce", "x*", common, "coalesce(s, u, 'none')", "coalesce(i, x)", spelling=united),
     function("greatest", "x*", common, "greatest(i, n)", "greatest(x, z, 1)", "greatest(s, u)", spelling=united),
     function("least", "x*", common, "least(i, n)", "least(x, z, 1)", "least(s, u)", spelling=united),
