@@ -972,6 +972,9 @@ def case_for(seed: int, schema: tuple[TableDef, ...], views: tuple[str, ...]) ->
 
 def make_case(seed: int) -> Case:
     """The case of a seed."""
+    from tests.engine.subquery_generator import with_subqueries  # which is made of what is above
+
     script = Script(seed)
     steps = script.steps()
-    return dialled(Case(seed, script.tables, steps, script.r.random() < 0.3))
+    case = dialled(Case(seed, script.tables, steps, script.r.random() < 0.3))
+    return case if script.fails or seed % 2 else with_subqueries(case, script.tables)

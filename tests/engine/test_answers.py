@@ -249,7 +249,7 @@ REFUSED: list[tuple[str, type[EverviewError], str]] = [
     ("SELECT id FROM people ORDER BY id LIMIT 1 WITH TIES", UnsupportedError, "LIMIT takes a whole number"),
     ("SELECT date_add(DATE '9999-12-31', 1)", DataError, "9999-12-31"),
     ("SELECT make_date(20000, 1, 1)", DataError, "9999-12-31"),
-    ("SELECT p.id FROM people p LEFT JOIN names n ON p.name = n.name", UnsupportedError, "LEFT OUTER JOIN"),
+    ("SELECT p.id FROM people p RIGHT ANTI JOIN names n ON p.name = n.name", UnsupportedError, "RIGHT ANTI JOIN"),
     ("SELECT row_number() OVER (ORDER BY id) FROM people", UnsupportedError, "window"),
     ("VALUES (1, 2)", UnsupportedError, "VALUES"),
     ("SELECT 1 / (id - 1) FROM people", DataError, "zero"),

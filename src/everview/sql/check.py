@@ -214,7 +214,7 @@ class Checker:
 
     def _in(self, node: exp.Expr) -> Typed:
         if node.args.get("query"):
-            raise refuse_subquery(self.source, node)
+            raise refuse_subquery(self.source, node, self.place)
         if not node.expressions:
             raise self.source.syntax("IN needs a list in parentheses", node, hint="write x IN (1, 2, 3)")
         return Typed(BOOLEAN, self.compare([node.this, *node.expressions], node))
@@ -369,7 +369,7 @@ class Checker:
         return Typed(type_, call.name in ("count", "count_if"))
 
     def _subquery(self, node: exp.Expr) -> Typed:
-        raise refuse_subquery(self.source, node, self.scope)
+        raise refuse_subquery(self.source, node, self.place)
 
     def _now(self, node: exp.Expr) -> Typed:
         raise self._non_deterministic(node.sql().rstrip("()"), node)

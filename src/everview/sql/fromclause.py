@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
+from everview.errors import UnknownNameError
 from everview.query.schema import Column
 from everview.query.types import common_type
 from everview.query.view import Stage
@@ -25,24 +26,28 @@ from everview.sql.subqueries import anti_join
 def add_from(rows: Rows, select: exp.Select) -> None:
     """Lower the FROM clause of a SELECT, its joins included.
 
-    Where an outer join is among them, what commas separate is joined in the end only, as it binds less.
+    As in Spark a comma binds as JOIN does. But where LEFT JOIN follows one and reads nothing before it, it comes first:
+    the result is the same, and no stage is made of what the comma would combine.
     """
-    joins = list(select.args.get("joins") or ())
     groups: list[list[exp.Join]] = [[]]
     items = [select.args["from_"].this]
-    for join in joins:
-        if any(map(is_outer, joins)) and rows.source.follows_comma(join.this):
+    for join in select.args.get("joins") or ():
+        if rows.source.follows_comma(join.this):
             items.append(join.this)
             groups.append([])
         else:
             groups[-1].append(join)
     for item, group in zip(items, groups, strict=True):
-        if any(map(is_outer, group)):
-            _add_apart(rows, item, group)
-        else:
-            _add_item(rows, item)
-            for join in group:
-                _add_join(rows, join)
+        outer = [join for join in group if is_outer(join)]
+        if len(rows.body) and outer and all(join.side in ("", "LEFT") for join in outer):
+            try:
+                _add_apart(rows, item, group)
+                continue
+            except UnknownNameError:  # it reads what stands before the comma, or is told below
+                pass
+        _add_item(rows, item)
+        for join in group:
+            _add_join(rows, join)
 
 
 def _add_apart(rows: Rows, item: exp.Expr, joins: Sequence[exp.Join]) -> None:

@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from sqlglot import exp
 
 from everview.errors import EverviewError
-from everview.sql.names import Scope
 from everview.sql.sql_text import SqlText
 
 _ORDERED = "a view is a bag of rows: cut or order it when you read it"
@@ -18,20 +17,6 @@ TIME_WINDOWS = (
     "timestamp_seconds(unix_seconds(ts) DIV 300 * 300)",
 )
 """What is wrong with Spark's function of that name, and what to do."""
-_LARGEST = "compare with the {0} of them: FROM …, (SELECT {1}(y) AS m FROM …) AS z WHERE x {2} z.m"
-_QUANTIFIED: dict[tuple[type[exp.Expr], type[exp.Expr]], str] = {
-    (exp.GT, exp.All): _LARGEST.format("largest", "MAX", ">"),
-    (exp.GTE, exp.All): _LARGEST.format("largest", "MAX", ">="),
-    (exp.LT, exp.All): _LARGEST.format("least", "MIN", "<"),
-    (exp.LTE, exp.All): _LARGEST.format("least", "MIN", "<="),
-    (exp.GT, exp.Any): _LARGEST.format("least", "MIN", ">"),
-    (exp.GTE, exp.Any): _LARGEST.format("least", "MIN", ">="),
-    (exp.LT, exp.Any): _LARGEST.format("largest", "MAX", "<"),
-    (exp.LTE, exp.Any): _LARGEST.format("largest", "MAX", "<="),
-    (exp.EQ, exp.Any): "write x IN (SELECT …)",
-    (exp.NEQ, exp.All): "it means NOT IN, which is not maintained: count the matches in a second view and read both",
-}
-"""What to write in place of a comparison with ANY or ALL rows of a subquery, by both."""
 _CLAUSES: dict[str, tuple[str, tuple[str, ...], str]] = {
     # argument of the tree: construct, the keywords it begins with, hint
     "limit": ("LIMIT", ("LIMIT", "FETCH", "TOP"), _ORDERED),
@@ -93,39 +78,13 @@ def refuse_join(source: SqlText, join: exp.Join) -> None:
         raise source.syntax(f"{word} without a condition", source.keyword(join.this, side), hint="add ON, or USING")
 
 
-def refuse_subquery(source: SqlText, node: exp.Expr, scope: Scope | None = None) -> EverviewError:
-    """The error for a subquery that stands where none can be maintained."""
-    kind = "IN" if isinstance(node, exp.In) else "EXISTS" if isinstance(node, exp.Exists) else ""
-    ancestor = node.parent
-    while isinstance(ancestor, exp.Paren):
-        ancestor = ancestor.parent
-    if isinstance(node, exp.Any | exp.All) or isinstance(ancestor, exp.Any | exp.All):
-        quantifier = ancestor if isinstance(ancestor, exp.Any | exp.All) else node
-        word = type(quantifier).__name__.upper()
-        hint = _QUANTIFIED.get((type(quantifier.parent or quantifier), type(quantifier)), "use IN or EXISTS")
-        return source.unsupported(f"{word} subquery", source.keyword(node, word, "SOME"), hint)
-    if kind and isinstance(ancestor, exp.Not):
-        inside = source.between(node.this, node.args["query"], "NOT") if isinstance(node, exp.In) else None
-        where = inside or source.keyword(node, "NOT")
-        return source.unsupported(f"NOT {kind}", where, hint="only IN and EXISTS are maintained")
-    if node.find_ancestor(exp.Or):
-        where = source.keyword(node, "EXISTS") if kind == "EXISTS" else source.position(node)
-        return source.unsupported("subquery under OR", where, hint="split the view with UNION")
-    if kind:
-        where = source.keyword(node, "EXISTS") if kind == "EXISTS" else source.position(node)
-        return source.unsupported("subquery in an expression", where, hint=f"use {kind} as a condition of its own")
-    query = node.this if isinstance(node, exp.Subquery) else node
-    correlated = scope is not None and _is_correlated(query, scope)
-    construct = "correlated scalar subquery" if correlated else "scalar subquery"
+def refuse_subquery(source: SqlText, node: exp.Expr, place: str) -> EverviewError:
+    """The error for a subquery that stands where none is maintained."""
     return source.unsupported(
-        construct, source.keyword(query, "SELECT", "WITH"), hint="join with a grouped subquery in FROM instead"
+        f"subquery in {place}",
+        source.position(node),
+        hint="make it a column of a subquery in FROM, and use that: FROM (SELECT *, (SELECT …) AS m FROM t) AS t",
     )
-
-
-def _is_correlated(query: exp.Expr, scope: Scope) -> bool:
-    inner = {table.alias_or_name.lower() for table in query.find_all(exp.Table)}
-    tables = (column.table.lower() for column in query.find_all(exp.Column) if column.table)
-    return any(t not in inner and any(s.relation(t) for s in scope.outward()) for t in tables)
 
 
 def refuse_expression(source: SqlText, node: exp.Expr) -> EverviewError:

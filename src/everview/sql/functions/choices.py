@@ -35,7 +35,7 @@ FUNCTIONS: Final = (
         "raise_error",
         "s",
         NULL,
-        "if(i > 1000000, raise_error(s), i)",
+        "if(i > 2147483647, raise_error(s), i)",
         macros={"spark_raise_error(s)": "error('everview: ' || s)"},
     ),
     function("coalesce", "x*", common, "coalesce(s, u, 'none')", "coalesce(i, x)", spelling=united),
