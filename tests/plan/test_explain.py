@@ -591,3 +591,42 @@ def test_a_view_over_a_view_pays_for_its_changes() -> None:
 def test_a_projected_triangle_has_its_delay() -> None:
     reasons = {s["strategy"]: s["reason"] for s in verdict("q(a) :- r(a, b), s(b, c), t(c, a).")["strategies"]}
     assert "delay" in reasons["ivm-eps-triangle"]
+
+
+PEOPLE = "CREATE TABLE person (id INT PRIMARY KEY, name STRING);"
+CITIES = "CREATE TABLE city (id INT PRIMARY KEY, name STRING);"
+VISITED = (
+    "SELECT p.name, v.stars, c.name AS city FROM visit v JOIN person p ON v.person = p.id JOIN city c ON v.city = c.id"
+)
+SET = "SELECT DISTINCT s.x, e.y FROM s, e, t WHERE s.x = e.x AND e.y = t.y"
+DECLARED = {
+    "FOREIGN KEY (city) REFERENCES city in visit": (
+        VISITED,
+        f"{PEOPLE} {CITIES} CREATE TABLE visit (person INT, city INT{{}}, stars INT)",
+        " REFERENCES city",
+        "keyed",
+    ),
+    "PRIMARY KEY (x) in e": (
+        SET,
+        "CREATE TABLE s (x INT); CREATE TABLE t (y INT); CREATE TABLE e (x INT{}, y INT)",
+        " PRIMARY KEY",
+        "any",
+    ),
+    "FOREIGN KEY (x) REFERENCES s in e": (
+        SET,
+        "CREATE TABLE s (x INT PRIMARY KEY); CREATE TABLE t (y INT); CREATE TABLE e (x INT{}, y INT)",
+        " REFERENCES s",
+        "any",
+    ),
+}
+
+
+@pytest.mark.parametrize("said", DECLARED)
+def test_advice_to_declare_a_key_keeps_its_promise(said: str) -> None:
+    query, schema, declaration, kind = DECLARED[said]
+    before, after = (ev.explain(query, schema.format(text)).to_dict() for text in ("", declaration))
+    assert not {"any", "keyed"} & set(before["constant_update_for"])
+    promised = "constant time" if kind == "any" else "amortised constant time"
+    assert f"{said}, if it holds and is declared, would make every update take {promised}" in before["notes"]
+    assert kind in after["constant_update_for"]
+    assert not any("would make" in note for note in after["notes"])

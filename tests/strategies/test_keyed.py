@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import everview as ev
+from everview.errors import KeyViolationError
 from everview.query.constraints import constraints_of
 from everview.sql import parse_schema
 from everview.strategies.crown.keyed import keyed_tree
@@ -70,6 +71,72 @@ def test_without_constraints_nothing_is_claimed(query: str) -> None:
     for target in ("region", "city", "person"):
         ignored = ignored.replace(f"REFERENCES {target}", f"REFERENCES {target} NOT ENFORCED")
     assert not {"any", "keyed"} & set(constant_for(query, ignored))
+
+
+SET = """
+CREATE TABLE s (x INT NOT NULL); CREATE TABLE t (y INT NOT NULL); CREATE TABLE e (x INT PRIMARY KEY, y INT NOT NULL)
+"""
+SET_QUERIES = {
+    "answer": "SELECT DISTINCT 1 AS yes FROM s, e, t WHERE s.x = e.x AND e.y = t.y",
+    "list": "SELECT DISTINCT s.x, t.y FROM s, e, t WHERE s.x = e.x AND e.y = t.y",
+    "targets": "SELECT DISTINCT t.y FROM s, e, t WHERE s.x = e.x AND e.y = t.y",
+}
+
+
+@pytest.mark.parametrize("query", SET_QUERIES.values(), ids=SET_QUERIES)
+def test_a_key_in_the_middle_turns_the_tree(query: str) -> None:
+    """S(x), E(x, y), T(y) is hard; where x determines y, each S meets one E (ucq-constraints.md 9.5)."""
+    assert constant_for(query, SET) == ["any", "fifo", "insert_only"]
+    assert "any" not in constant_for(query, SET.replace("PRIMARY KEY", "NOT NULL"))
+
+
+def test_run_of_f1() -> None:
+    db = ev.Database()
+    db.sql(SET)
+    db.create_view("v", SET_QUERIES["answer"])
+    for change, table, row, size in [
+        (db.insert, "e", (1, 10), 0),
+        (db.insert, "s", (1,), 0),
+        (db.insert, "t", (10,), 1),
+        (db.insert, "e", (2, 10), 1),
+        (db.insert, "s", (2,), 1),
+    ]:
+        change(table, [row])
+        assert len(db.view("v")) == size
+    with pytest.raises(KeyViolationError):
+        db.insert("e", [(1, 11)])
+    for change, table, row, size in [
+        (db.delete, "t", (10,), 0),
+        (db.insert, "e", (3, 11), 0),
+        (db.insert, "s", (3,), 0),
+        (db.insert, "t", (11,), 1),
+        (db.delete, "s", (3,), 0),
+    ]:
+        change(table, [row])
+        assert len(db.view("v")) == size
+
+
+@pytest.mark.parametrize("query", SET_QUERIES.values(), ids=SET_QUERIES)
+def test_steps_by_a_key_in_the_middle_are_flat(query: str) -> None:
+    def taken(size: int) -> int:
+        db = ev.Database()
+        db.sql(SET)
+        db.create_view("v", query)
+        db.insert("e", [(i, 0) for i in range(size)])
+        db.insert("s", [(i,) for i in range(size)])
+        found = []
+        for change, table, row in [
+            (db.insert, "t", (0,)),
+            (db.delete, "s", (0,)),
+            (db.delete, "e", (1, 0)),
+            (db.delete, "t", (0,)),
+        ]:
+            before = db._views["v"].unit.steps
+            change(table, [row])
+            found.append(db._views["v"].unit.steps - before)
+        return max(found)
+
+    assert taken(20) == taken(2_000)
 
 
 def test_what_is_relied_on_is_used_with_a_warning() -> None:

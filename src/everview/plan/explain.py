@@ -11,7 +11,7 @@ from typing import Any
 from everview.errors import QueryError
 from everview.plan.core_plan import CorePlan, idle_options
 from everview.plan.hardness import Task, concatenated_tasks, lower_bound, tasks, union_tasks, unknown_tasks
-from everview.plan.repair import repairs
+from everview.plan.repair import declarations, repairs
 from everview.plan.shard_tables import unchecked
 from everview.plan.shards import Distribution
 from everview.plan.small_domains import ALWAYS_EMPTY
@@ -92,10 +92,21 @@ class Explanation:
             found += core.remarks
         found += self._declared()
         is_constant = self.plan.is_constant_as_declared or {"any", "keyed"} & set(self.plan.constant_update_for)
-        if len(self.plan.cores) == 1 and not is_constant:
-            found += repairs(self.plan.main.classification, self.plan.constraints)
+        for core in () if is_constant else self._rows_of_the_view:
+            about = "" if len(self.plan.cores) == 1 else f"{core.query}: "
+            changes = repairs(core.classification, self.plan.constraints)
+            changes += declarations(core, self.plan.constraints, self.plan.tables)
+            found += [about + change for change in changes]
         found += idle_options(self.plan.view.options, self.plan.cores)
         return tuple(dict.fromkeys(found))
+
+    @property
+    def _rows_of_the_view(self) -> list[CorePlan]:
+        """The cores that give the view's rows, if they do alone: those for which advice is given."""
+        if len(self.plan.cores) == 1:
+            return [self.plan.main]
+        alone = len(self.plan.parts) == 1 and self.plan.result.union is not None
+        return [b.cores[0] for b in self.plan.result.blocks] if alone else []
 
     def _declared(self) -> list[str]:
         """What it gives that tables change only as they are declared to."""

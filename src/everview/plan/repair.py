@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from itertools import combinations
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations, islice, permutations
 from math import comb
 from typing import NamedTuple
 
+from everview.plan.core_plan import CorePlan, plan_core
 from everview.query.classify import Classification
 from everview.query.conjunctive import ConjunctiveQuery, Semantics
-from everview.query.constraints import Constraints, restricted_domains
+from everview.query.constraints import (
+    Constraints,
+    FunctionalDependency,
+    InclusionDependency,
+    drop_implied_atoms,
+    restricted_domains,
+    unify_by_keys,
+)
 from everview.query.hierarchy import is_q_hierarchical
 from everview.query.terms import Const, Var, names
 
@@ -18,6 +27,71 @@ MOST_VARIABLES = 3
 MOST_PAIRS = 500_000
 """Advice is not worth a search that looks at more pairs of variables, over all combinations that it tries."""
 CUT = "the search for changes that would make every update constant time was cut: there may be more than shown"
+
+
+MOST_DECLARATIONS = 12
+"""So many keys and foreign keys are tried, each by planning the query anew; only for queries of so many atoms, too."""
+
+
+def declarations(core: CorePlan, constraints: Constraints, tables: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """The keys and foreign keys that would make updates constant time, if they hold and are declared: a line each.
+
+    ``tables`` has the names of the columns of those relations of which something can be declared, in lower case.
+    """
+    found: list[str] = []
+    if len(core.query.atoms) > MOST_DECLARATIONS or set(core.constant_update_for) & {"any", "keyed"}:
+        return ()
+    declared = islice(_undeclared(core.query, constraints, tables), MOST_DECLARATIONS)
+    tried: set[Constraints] = set()
+    for said, more in declared:
+        if more in tried:  # Another occurrence of the same table.
+            continue
+        tried.add(more)
+        kinds = _kinds_under(core, more)
+        if kinds & {"any", "keyed"}:
+            kind = "constant time" if "any" in kinds else "amortised constant time"
+            found.append(f"{said}, if it holds and is declared, would make every update take {kind}")
+    return tuple(dict.fromkeys(found))
+
+
+def _kinds_under(core: CorePlan, constraints: Constraints) -> set[str]:
+    """The kinds of updates that would be constant time under constraints, after the rewriting that they allow."""
+    query = unify_by_keys(core.core.query, constraints)
+    if query is None:
+        return set()
+    best = drop_implied_atoms(query, constraints).queries[0]
+    facts = core.facts
+    planned = plan_core(
+        replace(core.core, query=best), facts.rates, facts.options, facts.never_null, constraints, told=facts.told
+    )
+    return set(planned.constant_update_for)
+
+
+def _undeclared(
+    query: ConjunctiveQuery, constraints: Constraints, tables: Mapping[str, Sequence[str]]
+) -> Iterator[tuple[str, Constraints]]:
+    """The foreign keys that could point at keys there are, then the keys of one joined column that could be."""
+    atoms = [a for a in query.atoms if a.relation.lower() in tables]
+    for atom, target in permutations(atoms, 2):
+        for key in constraints.keys_of(target.relation):
+            terms = [target.terms[i] for i in key.determinant]
+            if atom.relation == target.relation or not all(isinstance(t, Var) and t in atom.terms for t in terms):
+                continue
+            places = tuple(atom.terms.index(t) for t in terms)
+            foreign = InclusionDependency(atom.relation, places, target.relation, key.determinant, unique=True)
+            if foreign not in constraints.inclusions:
+                columns = ", ".join(tables[atom.relation.lower()][i] for i in places)
+                said = f"FOREIGN KEY ({columns}) REFERENCES {target.relation} in {atom.relation}"
+                yield said, replace(constraints, inclusions=(*constraints.inclusions, foreign))
+    for atom in atoms:
+        if constraints.keys_of(atom.relation):
+            continue
+        for i, v in enumerate(atom.terms):
+            if isinstance(v, Var) and len(query.atoms_of[v]) > 1 and atom.terms.index(v) == i:
+                rest = tuple(j for j in range(len(atom.terms)) if j != i)
+                key = FunctionalDependency(atom.relation, (i,), rest, is_key=True)
+                said = f"PRIMARY KEY ({tables[atom.relation.lower()][i]}) in {atom.relation}"
+                yield said, replace(constraints, functional=(*constraints.functional, key))
 
 
 class _Change(NamedTuple):

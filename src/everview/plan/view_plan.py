@@ -96,6 +96,8 @@ class ViewPlan:
     """The names of other views, which this one may read like tables."""
     updates: Mapping[str, Updates] = field(default_factory=dict)
     """How each base table may change, by its name in lower case."""
+    tables: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The names of the columns of each base table, by its name in lower case."""
 
     @property
     def derived(self) -> frozenset[str]:
@@ -212,7 +214,8 @@ def plan_view(
     told = told or view.options.history is not None
     parts.append(_plan_part(view.name, "", view.body, known, told=told, lookups=looked_up(view)))
     _check_moments(view)
-    return ViewPlan(view, tuple(parts), constraints, views, {t.name.lower(): t.updates for t in schema})
+    tables = {t.name.lower(): tuple(c.name for c in t.columns) for t in schema if t.name not in computed}
+    return ViewPlan(view, tuple(parts), constraints, views, {t.name.lower(): t.updates for t in schema}, tables)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,12 @@ from dataclasses import dataclass
 from everview.query.conjunctive import Atom
 from everview.query.constraints import Constraints
 from everview.query.terms import Const
+from everview.strategies.crown.search import SearchCutError, join_trees
 from everview.strategies.crown.tree import Edge, JoinTree, TreeNode
+
+MOST_TREES = 300
+MOST_STEPS = 30_000
+"""So many trees are looked at, and so many steps taken to find them, for one that keys make cheaper than the best."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,30 @@ def keyed_tree(tree: JoinTree, atoms: Sequence[Atom], constraints: Constraints) 
             steps.append(found)
     named = tuple(dict.fromkeys(s.name for s in steps if s.name))
     return KeyedTree(any(s.is_reference for s in steps), named, any(s.is_relied_on for s in steps))
+
+
+def best_keyed_tree(
+    tree: JoinTree, atoms: Sequence[Atom], constraints: Constraints
+) -> tuple[JoinTree, KeyedTree | None]:
+    """A tree in the place of the one that is best without keys, if keys bound all steps of it, and how they do.
+
+    Trees are looked at until one takes constant time whatever comes, or too many have been; of those that take
+    amortised constant time the first is taken, and the given one before all others.
+    """
+    best = keyed_tree(tree, atoms, constraints)
+    if tree.height <= 1 or not constraints.functional or (best is not None and not best.is_amortised):
+        return tree, best
+    chosen = tree
+    try:
+        for other in join_trees(tree.edges, tree.free, MOST_TREES, MOST_STEPS):
+            found = keyed_tree(other, atoms, constraints)
+            if found is not None and (best is None or not found.is_amortised):
+                chosen, best = other, found
+            if best is not None and not best.is_amortised:
+                break
+    except SearchCutError:
+        pass
+    return chosen, best
 
 
 def _below(node: TreeNode, atoms: Sequence[Atom], constraints: Constraints) -> Iterator[_Step]:

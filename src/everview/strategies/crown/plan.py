@@ -26,7 +26,7 @@ from everview.strategies.bounds import CONSTANT, ENCLOSURE, LINEAR, LOGARITHMIC,
 from everview.strategies.core import Facts
 from everview.strategies.crown.choose import choose_tree
 from everview.strategies.crown.connex import fewest_added_outputs
-from everview.strategies.crown.keyed import KeyedTree, keyed_tree
+from everview.strategies.crown.keyed import KeyedTree, best_keyed_tree
 from everview.strategies.crown.search import SearchCutError, join_trees
 from everview.strategies.crown.tree import Edge, JoinTree, TreeNode
 from everview.strategies.diagram import Diagram
@@ -367,8 +367,10 @@ def plan_crown(facts: Facts) -> CrownPlan:
         remarks.append("the search for the fewest added outputs was cut: found greedily")
     if choice.cut:
         remarks.append("the search for the best tree was cut: the best found so far is used")
-    keyed = None if decomposition else keyed_tree(choice.tree, query.atoms, facts.constraints)
-    if keyed is not None and keyed.constraints and choice.tree.height > 1:
+    tree, keyed = choice.tree, None
+    if decomposition is None:
+        tree, keyed = best_keyed_tree(choice.tree, query.atoms, facts.constraints.about(query))
+    if keyed is not None and keyed.constraints and tree.height > 1:
         kind = "amortised constant time" if keyed.is_amortised else "constant time"
         warning = "; one of them is relied on and not checked" if keyed.is_relied_on else ""
         remarks.append(f"an update takes {kind} by {', '.join(keyed.constraints)}{warning}")
@@ -376,7 +378,7 @@ def plan_crown(facts: Facts) -> CrownPlan:
     return CrownPlan(
         facts.classification,
         relations,
-        choice.tree,
+        tree,
         facts.residual,
         checked=wanted - query.free,
         decomposition=decomposition,
