@@ -20,7 +20,7 @@ from everview.sql.outerjoin import drop_matched, outer_join
 from everview.sql.refuse import refuse_clauses, refuse_join
 from everview.sql.semijoin import semi_join
 from everview.sql.session import Cte, Rows, stage_columns
-from everview.sql.subqueries import anti_join
+from everview.sql.subqueries import anti_join, is_one_row, lateral
 
 
 def add_from(rows: Rows, select: exp.Select) -> None:
@@ -82,6 +82,16 @@ def _add_join(rows: Rows, join: exp.Join) -> None:
         return
     if join.kind == "ANTI":
         _add_anti(rows, join, using)
+        return
+    if isinstance(join.this, exp.Lateral) and join.side:
+        on = join.args.get("on")
+        if join.side != "LEFT" or not is_one_row(join.this.this.unnest()) or on != exp.Boolean(this=True):
+            raise source.unsupported(
+                f"{join.side} JOIN LATERAL",
+                source.keyword(join.this, join.side),
+                hint="join with a subquery that has the columns that tie it: LEFT JOIN (SELECT k, …) AS t ON t.k = r.k",
+            )
+        _add_item(rows, join.this)  # which has one row for each
         return
     if join.side:
         right = _side(rows, join.this)
@@ -210,6 +220,8 @@ def _add_item(rows: Rows, item: exp.Expr) -> None:
             _add_subquery(rows, item)
         for join in item.args.get("joins") or ():
             _add_join(rows, join)
+    elif isinstance(item, exp.Lateral) and isinstance(item.this, exp.Subquery):
+        _add_lateral(rows, item)
     else:
         words: dict[type[exp.Expr], str] = {exp.Values: "VALUES", exp.Unnest: "UNNEST", exp.Lateral: "LATERAL"}
         word = words.get(type(item), "this in FROM")
@@ -308,6 +320,23 @@ def _add_subquery(rows: Rows, item: exp.Subquery) -> None:
         result = rows.lowering.query(item.this, rows.env)
         stage = rows.lowering.stage(result.body, item.alias or "subquery", f"{_kind(item.this)} in FROM")
         columns = _read_stage(rows, stage, result.names, item.alias or "subquery", item)
+    _add_relation(rows, item, columns)
+
+
+def _add_lateral(rows: Rows, item: exp.Lateral) -> None:
+    """A subquery that reads what stands before it in FROM."""
+    query = item.this.this
+    plain = _plain(query, rows.body.is_set)
+    if plain is not None:
+        inner = rows.lowering.inline(plain, rows.env, rows.body, rows.scope)
+        rows.absorb(inner)
+        columns = inner.cells()
+    elif isinstance(query, exp.Select):
+        columns = lateral(rows, query, item)
+    else:
+        raise rows.source.unsupported(
+            "LATERAL set operation", item, hint="join with each of its sides, and unite the results"
+        )
     _add_relation(rows, item, columns)
 
 

@@ -335,9 +335,9 @@ def values(
         )
     tied = [(as_compared(a, b), b, where) for a, b, where in inner.correlations]
     inner.correlations = []
-    is_one_row = inner.groups is not None and not inner.groups.keys and not inner.distinct
+    has_one = inner.groups is not None and not inner.groups.keys and not inner.distinct
     nothing: list[Expression | None] = [None] * count
-    if is_one_row and inner.groups is not None:
+    if has_one and inner.groups is not None:
         if not is_tied and inner.groups.having is None:
             return _joined(rows, rows.lowering.stage(inner.finish(), "scalar", "scalar subquery"), [], node)[:count]
         nothing = [_over_nothing(inner.groups, o.expression) for o in inner.outputs]
@@ -351,7 +351,7 @@ def values(
     keys = [_key(inner, a) for a, _, _ in tied]
     inner.outputs += [Selected(f"k{i}", key, True, node) for i, key in enumerate(keys)]
     body: AnyBody = inner.finish()
-    if is_one_row and is_tied:
+    if has_one and is_tied:
         stage = rows.lowering.stage(body, "scalar", "scalar subquery, by what ties it to the query around it")
     else:
         stage = _guarded(rows, body, len(keys))
@@ -361,6 +361,39 @@ def values(
     if needs_match and not any(e is not None for e in nothing):
         return _joined(rows, stage, outer, node)[:count]
     return _attached(rows, stage, outer, nothing, node)
+
+
+def lateral(rows: Rows, query: exp.Select, node: exp.Expr) -> list[tuple[str, Cell]]:
+    """The columns of a subquery in FROM that reads what stands before it: each row is joined with what it gives."""
+    if is_one_row(query):
+        names = [e.alias or output_text(e) for e in query.expressions]
+        return list(zip(names, values(rows, query, len(names)), strict=True))
+    inner = rows.lowering.block(query, rows.env, rows.scope)
+    add_domain(rows, inner, node)
+    for condition in inner.outer_conditions:
+        if not rows.body.owns(condition):
+            raise two_queries_out(rows, node)
+        rows.body.require(condition)
+    tied = [(as_compared(a, b), b, where) for a, b, where in inner.correlations]
+    inner.correlations, inner.outer_conditions = [], []
+    listed = list(inner.outputs)
+    if inner.groups is None and not all(inner.body.owns(o.expression) for o in listed):
+        raise rows.source.unsupported("correlated output of LATERAL", node, hint="compute it in the outer SELECT list")
+    inner.outputs += [Selected(f"k{i}", _key(inner, a), True, node) for i, (a, _, _) in enumerate(tied)]
+    stage = rows.lowering.stage(inner.finish(), "lateral", "rows of LATERAL, by what ties them to the rows before it")
+    cells = _joined(rows, stage, [b for _, b, _ in tied], node)
+    return [(o.name, cell) for o, cell in zip(listed, cells, strict=True)]
+
+
+def is_one_row(query: exp.Expr) -> bool:
+    """True for a SELECT of aggregates without GROUP BY and HAVING, which has one row whatever there is."""
+    grouped = query.args.get("group") or query.args.get("having") or query.args.get("distinct")
+    return isinstance(query, exp.Select) and not grouped and bool(_aggregates(query))
+
+
+def output_text(node: exp.Expr) -> str:
+    """What an output without an alias is called."""
+    return str(node.name) if isinstance(node, exp.Column) else str(node.sql())
 
 
 def _check_width(rows: Rows, found: int, wanted: int, node: exp.Expr) -> None:
