@@ -146,8 +146,8 @@ class Storage {
   std::size_t degree(Vertex v) const noexcept { return vertices_[v].adjacent.size(); }
 
   std::size_t max_degree() const noexcept {
-    std::size_t most = 0;
-    for (const Entry& entry : vertices_) most = std::max(most, entry.adjacent.size());
+    std::size_t most = degrees_.size();
+    while (most != 0 && degrees_[most - 1] == 0) --most;
     return most;
   }
 
@@ -443,7 +443,11 @@ class Storage {
           return;
         }
       }
-      vertices_[a].adjacent.push_back({b, 1});
+      auto& adjacent = vertices_[a].adjacent;
+      if (degrees_.size() <= adjacent.size()) degrees_.resize(adjacent.size() + 1);
+      adjacent.push_back({b, 1});
+      if (adjacent.size() > 1) --degrees_[adjacent.size() - 2];
+      ++degrees_[adjacent.size() - 1];
     });
   }
 
@@ -460,7 +464,9 @@ class Storage {
       const auto known = std::ranges::find(adjacent, b, &Neighbour::vertex);
       if (--known->facts != 0) return;
       *known = adjacent.back();
+      --degrees_[adjacent.size() - 1];
       adjacent.pop_back();
+      if (!adjacent.empty()) ++degrees_[adjacent.size() - 1];
     });
     free_facts_.push_back(number);
     --fact_count_;
@@ -492,6 +498,7 @@ class Storage {
   Vector<FactEntry> facts_;
   Vector<Vertex> rows_;
   Vector<std::uint32_t> free_facts_;
+  Vector<std::size_t> degrees_;  // How many elements have one neighbour, two, and so on.
   std::size_t fact_count_ = 0, domain_size_ = 0;
   Vector<Vertex> near_change_;
   std::vector<Vertex> row_;
