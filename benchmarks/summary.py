@@ -151,6 +151,13 @@ def cost(folder: Path = RESULTS) -> str:
     if growth:
         told = f"{at_most(max(growth))} times the kernel's steps an update"
         lines.append(f"- Ten times the data: at most {told}, for {len(growth)} kinds of queries and updates.")
+    formulas = results.read("formula", folder)[1:]
+    of_one = [[r for r in formulas if r["query"] == q] for q in ordered(formulas, "query")]
+    if of_one:
+        worst = max(r["steps"] / found[0]["steps"] for found in of_one for r in found)
+        told = f"{at_most(worst)} times the steps an update that the smallest data take"
+        sizes = f"{min(r['elements'] for r in formulas):,} to {max(r['elements'] for r in formulas):,} elements"
+        lines.append(f"- Formulas that count, {sizes}: at most {told}, for {len(of_one)} formulas of tiers A and B.")
     state = results.read("state", folder)
     if values := [r["value"] for r in state[1:]]:
         told = f"{at_least(min(values))} to {at_most(max(values))} times the rows of the window as Arrow"

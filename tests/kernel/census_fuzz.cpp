@@ -36,7 +36,6 @@ class Writer {
     program.relations = {{1, true, true}, {2, true, true}, {3, true, true}, {2, false, true}};
     program.arity = program.slots = arity;
     program.degree = kDegree;
-    program.most_types = 50'000;
     program.most_steps = 10'000'000;
     program.idle_types = 16;
     std::vector<std::size_t> free(arity);
@@ -51,6 +50,7 @@ class Writer {
     }
     if (arity > 1 || (arity == 1 && !program.formula().is_local())) radii.insert(program.radius());
     program.typed_radii.assign(radii.begin(), radii.end());
+    program.type_limits.assign(radii.size(), below(random, 8) == 0 ? 3 : 50'000);
   }
 
   bool is_small() const {
@@ -341,7 +341,6 @@ void run(std::uint64_t seed, bool memory_fails) {
   const std::size_t arity = below(random, 4);
   Writer writer(random, arity);
   if (!writer.is_small()) return;
-  writer.program.most_types = below(random, 8) == 0 ? 3 : 50'000;
   std::size_t bytes = 0;
   {
     const Use use(bytes);

@@ -7,11 +7,14 @@ from random import Random
 
 import pytest
 
+from everview.query.formula import Fact, FormulaQuery, Quantifier, Residue, conjunction
+from everview.query.terms import Var
 from tests.kernel.census.harness import MAKERS, SAME, Beside, change, names_of, program_of, without_guards
 from tests.query.formulas import ARITIES, random_query, random_update
 from tests.scale import scaled
 
 MOST_RADIUS = 4
+A, B = Var("a"), Var("b")
 
 
 def query_of(random: Random, arity: int, rank: int = 2):
@@ -119,3 +122,38 @@ def test_what_came_and_went_leaves_nothing(make) -> None:
 def _summary(census):
     stats = census.stats()
     return {name: stats[name] for name in SAME}, set(census.rows()), census.count()
+
+
+def test_elements_are_any_words_and_their_numbers_are_used_again() -> None:
+    random = Random(22)
+    pool = [random.randrange(-(2**63), 2**63) for _ in range(400)] + [-(2**63), 2**63 - 1, 0, -1]
+    query = FormulaQuery("q", (A,), Quantifier(Residue(1, 2), B, conjunction([Fact("E", (A, B)), Fact("B", (B,))])))
+    program = program_of(query)
+    censuses = [make(program) for make in MAKERS]
+    facts: set[tuple[str, tuple[int, ...]]] = set()
+    for _ in range(scaled(150, least=50)):
+        changes = []
+        for _ in range(random.randint(1, 12)):
+            if facts and random.random() < 0.48:
+                fact = random.choice(sorted(facts))
+                facts.discard(fact)
+                changes.append((*fact, -1))
+                continue
+            name = random.choice("BE")
+            fact = (name, tuple(random.choice(pool) for _ in range(ARITIES[name])))
+            if fact not in facts:
+                facts.add(fact)
+                changes.append((*fact, 1))
+        told = []
+        for census in censuses:
+            census.begin()
+            change(census, names_of(program), changes)
+            judged = census.judge()
+            if judged is None:
+                census.settle()
+            told.append((judged is None, census.count(), sorted(census.rows()), census.stats()["elements"]))
+            census.commit()
+        assert told[0] == told[1]
+        if not told[0][0]:
+            for name, row, weight in reversed(changes):
+                (facts.discard if weight > 0 else facts.add)((name, row))

@@ -39,8 +39,9 @@ def encode(program: CensusProgram) -> list[int]:
     words = [len(program.relations)]
     for relation in program.relations:
         words += [relation.arity, relation.has_edges, relation.is_domain]
-    words += [program.arity, program.slots, program.degree, program.most_types, program.most_steps, IDLE_TYPES]
+    words += [program.arity, program.slots, program.degree, program.most_steps, IDLE_TYPES]
     words += _listed(program.typed_radii)
+    words += _listed([program.types_limit(radius) for radius in program.typed_radii])
     nodes = list(program.nodes())
     numbers: dict[int, int] = {}
     words.append(len(nodes))

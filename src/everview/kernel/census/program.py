@@ -13,6 +13,8 @@ from functools import cached_property
 
 MOST_TYPES = 50_000
 """How many types may be met at one radius."""
+MOST_PAIRED_TYPES = 2_000
+"""How many of them there may be where all pairs of types are looked at: at the radius of a binary query."""
 MOST_STEPS = 10_000_000
 """How many steps an update may take, for each fact that it changes."""
 
@@ -184,6 +186,11 @@ class CensusProgram:
         if self.arity > 1 or (self.arity == 1 and not self.shape(self.formula).is_local):
             radii.add(self.radius)
         return tuple(sorted(radii))
+
+    def types_limit(self, radius: int) -> int:
+        """How many types elements may have at a radius."""
+        paired = self.arity == 2 and radius == self.radius
+        return min(self.most_types, MOST_PAIRED_TYPES) if paired else self.most_types
 
     def is_unguarded(self, node: Node) -> bool:
         """Whether it is a quantifier whose witnesses may be anywhere, and depend on where one is."""

@@ -145,8 +145,9 @@ class CensusReference:
                     if a in self.storage.uses:
                         known = self.storage.neighbourhood([a], radius, self.steps)
                         census.put(a, registry.type_of(*known))
-            if len(census.members) > self.program.most_types:
-                raise LimitFault("types", self.program.most_types)
+            limit = self.program.types_limit(radius)
+            if len(census.members) > limit:
+                raise LimitFault("types", limit)
 
     def _forget_idle_types(self) -> None:
         if self.result.has_changes:

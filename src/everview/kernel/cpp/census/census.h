@@ -184,7 +184,9 @@ class Upkeep {
 
   void type(const Ball& near) {
     evaluator_->next_epoch();
-    for (auto& [radius, census] : evaluator_->censuses()) {
+    for (std::size_t i = 0; i < program_.typed_radii.size(); ++i) {
+      const std::size_t radius = program_.typed_radii[i], limit = program_.type_limits[i];
+      Census& census = evaluator_->census(radius);
       Registry& registry = evaluator_->registry(radius, 1);
       for (const At& at : near) {
         if (at.distance > radius) continue;
@@ -192,7 +194,7 @@ class Upkeep {
         if (!storage_.in_domain(at.vertex)) continue;
         census.put(at.vertex, registry.type_of(storage_.neighbourhood({&at.vertex, 1}, radius)));
       }
-      if (census.members().size() > program_.most_types) throw LimitFault{true, program_.most_types};
+      if (census.members().size() > limit) throw LimitFault{true, limit};
     }
   }
 

@@ -106,24 +106,27 @@ class Evaluator {
     if (const auto found = kept_.find(key); found != kept_.end() && found->second.validity == now) {
       return found->second.holds;
     }
+    const bool holds = find_out_on_types(node, clusters);
+    kept_[key] = {now, holds};
+    return holds;
+  }
+
+  // The same, for whoever keeps it.
+  bool find_out_on_types(const Node& node, std::span<const Cluster> clusters) {
     Env env(program_->slots, 0);
-    bool holds = false;
     if (clusters.size() == 1) {
       Structure& structure = registry(node.radius, clusters[0].centres)[clusters[0].type].structure;
       place(env, clusters, structure);
-      holds = this->holds(node, structure, env);
-    } else {
-      std::vector<const Structure*> parts;
-      for (const Cluster& cluster : clusters) {
-        parts.push_back(&registry(node.radius, cluster.centres)[cluster.type].structure);
-      }
-      Structure structure = Structure::side_by_side(parts);
-      steps_->take(structure.size());
-      place(env, clusters, structure);
-      holds = this->holds(node, structure, env);
+      return holds(node, structure, env);
     }
-    kept_[key] = {now, holds};
-    return holds;
+    std::vector<const Structure*> parts;
+    for (const Cluster& cluster : clusters) {
+      parts.push_back(&registry(node.radius, cluster.centres)[cluster.type].structure);
+    }
+    Structure structure = Structure::side_by_side(parts);
+    steps_->take(structure.size());
+    place(env, clusters, structure);
+    return holds(node, structure, env);
   }
 
   bool holds_on_type(const Node& node, TypeId type, std::size_t slot) {

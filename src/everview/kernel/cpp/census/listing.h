@@ -105,7 +105,7 @@ class Listing {
 
   // So that what a formula gives on types is kept under the same number as where results ask for it.
   static std::uint32_t split_number(std::size_t arity, std::uint32_t number) noexcept {
-    return arity == 1 ? TypedResult::kSplit : arity == 2 ? PairResult::kFarSplit : number;
+    return arity == 1 ? TypedResult::kSplit : number;
   }
 
   Rows rows_of(const std::vector<Block>& blocks, std::uint32_t number) {
@@ -272,6 +272,9 @@ class Listing {
 
   bool holds(const std::vector<Block>& blocks, const std::vector<std::vector<List>>& found,
              const std::vector<std::size_t>& choice, std::uint32_t number) {
+    if (auto* pairs = dynamic_cast<PairResult*>(result_)) {
+      return pairs->is_far_accepted({found[0][choice[0]].type, found[1][choice[1]].type});
+    }
     std::vector<Evaluator::Cluster> clusters;
     for (std::size_t i = 0; i < blocks.size(); ++i) {
       Evaluator::Cluster cluster{blocks[i].size(), found[i][choice[i]].type, {}};

@@ -25,7 +25,7 @@ struct PairHash {
 // A near pair's class is its truth, where that depends on the neighbourhood alone, and else its type.
 class PairResult final : public Result {
  public:
-  static constexpr std::uint32_t kNearSplit = 1, kFarSplit = 2;
+  static constexpr std::uint32_t kNearSplit = 1;
   struct Near {
     Vertex vertex;
     std::uint32_t position;  // In the list of the class.
@@ -164,6 +164,14 @@ class PairResult final : public Result {
 
   Count count() override { return near_count_ + far_count_; }
 
+  // Whether far pairs of these types are rows; where nobody is far, it means nothing.
+  bool is_far_accepted(const Types& types) {
+    if (types.one == kNoType || types.other == kNoType) return false;
+    const auto found = far_accepts_->known.find(types);
+    if (found != far_accepts_->known.end()) return found->second;
+    return !formula_->counts_far && far_holds(types);
+  }
+
   bool test(const Row& row) override { return holds({row[0], row[1]}); }
 
  private:
@@ -184,7 +192,7 @@ class PairResult final : public Result {
   bool far_holds_now(const Types& types) {
     const std::array<Evaluator::Cluster, 2> clusters{Evaluator::Cluster{1, types.one, {0}},
                                                      Evaluator::Cluster{1, types.other, {1}}};
-    return evaluator_->holds_on_types(*formula_, clusters, kFarSplit);
+    return evaluator_->find_out_on_types(*formula_, clusters);
   }
   // Only where somebody is far, or the census does not matter.
   bool far_holds(const Types& types) {
@@ -293,13 +301,6 @@ class PairResult final : public Result {
     old_far_->known.emplace(types, holds);
     return holds;
   }
-  bool is_far_accepted(const Types& types) {
-    if (types.one == kNoType || types.other == kNoType) return false;
-    const auto found = far_accepts_->known.find(types);
-    if (found != far_accepts_->known.end()) return found->second;
-    return !formula_->counts_far && far_holds(types);
-  }
-
   bool holds(const Pair& pair) {
     const auto known = near(pair.one);
     const auto found = std::ranges::find(known, pair.other, &Near::vertex);

@@ -51,8 +51,9 @@ struct Program {
   std::vector<Node> nodes;
   std::vector<std::size_t> sentences;  // Their nodes, each after those in it.
   std::vector<std::size_t> typed_radii;
+  std::vector<std::size_t> type_limits;  // How many types there may be at each of these radii.
   std::size_t arity = 0, slots = 0, degree = 0;
-  std::uint64_t most_types = 0, most_steps = 0;
+  std::uint64_t most_steps = 0;
   std::size_t idle_types = 0;
 
   const Node& formula() const noexcept { return nodes.back(); }
@@ -78,10 +79,11 @@ class Decoder {
     program.arity = next(Program::kMostArity + 1);
     program.slots = next(1 << 16);
     program.degree = next(1 << 30);
-    program.most_types = next(kMost);
     program.most_steps = next(kMost);
     program.idle_types = next(kMost);
     program.typed_radii = list(1 << 16);
+    program.type_limits = list(kMost);
+    if (program.type_limits.size() != program.typed_radii.size()) bad();
     const std::size_t nodes = next(1 << 20);
     if (nodes == 0 || program.slots < program.arity) bad();
     for (std::size_t i = 0; i < nodes; ++i) program.nodes.push_back(node(program));
