@@ -98,6 +98,10 @@ class RuleSyntaxError(QueryError):
     """The text is not a rule."""
 
 
+class FormulaSyntaxError(QueryError):
+    """The text is not a formula."""
+
+
 class UnknownNameError(QueryError):
     """A table, column, alias or function that is not there."""
 

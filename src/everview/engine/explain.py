@@ -15,7 +15,7 @@ from everview.plan.shards import distribute
 from everview.plan.view_plan import plan_view
 from everview.query.options import OptionValues, ViewOptions
 from everview.query.schema import Schema
-from everview.query.view import View, blocks
+from everview.query.view import View, relations_in
 from everview.sql import parse_rules, parse_schema, parse_script
 
 _QUOTED_OR_COMMENT = re.compile(
@@ -103,11 +103,11 @@ def _check_declared(views: Sequence[View], tables: Schema) -> None:
     """Rules need no schema, but rows are spread by the columns of their tables, which only a schema has."""
     defined = {v.name for v in views} | {s.name for v in views for s in v.stages}
     bodies = [body for v in views for body in (*(s.body for s in v.stages), v.body)]
-    for atom in (a for body in bodies for block in blocks(body) for a in block.atoms):
-        if atom.relation not in defined and tables.table(atom.relation) is None:
+    for name in (n for body in bodies for n in relations_in(body)):
+        if name not in defined and tables.table(name) is None:
             raise QueryError(
-                f"rows of {atom.relation} cannot be spread over shards: its columns are not declared",
-                hint=f"give a schema with CREATE TABLE {atom.relation} (…)",
+                f"rows of {name} cannot be spread over shards: its columns are not declared",
+                hint=f"give a schema with CREATE TABLE {name} (…)",
             )
 
 

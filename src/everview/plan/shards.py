@@ -18,7 +18,7 @@ from everview.plan.split import is_partial, split_up
 from everview.plan.spread import Occurrence, Places, spread
 from everview.query.schema import Column, Schema, Table
 from everview.query.terms import Expression, Var
-from everview.query.view import Block, Body, SetOperation, Stage, View, blocks
+from everview.query.view import Block, Body, SetOperation, Stage, View, blocks, relations_in
 
 MASK = "_everview_occurrences"
 """The column that says as which occurrences of its table a row has come to a shard."""
@@ -277,12 +277,12 @@ def _standing_alone(view: View, earlier: Sequence[View]) -> View:
     """The view with the views that it reads as stages of its own."""
     stages: list[Stage] = []
     bodies = [*(s.body for s in view.stages), view.body]
-    read = {a.relation for body in bodies for b in blocks(body) for a in b.atoms}
+    read = {name for body in bodies for name in relations_in(body)}
     for other in reversed(earlier):
         if other.name in read:
             own = [*other.stages, Stage(other.name, other.body, "another view")]
             stages = own + stages
-            read |= {a.relation for s in own for b in blocks(s.body) for a in b.atoms}
+            read |= {name for s in own for name in relations_in(s.body)}
     return replace(view, stages=(*dict.fromkeys(stages), *view.stages)) if stages else view
 
 

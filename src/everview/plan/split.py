@@ -30,6 +30,7 @@ from everview.query.view import (
     View,
     aggregate_result,
     blocks,
+    relations_in,
     each_block,
     group_key,
 )
@@ -85,7 +86,7 @@ def _stages_of(block: Block, stages: Sequence[Stage]) -> tuple[Stage, ...]:
     for stage in reversed(stages):
         if stage.name in read:
             kept.append(stage)
-            read |= {a.relation for b in blocks(stage.body) for a in b.atoms}
+            read |= set(relations_in(stage.body))
     return tuple(reversed(kept))
 
 

@@ -4,11 +4,12 @@ In the order in which a view passes through:
 
 - ``types``, ``terms``, ``schema``, ``aggregates``, ``options``: columns, expressions, tables, what a user may ask for;
 - ``conjunctive``, ``view``, ``column_expression``: atoms and conjunctive queries, blocks and whole views, expressions;
-- ``catalogue``, ``data``, ``show``: what a database holds, models as plain data, queries in words;
+- ``catalogue``, ``data``, ``formula_data``, ``show``: what a database holds, models as plain data, queries in words;
 - ``homomorphism``, ``constraints``: the same query, made smaller, or better by keys and foreign keys;
 - ``hypergraph``, ``hierarchy``, ``orders``, ``covers``, ``widths``, ``decomposition``, ``unions``,
   ``hard_patterns``, ``fracture``: its structure;
-- ``formula``, ``formula_normal``, ``locality``, ``formula_limits``: first-order formulas that count, written so that
-  little has to be looked at, how far that is, and whether it is allowed;
+- ``formula``, ``formula_facts``, ``formula_normal``, ``locality``, ``formula_limits``: first-order formulas that count,
+  the rows that they ask for, the same written so that little has to be looked at, how far that is, and whether it is
+  allowed;
 - ``classify``: the verdict of all of these on one conjunctive query.
 """

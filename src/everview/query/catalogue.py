@@ -13,12 +13,12 @@ from enum import Enum
 from everview.errors import AmbiguousNameError, DependantsError, UnknownNameError, UnsupportedError
 from everview.query.schema import Column, Schema, Table
 from everview.query.types import DataType
-from everview.query.view import View, blocks
+from everview.query.view import View, relations_in
 
 
 @dataclass(frozen=True)
 class Definition:
-    """A view, the text that defines it alone (``language`` is sql or rules), and the names that the text reads."""
+    """A view, the text that defines it alone (``language`` is sql, rules or formula), and the names that the text reads."""
 
     view: View
     language: str
@@ -249,11 +249,11 @@ def as_table(view: View) -> Table:
 
 
 def relations_read(view: View) -> frozenset[str]:
-    """The tables and views that the atoms of a view read, in lower case."""
+    """The tables and views that a view reads, in lower case."""
     stages = {s.name for s in view.stages}
     bodies = [*(s.body for s in view.stages), view.body]
-    atoms = (atom.relation for body in bodies for block in blocks(body) for atom in block.atoms)
-    return frozenset(name.lower() for name in atoms if name not in stages)
+    read = (name for body in bodies for name in relations_in(body))
+    return frozenset(name.lower() for name in read if name not in stages)
 
 
 def _columns(view: View) -> list[tuple[str, str]]:

@@ -20,6 +20,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 from everview.errors import DataFormatError, OptionError
 from everview.query.aggregates import saved_as
 from everview.query.conjunctive import Atom, Computed
+from everview.query.formula_data import body_from_data, body_to_data
 from everview.query.options import ViewOptions
 from everview.query.schema import Column, Enforcement, ForeignKey, Schema, SmallDomain, Table, Updates
 from everview.query.terms import Const, Expression, Term, Value, Var
@@ -28,6 +29,7 @@ from everview.query.view import (
     Aggregate,
     Block,
     Body,
+    FormulaBody,
     Grouping,
     Output,
     SetOperation,
@@ -182,6 +184,8 @@ def _constant(value: Value) -> Data:
 
 
 def _body(body: Body) -> Data:
+    if isinstance(body, FormulaBody):
+        return {"formula": body_to_data(body, _term, type_to_data)}
     if isinstance(body, SetOperation):
         return {
             "operator": body.operator.value,
@@ -329,6 +333,8 @@ def _read_constant(data: Data) -> Const:
 
 
 def _read_body(data: Data) -> Body:
+    if "formula" in data:
+        return body_from_data(data["formula"], _read_term, type_from_data)
     if "operator" in data:
         left, right = _read_body(data["left"]), _read_body(data["right"])
         columns = tuple(map(_read_output, data["columns"]))
@@ -393,6 +399,8 @@ def _short(value: object) -> str:
 
 
 def _canonical_body(body: Body, stages: Mapping[str, str]) -> Data:
+    if isinstance(body, FormulaBody):
+        return _body(body)
     if isinstance(body, SetOperation):
         found = _body(body)
         found |= {"left": _canonical_body(body.left, stages), "right": _canonical_body(body.right, stages)}

@@ -1,6 +1,7 @@
 """What a user may ask of the way in which a view is maintained: options, as plain values that are checked once.
 
-An option never changes a view's rows, only what an update and a read of them cost.
+An option never changes a view's rows, only what an update and a read of them cost; but for ``domain``, which says over
+which elements the quantifiers of a formula range.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ OPTIMIZE: Final = ("updates", "reads", "balanced")
 """What a view can be optimized for: cheap updates, cheap reads and counts, or neither at the other's cost."""
 MODES: Final = ("dynamic", "static")
 """Whether tables go on changing, or are filled once and then read."""
+DOMAINS: Final = ("schema", "query")
+"""Which elements a formula is about: those of all tables, or those of the tables that it names."""
 MOST_PARTS: Final = 1_000_000
 """The largest denominator of ε: thresholds are powers of N with it as a root."""
 MOST_DEGREE: Final = 2**63 - 1
@@ -53,6 +56,10 @@ class OptionValues(TypedDict, total=False):
     """Of how many batches what they have changed is kept, for ``diff``."""
     moments: str | Sequence[str] | None
     """The columns of which moments are kept from the beginning, for ``moments`` and ``linear_regression``."""
+    domain: Literal["schema", "query"] | None
+    """Which elements a formula is about: those of all tables, or those of the tables that it names."""
+    component: str | None
+    """The column, of every table that a formula reads, that is the same for all that hangs together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +77,8 @@ class ViewOptions:
     history: int | None = None
     moments: tuple[str, ...] | None = None
     """Columns, each once."""
+    domain: str | None = None
+    component: str | None = None
 
     def __post_init__(self) -> None:
         for name, value in self.given().items():
@@ -283,6 +292,13 @@ def _moments(value: object) -> tuple[str, ...]:
     return tuple(names)
 
 
+def _component(value: object) -> str:
+    if not isinstance(value, str) or not value:
+        said = f"component is {_said(value)}, and is the name of a column"
+        raise OptionError(said, option="component", hint="write component = 'molecule_id'")
+    return value
+
+
 _CHECKS: Final[dict[str, Callable[[object], Any]]] = {
     "epsilon": _epsilon,
     "optimize": _word("optimize", OPTIMIZE),
@@ -293,6 +309,8 @@ _CHECKS: Final[dict[str, Callable[[object], Any]]] = {
     "lookup": _lookup,
     "history": _history,
     "moments": _moments,
+    "domain": _word("domain", DOMAINS),
+    "component": _component,
 }
 
 READING: Final = ("access", "count", "lookup", "history", "moments")

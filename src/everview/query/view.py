@@ -8,12 +8,15 @@ own that later stages read as if it were a table.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import cached_property
 from typing import Final, TypeAlias
 
 from everview.query.aggregates import AggregateFunction
 from everview.query.conjunctive import Atom
+from everview.query.formula import FormulaQuery
+from everview.query.formula_facts import FactRelation, bound
 from everview.query.options import NO_OPTIONS, ViewOptions
 from everview.query.terms import Expression, Term, Var
 from everview.query.types import DataType
@@ -160,7 +163,52 @@ class SetOperation:
         return f"{self.left}\n{word}\n{right}"
 
 
-Body: TypeAlias = Block | SetOperation
+@dataclass(frozen=True)
+class FormulaBody:
+    """A view by formula. ``query`` is as it was written, ``normal`` as it is maintained; both mean the same."""
+
+    query: FormulaQuery
+    normal: FormulaQuery
+    relations: tuple[FactRelation, ...]
+    element: DataType
+    """The type of all elements."""
+    degree: int
+    """No element may have more neighbours."""
+    domain: str = "schema"
+    component: str | None = None
+    """The column, of every table, whose value is the same for all that hangs together."""
+    is_independent: bool = True
+    """True if no element can matter that stands in no fact of the formula."""
+    columns: tuple[Output, ...] = field(init=False)
+    """One for each variable of the head: none of a sentence, which has one row while it is true."""
+
+    def __post_init__(self) -> None:
+        columns = tuple(Output(v.name, Expression.of(v, self.element), False) for v in self.query.head)
+        object.__setattr__(self, "columns", columns)
+
+    @property
+    def tables(self) -> frozenset[str]:
+        """The tables that it reads."""
+        return frozenset(s.table for r in self.relations for s in r.sources)
+
+    @cached_property
+    def bound(self) -> FormulaQuery:
+        """What is maintained, over fact relations: every term is a variable."""
+        return replace(self.normal, formula=bound(self.normal.formula))
+
+    def renamed(self, names: Mapping[str, str]) -> FormulaBody:
+        """The same over tables of other names."""
+        relations = tuple(
+            replace(r, sources=tuple(replace(s, table=names.get(s.table, s.table)) for s in r.sources))
+            for r in self.relations
+        )
+        return replace(self, relations=relations)
+
+    def __str__(self) -> str:
+        return f"{self.query}".removeprefix(self.query.name)
+
+
+Body: TypeAlias = Block | SetOperation | FormulaBody
 
 
 @dataclass(frozen=True)
@@ -188,7 +236,7 @@ class View:
     remarks: tuple[str, ...] = ()
     """What the front end ignored or changed, and says so."""
     options: ViewOptions = NO_OPTIONS
-    """What was asked for of the way in which it is maintained; its rows are the same with any."""
+    """What was asked for of the way in which it is maintained; only ``domain`` says anything about its rows."""
 
     @property
     def columns(self) -> tuple[Output, ...]:
@@ -203,16 +251,25 @@ class View:
 
 
 def blocks(body: Body) -> Iterator[Block]:
-    """The blocks of a body, left to right."""
+    """The blocks of a body, left to right; a formula has none."""
     if isinstance(body, Block):
         yield body
-    else:
+    elif isinstance(body, SetOperation):
         yield from blocks(body.left)
         yield from blocks(body.right)
 
 
+def relations_in(body: Body) -> list[str]:
+    """The tables, views and stages that a body reads, in the order in which it names them."""
+    if isinstance(body, FormulaBody):
+        return sorted(body.tables)
+    return list(dict.fromkeys(atom.relation for block in blocks(body) for atom in block.atoms))
+
+
 def each_block(body: Body, change: Callable[[Block], Block]) -> Body:
     """The same body with each of its blocks changed, left to right."""
+    if isinstance(body, FormulaBody):
+        return body
     if isinstance(body, Block):
         return change(body)
     return replace(body, left=each_block(body.left, change), right=each_block(body.right, change))

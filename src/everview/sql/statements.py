@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from everview.errors import EverviewError
 from everview.query.schema import Schema
-from everview.query.view import FEED_COLUMNS, Block, Body, Stage, View, blocks
+from everview.query.view import FEED_COLUMNS, Block, Body, SetOperation, Stage, View, relations_in
 from everview.sql.ddl import create_table, resolve_references
 from everview.sql.options import read_options
 from everview.sql.parse import guarded, parse_one, parse_statements
@@ -98,17 +98,19 @@ def _lowered(source: SqlText, query: exp.Expr, schema: Schema, name: str, column
 def _needed(body: Body, stages: list[Stage]) -> tuple[Stage, ...]:
     """The stages that the body reads, directly or through others; a stage only reads those before it."""
     kept: list[Stage] = []
-    read = {atom.relation for block in blocks(body) for atom in block.atoms}
+    read = set(relations_in(body))
     for stage in reversed(stages):
         if stage.name in read:
             kept.append(stage)
-            read |= {atom.relation for block in blocks(stage.body) for atom in block.atoms}
+            read |= set(relations_in(stage.body))
     return tuple(reversed(kept))
 
 
 def _renamed(body: Body, names: list[str]) -> Body:
     columns = tuple(replace(c, name=n) for c, n in zip(body.columns, names, strict=True))
-    return replace(body, outputs=columns) if isinstance(body, Block) else replace(body, columns=columns)
+    if isinstance(body, Block):
+        return replace(body, outputs=columns)
+    return replace(body, columns=columns) if isinstance(body, SetOperation) else body
 
 
 def is_create(statement: exp.Expr, kind: str) -> bool:

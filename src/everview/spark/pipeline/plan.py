@@ -17,7 +17,7 @@ from everview.plan.shards import Distribution
 from everview.plan.view_plan import plan_view
 from everview.query.catalogue import as_table
 from everview.query.schema import Schema
-from everview.query.view import View, blocks
+from everview.query.view import View, relations_in
 from everview.redaction import redact, redacted
 from everview.spark.checkpoint.folder import is_local
 from everview.spark.checkpoint.pins import fitting, plan_over, read_pins
@@ -161,7 +161,7 @@ def _all_read(pipeline: Pipeline, views: tuple[View, ...]) -> None:
     read = set()
     for view in views:
         for body in (*(s.body for s in view.stages), view.body):
-            read |= {a.relation.lower() for b in blocks(body) for a in b.atoms}
+            read |= {name.lower() for name in relations_in(body)}
     used = [t for n, t in pipeline.tables.items() if n.lower() in read]
     if not any(pipeline.sources[t.source].streaming for t in used):
         spec = next(iter(pipeline.views.values()))
