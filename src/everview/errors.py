@@ -142,6 +142,16 @@ class UnsupportedError(QueryError):
         self.construct = construct
 
 
+class NotCountedError(UnsupportedError, TypeError):
+    """A view of which rows are tested and listed, but neither counted nor told.
+
+    It is a TypeError, so that ``list(view)``, which asks for the length first, goes on without it.
+    """
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message, construct="count", hint=hint)
+
+
 class FormulaLimitError(QueryError):
     """A formula that costs more than is allowed: ``limit`` says which limit, ``subformula`` which part is to blame.
 
@@ -272,6 +282,16 @@ class ExpressionError(DataError):
 
 class MemoryLimitError(DataError):
     """More data than the database may hold, or than one column of a batch can."""
+
+
+class DegreeExceeded(DataError):
+    """An ``element`` would have more neighbours than a view by formula allows: ``degree`` instead of ``bound``."""
+
+    def __init__(self, message: str, *, element: object, degree: int, bound: int, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.element = element
+        self.degree = degree
+        self.bound = bound
 
 
 class FeedError(DataError):

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from os import PathLike
 from threading import RLock
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack
 
 import pyarrow as pa
 
@@ -34,10 +34,11 @@ from everview.errors import EverviewError, MemoryLimitError, UnknownTableError
 from everview.kernel.machine import UpdateFault
 from everview.plan.view_plan import plan_view
 from everview.query.catalogue import Command, Definition, Queries, relations_read
-from everview.query.options import OptionValues, ViewOptions
+from everview.query.options import OptionValues, ReadOptions, ViewOptions
 from everview.query.schema import Schema, Table
 from everview.query.types import DataType
 from everview.query.view import View as ViewDefinition
+from everview.query.view import relations_in
 
 
 class Database:
@@ -123,6 +124,34 @@ class Database:
         with self._lock:
             run(self, read_rules_into(text, catalogue_of(self), options))
 
+    def formula(
+        self,
+        text: str,
+        *,
+        degree: int,
+        domain: Literal["schema", "query"] = "schema",
+        component: str | None = None,
+        **options: Unpack[ReadOptions],
+    ) -> View:
+        """Define a view by a formula, as ``lonely(x) := vertex(x) and not exists y (edge(x, y))``; gives the view.
+
+        No element may have more than ``degree`` neighbours: others that stand in one row with it, in columns that meet
+        variables. A batch beyond it is refused. ``domain`` says over which elements quantifiers range: those of all
+        tables ("schema"), or of those that the formula names ("query"). ``component`` is a column of all these tables
+        that is the same for all that hangs together, by which Spark may spread rows.
+        """
+        asked = ViewOptions.of({"degree": degree, "domain": domain, "component": component, **options})
+        return self._formula(text, asked)
+
+    def _formula(self, text: str, options: ViewOptions) -> View:
+        from everview.sql.script import read_formula_into
+
+        with self._lock:
+            catalogue = catalogue_of(self)
+            change = read_formula_into(text, catalogue, options)
+            run(self, [change])
+            return self.view(list(catalogue.views.values())[-1].name)
+
     def drop(self, name: str, *, if_exists: bool = False, cascade: bool = False) -> None:
         """Drop a table or view with all that it holds; with ``cascade`` also the views that read it.
 
@@ -153,6 +182,9 @@ class Database:
         schema = Schema(tuple(t.schema for t in self._tables.values()))
         plan = plan_view(view, schema, views=frozenset(self._views), told=self._told)
         check_expressions(view, self._relations())
+        for name in {n for body in (*(s.body for s in view.stages), view.body) for n in relations_in(body)}:
+            for formula in self._views[name].formulas if name in self._views else ():
+                formula.check_counted(f"{view.name} cannot read it, as what changes in it is not told")
         runtime = ViewRuntime(plan, self._relations(), self._dictionary, self._views, build)
         left = None if limit is None else max(0, limit - self.state_nbytes())
         with Progress(f"filling {view.name}") as progress, within(left), bounded(self._machine, left):

@@ -10,6 +10,7 @@ from typing import Unpack
 from everview.engine.expressions.check_supported import check_views
 from everview.errors import QueryError
 from everview.plan.explain import Explanation
+from everview.plan.formula_plan import explained
 from everview.plan.shard_tables import as_checked
 from everview.plan.shards import distribute
 from everview.plan.view_plan import plan_view
@@ -83,7 +84,7 @@ def explain_all(
     views = tuple(replace(v, options=v.options.joined(asked)) for v in views)
     names = frozenset(v.name for v in views)
     if shards is None:
-        return [Explanation(plan_view(view, tables, rates, names - {view.name})) for view in views]
+        return [explained(plan_view(view, tables, rates, names - {view.name})) for view in views]
     if shards < 1:
         raise QueryError(f"shards is {shards}", hint="there is at least one")
     _check_declared(views, tables)
@@ -95,7 +96,7 @@ def explain_all(
         kept = as_checked(spread.first)
         checked = Schema(tuple(kept.table(t.name) or t for t in tables))
         plan = plan_view(view, checked, rates, names - {view.name}, told=True)
-        found.append(Explanation(plan).spread(spread))
+        found.append(explained(plan).spread(spread))
     return found
 
 

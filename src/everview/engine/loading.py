@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from everview.engine.operators.build import grouped_blocks
+from everview.engine.operators.formula import FormulaOperator
 from everview.engine.operators.join import Join
 from everview.engine.operators.steps import explained
 from everview.engine.values.rows import zeros
@@ -21,13 +22,15 @@ from everview.kernel.machine import UpdateFault
 def loaded(views: Sequence[ViewRuntime]) -> Iterator[None]:
     """Have the cores that have no rows yet store those that come now, and make their state of them at the end."""
     loading = [core for view in views for core in view.cores if _can_load(core)]
-    for core in loading:
-        core.is_loading = True
+    formulas = [formula for view in views for formula in view.formulas if formula.is_empty]
+    parts: list[Join | FormulaOperator] = [*loading, *formulas]
+    for part in parts:
+        part.is_loading = True
     try:
         yield
     finally:
-        for core in loading:
-            core.is_loading = False
+        for part in parts:
+            part.is_loading = False
     for core in loading:
         _build(core)
     for view in views if loading else ():

@@ -20,6 +20,7 @@ from everview.engine.values.rows import WordRows
 from everview.engine.view_runtime import ViewRuntime
 from everview.errors import DroppedError, HistoryExceeded
 from everview.plan.explain import Explanation
+from everview.plan.formula_plan import FormulaExplanation, explained
 from everview.query.options import MOST_LOOKUPS, ViewOptions
 
 if TYPE_CHECKING:
@@ -148,7 +149,10 @@ class View(Positions, Lookups, Reasons, Regressions):
 
     def explain(self, *, analyze: bool = False, program: bool = False) -> Explanation:
         """The verdict; with ``analyze`` what it costs so far, with ``program`` the programs that run it."""
-        explanation = Explanation(self._runtime.plan)
+        explanation = explained(self._runtime.plan)
+        if isinstance(explanation, FormulaExplanation):
+            with self._lock:
+                explanation = explanation.counted(self._runtime.formulas[0].stats())
         if analyze:
             explanation = explanation.with_section("measured", _measured(self.stats()))
         if program:
@@ -186,11 +190,10 @@ class View(Positions, Lookups, Reasons, Regressions):
             "counted_updates": runtime.updates_with_deltas,
             "deltas": runtime.deltas if runtime.updates_with_deltas else None,
             "amplification": runtime.deltas / runtime.updates_with_deltas if runtime.updates_with_deltas else None,
-            "steps": runtime.unit.steps,
+            "steps": runtime.unit.steps + sum(f.stats()["total_steps"] for f in runtime.formulas),
             "nodes": nodes,
-            "parts": [
-                {"core": c.plan.core.role, "strategy": c.plan.strategy.name, **c.gauges()} for c in runtime.cores
-            ],
+            "parts": [{"core": c.plan.core.role, "strategy": c.plan.strategy.name, **c.gauges()} for c in runtime.cores]
+            + [{"core": "formula", "strategy": f.plan.name, **f.stats()} for f in runtime.formulas],
             "restored": runtime.restored,
             "failing": runtime.why_no_result(),
         }

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from everview.engine.base_table import BaseTable
 from everview.engine.expressions.parked import Failure, Parked
-from everview.engine.operators.build import blocks_of, build_part, grouped_blocks, united
+from everview.engine.operators.build import blocks_of, build_part, formulas_in, grouped_blocks, united
 from everview.engine.operators.counts import Fold, Kept
 from everview.engine.operators.indexed import Indexed
 from everview.engine.operators.join import Join
@@ -72,8 +72,11 @@ class ViewRuntime:
         self.cores: tuple[Join, ...] = tuple(c for _, s in self.stages for c in s.cores)
         counting = [c for u in united(self.result) for _, term in u.terms for c in term.cores]
         self._telling = [c for c in self.result.cores if c not in counting]
+        self.formulas = [f for _, s in self.stages for f in formulas_in(s)]
+        """The formula that it is, if it is one."""
         own = {name for name, _ in self.stages[:-1]}
-        self.reads = frozenset(a.relation for c in self.cores for a in c.plan.query.atoms) - own
+        read = {a.relation for c in self.cores for a in c.plan.query.atoms}
+        self.reads = frozenset(read.union(*(f.body.tables for f in self.formulas))) - own
         """The tables and views that it reads."""
         self.above = {name: view for name, view in (views or {}).items() if name in self.reads}
         """Those of them that are views."""
@@ -106,6 +109,11 @@ class ViewRuntime:
     def result(self) -> Operator:
         """The part that gives the view's rows."""
         return self.stages[-1][1]
+
+    @property
+    def is_told(self) -> bool:
+        """True if it tells what changes."""
+        return all(c.emits_deltas for c in self._telling) and all(f.emits_deltas for f in self.formulas)
 
     @property
     def folds(self) -> tuple[Kept, ...]:
@@ -147,7 +155,7 @@ class ViewRuntime:
     def process(self, changes: Changes) -> Iterator[WordRows]:
         """Take in changes of one relation, piece by piece as the view's own, none empty, not netted, are asked for."""
         self.updates += len(changes)
-        self.updates_with_deltas += len(changes) if all(core.emits_deltas for core in self._telling) else 0
+        self.updates_with_deltas += len(changes) if self.is_told else 0
         waiting = [
             replace(changes, per_update=False) if changes.per_update and not self.keeps_update_numbers else changes
         ]
@@ -177,7 +185,8 @@ class ViewRuntime:
     @staticmethod
     def _pieces(source: Operator, waiting: list[Changes]) -> Iterator[WordRows]:
         for changes in waiting:
-            if any(core.reads(changes.relation) for core in source.cores):
+            name = changes.relation
+            if any(c.reads(name) for c in source.cores) or any(f.reads(name) for f in formulas_in(source)):
                 yield from pieces_of(source, changes)
 
     def _of_stage(self, name: str, rows: WordRows) -> Changes:
@@ -203,12 +212,16 @@ class ViewRuntime:
 
         Not so if that is made of the row that a global aggregate has over no input: then the view has no result now.
         """
+        for formula in self.formulas:
+            formula.judge()
         for parked, source in self._parked:
             if parked.is_left and not self._is_excused(parked, source):
                 raise parked.refusal(self.view.name)
 
     def conclude(self) -> None:
         """The batch has been taken."""
+        for formula in self.formulas:
+            formula.conclude()
         for parked, _ in self._parked:
             if parked.counts is not None:
                 parked.conclude()

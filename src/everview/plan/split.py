@@ -30,9 +30,9 @@ from everview.query.view import (
     View,
     aggregate_result,
     blocks,
-    relations_in,
     each_block,
     group_key,
+    relations_in,
 )
 
 _MORE_DIGITS = 10

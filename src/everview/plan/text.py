@@ -39,29 +39,29 @@ def render_text(explanation: Explanation) -> str:
     """The whole verdict."""
     plan = explanation.plan
     columns = ", ".join(f"{c.name} {c.type}" for c in plan.view.columns)
-    lines = _entry("view", f"{plan.view.name}({columns})")
+    lines = entry("view", f"{plan.view.name}({columns})")
     if plan.view.options:
-        lines += _entry("options", str(plan.view.options))
-    lines += _entry("verdict", verdict_line(explanation))
+        lines += entry("options", str(plan.view.options))
+    lines += entry("verdict", verdict_line(explanation))
     single = len(plan.cores) == 1
     for part in plan.parts:
         lines += _part(explanation, part, single)
     bounds = plan.bounds.to_dict()
-    lines += _table("bounds", bounds.items())
-    lines += _entry("constant", f"for {_sequences(plan.constant_update_for)}")
-    lines += _entry("hardness", explanation.lower_bound or "none: constant time is reached, nothing can beat it")
-    lines += _table("tasks", _tasks(explanation.view_tasks))
+    lines += tables("bounds", bounds.items())
+    lines += entry("constant", f"for {_sequences(plan.constant_update_for)}")
+    lines += entry("hardness", explanation.lower_bound or "none: constant time is reached, nothing can beat it")
+    lines += tables("tasks", tasks_lines(explanation.view_tasks))
     rejected = [(c.strategy, c.reason) for c in plan.main.candidates if not c.chosen]
-    lines += _table("not taken", rejected)
+    lines += tables("not taken", rejected)
     for note in explanation.notes:
-        lines += _entry("note", note)
-    lines += _entry("", _legend("\n".join(lines)))
+        lines += entry("note", note)
+    lines += entry("", _legend("\n".join(lines)))
     for title, text in explanation.sections:
         lines += ["", f"── {title} " + "─" * max(4, 60 - len(title)), *text.splitlines()]
     return "\n".join(lines)
 
 
-def _tasks(tasks: Mapping[str, Task]) -> Iterable[tuple[str, str]]:
+def tasks_lines(tasks: Mapping[str, Task]) -> Iterable[tuple[str, str]]:
     """Which kinds of reads are constant, logarithmic, hard (with the conjecture) or unknown (with the reason)."""
     alike: dict[tuple[str, str], list[str]] = {}
     for name, task in tasks.items():
@@ -101,11 +101,11 @@ def _part(explanation: Explanation, part: PartPlan, single: bool) -> list[str]:
         why = f" — {part.purpose}" if part.purpose else ""
         lines += ["", f"── {part.name}{why} " + "─" * max(4, 60 - len(part.name) - len(why))]
     for operator in part.operators:
-        lines += _entry("operator", operator)
+        lines += entry("operator", operator)
     if part.union:
-        lines += _entry("union", _union_line(part))
+        lines += entry("union", _union_line(part))
     for coefficient, term in part.terms:
-        lines += _entry("counted", f"{coefficient:+d} · {show_query(term.cores[0].query)}")
+        lines += entry("counted", f"{coefficient:+d} · {show_query(term.cores[0].query)}")
     for block in part.blocks:
         for core in block.cores:
             title = block.label if block.label != part.name else ""
@@ -131,34 +131,34 @@ def _union_line(part: PartPlan) -> str:
 
 
 def _core(explanation: Explanation, core: CorePlan, title: str) -> list[str]:
-    lines = _entry("part", title) if title else []
+    lines = entry("part", title) if title else []
     verdict = core.classification
-    lines += _entry("query", show_query(core.core.query))
+    lines += entry("query", show_query(core.core.query))
     if core.query.atoms != core.core.query.atoms:
-        lines += _entry("core", show_query(core.query))
-    lines += _entry("classes", "  ".join(f"{CLASS_NAMES[n]} {'✓' if f else '✗'}" for n, f in verdict.flags().items()))
+        lines += entry("core", show_query(core.query))
+    lines += entry("classes", "  ".join(f"{CLASS_NAMES[n]} {'✓' if f else '✗'}" for n, f in verdict.flags().items()))
     reasons: dict[str, list[str]] = {}
     for name, reason in verdict.witnesses().items():
         reasons.setdefault(reason, []).append(CLASS_NAMES[name])
     for reason, classes in reasons.items():
-        lines += _entry("", f"✗ {', '.join(classes)}: {reason}")
+        lines += entry("", f"✗ {', '.join(classes)}: {reason}")
     if verdict.widths and not verdict.q_hierarchical:
         w = verdict.widths
         tight = f" (tight {w.delta_tight})" if w.delta_tight != w.delta else ""
-        lines += _entry("widths", f"w = {w.w}, δ = {w.delta}{tight}")
-    lines += _entry("strategy", f"{core.strategy.name} — {core.maintenance.reason}")
+        lines += entry("widths", f"w = {w.w}, δ = {w.delta}{tight}")
+    lines += entry("strategy", f"{core.strategy.name} — {core.maintenance.reason}")
     if core.dial:
         lines += _dial(core.dial)
     for name, text in core.maintenance.notes():
-        lines += _entry(name, text)
+        lines += entry(name, text)
     for condition in core.filters:
-        lines += _entry("filter", f"{condition} — checked before an update enters")
+        lines += entry("filter", f"{condition} — checked before an update enters")
     for condition in core.residual:
-        lines += _entry("check", f"{condition} — across relations, on each result as it is listed")
+        lines += entry("check", f"{condition} — across relations, on each result as it is listed")
     for operator in core.core.operators:
-        lines += _entry("then", operator)
+        lines += entry("then", operator)
     diagram = core.maintenance.diagram
-    lines += _entry(diagram.kind, diagram.title)
+    lines += entry(diagram.kind, diagram.title)
     lines += [" " * MARGIN + line for line in diagram.root.lines()]
     return lines
 
@@ -174,13 +174,14 @@ def _dial(dial: Dial) -> list[str]:
     return [f"{m:<{MARGIN}}{line}{mark}".rstrip() for m, line, mark in zip(margins, lines, marks, strict=True)]
 
 
-def _entry(name: str, text: str) -> list[str]:
+def entry(name: str, text: str) -> list[str]:
     """A name in the margin and its text, wrapped beside it."""
     rows = wrap(text, WIDTH - MARGIN, break_long_words=False) or [""]
     return [f"{name:<{MARGIN}}{rows[0]}".rstrip(), *(" " * MARGIN + row for row in rows[1:])]
 
 
-def _table(name: str, rows: Iterable[tuple[str, str]]) -> list[str]:
+def tables(name: str, rows: Iterable[tuple[str, str]]) -> list[str]:
+    """Pairs beside each other, with a name in the margin of the first."""
     listed = list(rows)
     width = max((len(left) for left, _ in listed), default=0) + 2
     lines: list[str] = []

@@ -20,7 +20,7 @@ from everview.query.options import OF_ONE_TREE, ViewOptions
 from everview.query.schema import Schema, Updates
 from everview.query.terms import Term, Var
 from everview.query.types import ANY, DataType
-from everview.query.view import Block, Body, SetOperation, SetOperator, View, blocks, each_block
+from everview.query.view import Block, Body, FormulaBody, SetOperation, SetOperator, View, blocks, each_block
 from everview.strategies.bounds import Bound, Bounds, total_of
 from everview.strategies.strategy import KINDS
 
@@ -201,6 +201,10 @@ def plan_view(
 
     With ``told`` all that changes in it is always told, as on Spark.
     """
+    if isinstance(view.body, FormulaBody):
+        from everview.plan.formula_plan import plan_formula
+
+        return plan_formula(view, view.body, schema, views)
     computed = {s.name for s in view.stages} | views
     never_null = frozenset(
         (t.name, i) for t in schema if t.name not in computed for i, c in enumerate(t.columns) if not c.nullable
@@ -309,6 +313,8 @@ def _plan_block(
 
 def _by_small_domains(body: Body, known: _Known, remarks: list[str], name: str, *, is_member: bool = False) -> Body:
     """The body with a union over small domains in the place of each block that gains by it: alone, or in a union."""
+    if isinstance(body, FormulaBody):
+        return body
     if isinstance(body, SetOperation):
         if not _is_set_union(body):
             return body
@@ -377,7 +383,7 @@ def _variables(block: Block, lookups: Sequence[frozenset[int]]) -> list[frozense
 
 def _is_set_union(body: Body) -> bool:
     """True if duplicates never matter below: UNION all the way down."""
-    if isinstance(body, Block):
+    if not isinstance(body, SetOperation):
         return True
     same = body.operator is SetOperator.UNION and not body.all
     return same and _is_set_union(body.left) and _is_set_union(body.right)
@@ -385,7 +391,7 @@ def _is_set_union(body: Body) -> bool:
 
 def _only_concatenates(body: Body) -> bool:
     """True if set operations pass rows on and count nothing: UNION ALL all the way down."""
-    if isinstance(body, Block):
+    if not isinstance(body, SetOperation):
         return True
     passes = body.operator is SetOperator.UNION and body.all
     return passes and _only_concatenates(body.left) and _only_concatenates(body.right)
@@ -394,7 +400,7 @@ def _only_concatenates(body: Body) -> bool:
 def _union_verdict(
     name: str, body: Body, members: Sequence[Block], known: _Known, budget: Budget
 ) -> UnionVerdict | None:
-    if isinstance(body, Block) or not _is_set_union(body):
+    if not isinstance(body, SetOperation) or not _is_set_union(body):
         return None
     queries: list[ConjunctiveQuery] = []
     for member in members:
@@ -415,7 +421,7 @@ _COMBINED = {
 
 
 def _operators(body: Body, members: int, combination: Combination | None) -> tuple[str, ...]:
-    if isinstance(body, Block) or members == 1:
+    if not isinstance(body, SetOperation) or members == 1:
         return ()
     if _is_set_union(body):
         return (f"union of {members}: {_COMBINED[combination or Combination.COUNTED]}",)
@@ -423,7 +429,7 @@ def _operators(body: Body, members: int, combination: Combination | None) -> tup
 
 
 def _set_operators(body: Body) -> list[str]:
-    if isinstance(body, Block):
+    if not isinstance(body, SetOperation):
         return []
     below = _set_operators(body.left) + _set_operators(body.right)
     if body.operator is SetOperator.UNION:
@@ -434,4 +440,4 @@ def _set_operators(body: Body) -> list[str]:
 
 
 def _operations(body: Body) -> list[SetOperation]:
-    return [] if isinstance(body, Block) else [body, *_operations(body.left), *_operations(body.right)]
+    return [] if not isinstance(body, SetOperation) else [body, *_operations(body.left), *_operations(body.right)]

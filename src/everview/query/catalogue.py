@@ -18,7 +18,10 @@ from everview.query.view import View, relations_in
 
 @dataclass(frozen=True)
 class Definition:
-    """A view, the text that defines it alone (``language`` is sql, rules or formula), and the names that the text reads."""
+    """A view, the text that defines it alone, and the names that the text reads.
+
+    ``language`` is sql, rules or formula.
+    """
 
     view: View
     language: str

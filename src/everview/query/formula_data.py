@@ -64,13 +64,9 @@ def body_to_data(body: FormulaBody, term: ToData, type_: Callable[[DataType], st
 
 def body_from_data(data: Data, term: FromData, type_: Callable[[str], DataType]) -> FormulaBody:
     """The body that plain data holds."""
-    query = FormulaQuery(
-        str(data["name"]), tuple(Var(str(n)) for n in data["head"]), _from_data(data["formula"], term)
-    )
+    query = FormulaQuery(str(data["name"]), tuple(Var(str(n)) for n in data["head"]), _from_data(data["formula"], term))
     relations = tuple(
-        FactRelation(
-            str(r["name"]), int(r["arity"]), tuple(_source(s, term) for s in r["sources"]), bool(r["edges"])
-        )
+        FactRelation(str(r["name"]), int(r["arity"]), tuple(_source(s, term) for s in r["sources"]), bool(r["edges"]))
         for r in data["relations"]
     )
     component = data["component"]

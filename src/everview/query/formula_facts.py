@@ -73,7 +73,7 @@ def atoms(formula: Formula) -> list[Fact | Equal]:
     """The atoms of a formula that ask for a fact relation, each shape once."""
     found: dict[str, Fact | Equal] = {}
     for part in subformulas(formula):
-        if isinstance(part, Fact) or (isinstance(part, Equal) and any(isinstance(t, Const) for t in (part.left, part.right))):
+        if isinstance(part, Fact) or (isinstance(part, Equal) and len(part.free) == 1 and part.left != part.right):
             found.setdefault(shape(part), part)
     return list(found.values())
 

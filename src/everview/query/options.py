@@ -35,7 +35,16 @@ _EXACT: Final = re.compile(r"\d{1,30}(/0{0,30}[1-9]\d{0,30})?")
 """How ε is written as data."""
 
 
-class OptionValues(TypedDict, total=False):
+class ReadOptions(TypedDict, total=False):
+    """The options that any view may have, as keywords of a call."""
+
+    lookup: str | Sequence[str] | Sequence[Sequence[str]] | None
+    """The columns, or several sets of columns, by which rows are going to be looked up."""
+    history: int | None
+    """Of how many batches what they have changed is kept, for ``diff``."""
+
+
+class OptionValues(ReadOptions, total=False):
     """The options of a view as keywords of a call."""
 
     epsilon: float | Fraction | Decimal | None
@@ -50,10 +59,6 @@ class OptionValues(TypedDict, total=False):
     """Keep rows in order and counted, where the query allows it, so that positions, ranks and samples are cheap."""
     count: bool | None
     """Keep the number of rows, where the query allows it, so that asking for it takes constant time."""
-    lookup: str | Sequence[str] | Sequence[Sequence[str]] | None
-    """The columns, or several sets of columns, by which rows are going to be looked up."""
-    history: int | None
-    """Of how many batches what they have changed is kept, for ``diff``."""
     moments: str | Sequence[str] | None
     """The columns of which moments are kept from the beginning, for ``moments`` and ``linear_regression``."""
     domain: Literal["schema", "query"] | None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Final
 
@@ -15,6 +15,7 @@ from everview.errors import (
     SizeError,
     TypeMismatchError,
     UnknownNameError,
+    UnsupportedError,
 )
 from everview.query.formula import (
     ANY_VALUE,
@@ -45,9 +46,18 @@ from everview.sql.sql_text import SqlText
 DEGREE_HINT: Final = "say how many neighbours an element has at most: degree = 4"
 
 
-def parse_formula(text: str, schema: Schema, options: ViewOptions) -> View:
-    """The view that a formula defines over tables."""
+def parse_formula(text: str, schema: Schema, options: ViewOptions, views: Collection[str] = ()) -> View:
+    """The view that a formula defines over tables; ``views``, in lower case, are no tables."""
     query = read_formula(text)
+    for fact in facts(query.formula):
+        if fact.relation.lower() in views:
+            raise UnsupportedError(
+                f"{fact.relation} is a view, and a formula reads tables",
+                construct="formula over a view",
+                position=fact.position,
+                source=text,
+                hint="write what the view says in the formula itself",
+            )
     try:
         return formula_view(query, schema, options, text)
     except RecursionError:
@@ -64,7 +74,7 @@ def formula_view(query: FormulaQuery, schema: Schema, options: ViewOptions, text
         )
     try:
         check_size(query.formula)
-        body = _Binding(query, schema, options).body(options.degree)
+        body = _Binding(query, schema, options).body(max(options.degree, 2))
     except EverviewError as error:
         raise error.located(None, text) from error.__cause__
     return View(query.name, body, options=options)
@@ -96,6 +106,12 @@ class _Binding:
         if len(set(names)) < len(names):
             raise AmbiguousNameError(
                 f"two columns of {self.query.name} differ in case only", hint="give the variables different names"
+            )
+        if len(self.query.head) > 2 and self.options.history is not None:
+            raise OptionError(
+                f"{self.query.name} has three variables, and what changes in it is not told",
+                option="history",
+                hint="leave it out, or split the query",
             )
         normal = normalised(self.query)
         check_limits(Locality(normal), degree)

@@ -1,4 +1,4 @@
-"""The grammar of formulas: ``lonely(x) := vertex(x) and not exists y (edge(x, y))``, read by lark into the core language.
+"""The grammar of formulas, as ``lonely(x) := vertex(x) and not exists y (edge(x, y))``, read by lark.
 
 Words and symbols mean the same, and words may be in any case (fo-mod.md section 3).
 """
@@ -6,7 +6,6 @@ Words and symbols mean the same, and words may be in any case (fo-mod.md section
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from decimal import Decimal
 from functools import cache
 from typing import Any, Final
@@ -151,7 +150,7 @@ def _parser() -> Lark:
 
 def _refused(text: str, error: UnexpectedInput) -> FormulaSyntaxError:
     """An error of the parser in our words."""
-    start = error.pos_in_stream
+    start = getattr(error, "pos_in_stream", None)
     if start is None or start < 0 or (isinstance(error, UnexpectedToken) and error.token.type == "$END"):
         start = len(text.rstrip())
     expected = {str(name) for name in getattr(error, "accepts", None) or getattr(error, "expected", None) or ()}
@@ -216,7 +215,7 @@ class _Builder(Transformer[Token, Any]):
 
     def fact(self, name: Token, *terms: tuple[Term, Position]) -> Formula:
         """``R(x, y)``."""
-        found = [Const(t.name.lower() == "true") if _is_truth(t) else t for t, _ in terms]
+        found = [_truth_value(t) for t, _ in terms]
         return Fact(_plain(name), tuple(found), self._at(name))
 
     def equal(self, left: tuple[Term, Position], _: Token, right: tuple[Term, Position]) -> Formula:
@@ -370,15 +369,12 @@ def _at_least(number: int, variable: Var, body: Formula, at: Position) -> Formul
     return Quantifier(AtLeast(number), variable, body, at)
 
 
-def _is_truth(term: Term) -> bool:
-    return isinstance(term, Var) and term.name.lower() in ("true", "false")
+def _truth_value(term: Term) -> Term:
+    """A term of a fact, in which ``true`` and ``false`` are constants."""
+    is_truth = isinstance(term, Var) and term.name.lower() in ("true", "false")
+    return Const(str(term).lower() == "true") if is_truth else term
 
 
 def _plain(token: Token | str) -> str:
     """A name without the signs that it may be quoted by."""
     return str(token).strip("`")
-
-
-def variables_of(terms: Sequence[Term]) -> list[Var]:
-    """The variables among terms, in their order."""
-    return [t for t in terms if isinstance(t, Var) and t != ANY_VALUE]

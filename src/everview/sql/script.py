@@ -26,6 +26,7 @@ from everview.query.schema import Schema
 from everview.query.view import View
 from everview.sql.answer import read_answer
 from everview.sql.ddl import References, create_table, resolve_references
+from everview.sql.formula_binding import parse_formula
 from everview.sql.options import create_view_text, read_changed_options, with_options
 from everview.sql.parse import guarded, parse_one, parse_statements
 from everview.sql.rules import parse_rules, texts_by_head
@@ -75,8 +76,17 @@ def read_rules_into(text: str, catalogue: Catalogue, options: ViewOptions) -> li
     return [catalogue.create_view(Definition(v, "rules", texts[v.name.lower()], relations_read(v))) for v in views]
 
 
+def read_formula_into(text: str, catalogue: Catalogue, options: ViewOptions) -> Change:
+    """The view that a formula defines, over tables."""
+    view = parse_formula(text, Schema(tuple(catalogue.tables.values())), options, views=catalogue.views.keys())
+    return catalogue.create_view(Definition(view, "formula", text, relations_read(view)))
+
+
 def read_again(definition: Definition, schema: Schema) -> Definition:
     """A view's text read once more, over tables and views as they are now."""
+    if definition.language == "formula":
+        tables = Schema(tuple(t for t in schema if t.name.lower() in definition.reads))
+        return replace(definition, view=parse_formula(definition.text, tables, definition.view.options))
     if definition.language == "rules":
         (view,) = parse_rules(definition.text, schema)
         return replace(definition, view=replace(view, options=definition.view.options))

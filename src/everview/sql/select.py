@@ -285,6 +285,7 @@ def _typed(body: model.Body, types: list[DataType]) -> model.Body:
     columns = tuple(_converted(c, t) for c, t in zip(body.columns, types, strict=True))
     if isinstance(body, Block):
         return replace(body, outputs=columns)
+    assert isinstance(body, SetOperation), "a formula is no side of a set operation"
     return replace(body, left=_typed(body.left, types), right=_typed(body.right, types), columns=columns)
 
 

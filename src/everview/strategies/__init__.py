@@ -18,6 +18,7 @@ FOLDERS = (
     "crown",
     "triangle",
     "hierarchical",
+    "fo_mod",
 )  # fmt: skip
 """The folders of all methods that this version runs, in the order of preference."""
 

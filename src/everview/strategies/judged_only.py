@@ -30,15 +30,8 @@ def loomis_whitney_degree(query: ConjunctiveQuery) -> int | None:
     return n if n >= 3 and len(missing) == n and all(len(m) == 1 for m in missing) else None
 
 
-def _fo_mod(_: Facts) -> Judgement:
-    return Judgement(False, "needs a declared bound on the number of neighbours of every value", options=("degree",))
-
-
 def _recompute(_: Facts) -> Judgement:
     return Judgement(True, "always possible, and never taken unless it is asked for")
 
 
-JUDGED_ONLY = (
-    JudgedOnly("fo-mod", _fo_mod),
-    JudgedOnly("recompute", _recompute),
-)
+JUDGED_ONLY = (JudgedOnly("recompute", _recompute),)

@@ -9,6 +9,7 @@ In the order in which a delta passes:
 - ``steps``: what a fault of the kernel means in a batch;
 - ``select``: a block without grouping: conditions across relations, computed columns, DISTINCT;
 - ``group_by``: a grouped block: sums by group, ``aggregates`` beside them, then ``group_output`` makes rows of groups;
+- ``formula``: a view by formula, kept by the kernel's census;
 - ``sides``: what has several of these below it; ``united``: UNION of queries, whose members are asked for a row;
 - ``set_operations``: UNION ALL, and UNION, EXCEPT and INTERSECT by counting rows;
 - ``moments``: sums over products of a join's columns, beside any of these;

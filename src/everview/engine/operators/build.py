@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from everview.engine.operators.formula import FormulaOperator
 from everview.engine.operators.group_by import GroupBy
 from everview.engine.operators.select import Select
 from everview.engine.operators.set_operations import Concatenation, combine
@@ -15,19 +16,22 @@ from everview.plan.unions import Combination
 from everview.plan.view_plan import BlockPlan, PartPlan
 from everview.programs.link import Linker
 from everview.query.types import DataType
-from everview.query.view import Block, Body
+from everview.query.view import Block, Body, FormulaBody, SetOperation
+from everview.strategies.fo_mod.plan import FormulaPlan
 
 Relations = Mapping[str, tuple[DataType, ...]]
 
 
 def build_part(plan: PartPlan, relations: Relations, dictionary: Dictionary, linker: Linker) -> Operator:
     """The runtime of a part, to be used once all is linked: one source a block, under its set operations."""
+    if isinstance(plan.body, FormulaBody):
+        return FormulaOperator(FormulaPlan(plan.body), relations, dictionary)
     planned = iter(plan.blocks)
     if plan.combination is not None or (plan.union is not None and not isinstance(plan.body, Block)):
         members = tuple(_block(b, relations, dictionary, linker) for b in planned)
         if len(members) == 1:
             return members[0]
-        assert not isinstance(plan.body, Block)
+        assert isinstance(plan.body, SetOperation)
         match plan.combination:
             case Combination.TESTED:
                 types = [c.type for c in plan.body.columns]
@@ -43,6 +47,12 @@ def build_part(plan: PartPlan, relations: Relations, dictionary: Dictionary, lin
 def _selects(operators: Sequence[Operator]) -> tuple[Select, ...]:
     """Operators that are all blocks without grouping."""
     return tuple(o for o in operators if isinstance(o, Select))
+
+
+def formulas_in(source: Operator) -> list[FormulaOperator]:
+    """The formula that gives a part's rows, below an index that may be kept of them."""
+    inner = getattr(source, "source", source)
+    return [inner] if isinstance(inner, FormulaOperator) else []
 
 
 def blocks_of(source: Operator) -> Iterator[Operator]:
@@ -74,6 +84,8 @@ def _body(
 ) -> Operator:
     if isinstance(body, Block):
         return _block(next(planned), relations, dictionary, linker)
+    if not isinstance(body, SetOperation):
+        raise TypeError("a formula is a whole view, and no side of a set operation")
     left = _body(body.left, planned, relations, dictionary, linker)
     right = _body(body.right, planned, relations, dictionary, linker)
     return combine(body, (left, right), dictionary, linker)

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from everview.engine.base_table import BaseTable
 from everview.engine.companions import forget_companions
 from everview.engine.history import History
+from everview.engine.loading import loaded
 from everview.engine.operators.build import grouped_blocks
 from everview.engine.operators.counts import Fold
 from everview.engine.progress import Progress
@@ -110,13 +111,13 @@ def save(database: Database, path: Path) -> None:
 def _definitions(database: Database) -> list[dict[str, Any]]:
     """The texts that define all tables, together, as they may refer to each other, and then each view.
 
-    A view's options stand in its SQL; rules have no words for them.
+    A view's options stand in its SQL; rules and formulas have no words for them.
     """
     tables = ";\n".join(database._texts[name] for name in database._tables)
     found: list[dict[str, Any]] = [{"language": "sql", "text": tables}] if tables else []
     for definition in (database._definitions[name] for name in database._views):
         entry: dict[str, Any] = {"language": definition.language, "text": definition.text}
-        if definition.language == "rules" and definition.view.options:
+        if definition.language != "sql" and definition.view.options:
             entry["options"] = definition.view.options.to_data()
         found.append(entry)
     return found
@@ -234,7 +235,8 @@ def _replay(database: Database, manifest: dict[str, Any], file: Reader) -> None:
         try:
             options = ViewOptions.from_data(definition.get("options", {}))
             rules = partial(database._rules, options=options)
-            readers: dict[str, Callable[[str], object]] = {"sql": run, "rules": rules}
+            formula = partial(database._formula, options=options)
+            readers: dict[str, Callable[[str], object]] = {"sql": run, "rules": rules, "formula": formula}
             readers[definition["language"]](definition["text"])
         except EverviewError as error:
             raise SnapshotError(
@@ -280,9 +282,23 @@ def _restore(database: Database, file: Reader, progress: Progress) -> None:
             for grouped in grouped_blocks(source):
                 for listed in grouped.listed:
                     listed.rebuild()
+        _refill(database, view)
         check_failing(view, file)
         view.restored = FROM_SNAPSHOT
     check_uses(database, file)
+
+
+def _refill(database: Database, view: ViewRuntime) -> None:
+    """Have a formula's census, of which nothing is saved, made of the rows of the tables that it reads."""
+    if not view.formulas:
+        return
+    with loaded([view]):
+        for name in sorted(view.reads):
+            for rows in database._rows_of(name):
+                for _ in view.process(database._changes(name, rows)):
+                    pass
+    view.judge()
+    view.conclude()
 
 
 def _rebuild(database: Database, file: Reader, progress: Progress) -> None:

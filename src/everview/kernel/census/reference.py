@@ -83,14 +83,19 @@ class CensusReference:
         self._pending.clear()
 
     def judge(self) -> tuple[int, int] | None:
-        """An element that would have too many neighbours after what is pending, and how many; None if none has."""
-        near = dict(self.storage.near_change)
+        """An element that has too many neighbours, by what has come since ``begin`` or is pending, and how many."""
+        for (_, row), weight in self._since_begin.items():
+            for element in row if weight > 0 else ():
+                near = len(self.storage.adjacent.get(element, ()))
+                if near > self.program.degree:
+                    return element, near
+        changed = dict(self.storage.near_change)
         try:
             self.storage.take(self._pending, judged=True)
         except DegreeFault as fault:
             return fault.element, fault.degree
         self.storage.take({key: -weight for key, weight in self._pending.items()}, judged=False)
-        self.storage.near_change = near
+        self.storage.near_change = changed
         return None
 
     def settle(self, judged: bool = True) -> None:

@@ -13,6 +13,7 @@ from urllib.request import url2pathname
 from everview.engine.expressions.check_supported import check_views
 from everview.errors import EverviewError, PipelineError
 from everview.plan.explain import Explanation
+from everview.plan.formula_plan import explained
 from everview.plan.shards import Distribution
 from everview.plan.view_plan import plan_view
 from everview.query.catalogue import as_table
@@ -69,7 +70,7 @@ def plan(pipeline: Pipeline, *, migrate: bool = False) -> Planned:
         entry = pipeline.views[view.name].entry
         try:
             others = names - {view.name}
-            verdicts.append(Explanation(plan_view(view, pipeline.schema, pipeline.rates, others, told=True)))
+            verdicts.append(explained(plan_view(view, pipeline.schema, pipeline.rates, others, told=True)))
         except EverviewError as error:
             raise entry.error(error.message, error.hint) from error
     _all_read(pipeline, views)

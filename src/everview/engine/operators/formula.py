@@ -1,0 +1,240 @@
+"""A view by formula at work: rows of tables become facts of a census, and what that tells becomes rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, NoReturn
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from everview.engine.expressions.parked import Parked
+from everview.engine.operators.answers import Answers, Given, Sought
+from everview.engine.operators.counts import Kept
+from everview.engine.operators.join import Join
+from everview.engine.operators.steps import CHUNK
+from everview.engine.values.dictionary import NULL, Dictionary
+from everview.engine.values.rows import Changes, WordRows, ones, repeated, zeros
+from everview.engine.values.words import arrow_type, from_words, is_wide, to_words
+from everview.errors import DegreeExceeded, FormulaLimitError, NotCountedError
+from everview.kernel import StaleCursor
+from everview.kernel.census.faults import LimitFault
+from everview.kernel.census.reference import CensusReference
+from everview.query.formula_facts import FactSource
+from everview.query.terms import Const
+from everview.query.types import DataType
+from everview.strategies.fo_mod.plan import FormulaPlan
+
+_NULL = pa.scalar(NULL, pa.int64())
+
+
+class FormulaOperator(Answers):
+    """The rows for which a formula holds, each once."""
+
+    cores: tuple[Join, ...] = ()
+    folds: tuple[Kept, ...] = ()
+    parked: tuple[Parked, ...] = ()
+    needs_deltas = False
+    is_net_per_update = False
+    keeps_update_numbers = False
+
+    def __init__(
+        self, plan: FormulaPlan, relations: Mapping[str, tuple[DataType, ...]], dictionary: Dictionary
+    ) -> None:
+        self.plan = plan
+        self.body = plan.body
+        self.dictionary = dictionary
+        self.width = len(plan.body.columns)
+        self.types = {table: relations[table] for table in plan.body.tables}
+        self.census = CensusReference(plan.program)
+        self.emits_deltas = False
+        self.is_loading = False
+        """True while rows are only taken up, to be looked at together."""
+        self._sources: dict[str, list[tuple[int, FactSource]]] = {}
+        for number, relation in enumerate(plan.body.relations):
+            for source in relation.sources:
+                self._sources.setdefault(source.table, []).append((number, source))
+        self._is_in_batch = False
+        self._is_pending = False
+
+    # --- changes ---------------------------------------------------------------------------------------------------
+
+    def reads(self, relation: str) -> bool:
+        """True if a table's rows concern it."""
+        return relation in self._sources
+
+    def identifies_inputs(self, implied: Mapping[str, frozenset[int]]) -> bool:
+        """A row may depend on any number of rows."""
+        return False
+
+    def seed(self) -> None:
+        """Over no elements, too, a sentence may be true."""
+        self._begin()
+        self._is_pending = True
+
+    def emit_deltas(self, wanted: bool) -> None:
+        """Tell what changes from now on, or no longer."""
+        if wanted == self.emits_deltas:
+            return
+        if wanted:
+            self.check_counted("what changes in it is not told")
+        self._settle()
+        self.emits_deltas = wanted
+        self.census.told(wanted)
+
+    def check_counted(self, what: str) -> None:
+        """Raise if answers are of three elements: those are tested and listed only."""
+        if not self.plan.is_counted:
+            raise NotCountedError(
+                f"{self.body.query.name} has three variables, and {what}",
+                hint="test a row with 'in', list the rows, or look them up by the first columns; or split the query",
+            )
+
+    def process(self, changes: Changes) -> WordRows:
+        """Take in updates of a table, and give what changes by them, if that is wanted."""
+        self._begin()
+        self._is_pending = True
+        for number, source in self._sources.get(changes.relation, ()):
+            columns, weight = self._facts(changes, source)
+            if len(weight):
+                self.census.apply(number, [c.to_pylist() for c in columns], weight.to_pylist())
+        if self.is_loading or not self.emits_deltas:
+            return WordRows.empty(self.width)
+        self._settle()
+        columns, signs = self.census.take_difference()
+        position = changes.rows.update[0].as_py() if len(changes) else 0
+        return WordRows(
+            tuple(pa.array(c, pa.int64()) for c in columns), pa.array(signs, pa.int64()), repeated(position, len(signs))
+        )
+
+    def _facts(self, changes: Changes, source: FactSource) -> tuple[list[pa.Array], pa.Array]:
+        """The elements of those rows that are facts, and the change of their copies."""
+        fits: pa.Array | None = None
+        types = self.types[changes.relation]
+        tests = [pc.equal(changes.words(i), self._word(c, types[i])) for i, c in source.tests]
+        tests += [pc.not_equal(changes.words(i), _NULL) for i in source.not_null if i not in changes.no_nulls]
+        for test in tests:
+            fits = test if fits is None else pc.and_(fits, test)
+        columns, weight = [changes.words(i) for i in source.columns], changes.rows.weight
+        return ([c.filter(fits) for c in columns], weight.filter(fits)) if fits is not None else (columns, weight)
+
+    def _word(self, constant: Const, type_: DataType) -> int:
+        array = pa.array([constant.value]).cast(arrow_type(type_))
+        found = self.dictionary.lookup(array) if is_wide(type_) else to_words(array, type_, self.dictionary)
+        return int(found[0].as_py())
+
+    # --- a batch ---------------------------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        if not self._is_in_batch:
+            self._is_in_batch = True
+            self.census.begin()
+            self.dictionary.machine.on_roll_back(self._take_back)
+
+    def _take_back(self) -> None:
+        self._is_in_batch = self._is_pending = self.is_loading = False
+        self.census.roll_back()
+        if self.census.stats()["suspended"] is not None:
+            self.census.resume()
+        if self.emits_deltas:
+            self.census.take_difference()
+
+    def _settle(self) -> None:
+        if self._is_pending:
+            self._is_pending = False
+            try:
+                self.census.settle(judged=False)
+            except LimitFault as fault:
+                self._refuse(fault)
+
+    def judge(self) -> None:
+        """The batch is at its end: raises if an element has more neighbours than it may have."""
+        if not self._is_in_batch:
+            return
+        self._settle()
+        found = self.census.judge()
+        if found is not None:
+            element, degree = found
+            (value,) = from_words(pa.array([element], pa.int64()), self.body.element, self.dictionary).to_pylist()
+            raise DegreeExceeded(
+                f"element {value!r} of {self.body.query.name} has {degree} neighbours or more, and may have "
+                f"{self.body.degree}; nothing has changed",
+                element=value,
+                degree=degree,
+                bound=self.body.degree,
+                hint=f"define {self.body.query.name} with a larger degree, or drop it",
+            )
+
+    def conclude(self) -> None:
+        """The batch has been taken."""
+        if self._is_in_batch:
+            self._is_in_batch = False
+            self.census.commit()
+
+    def _refuse(self, fault: LimitFault) -> NoReturn:
+        name = self.body.query.name
+        if fault.kind == "types":
+            message = f"the data would have more than {fault.limit:,} kinds of surroundings for {name}"
+        else:
+            message = f"the update takes more than {fault.limit:,} steps for {name}"
+        raise FormulaLimitError(
+            f"{message}; nothing has changed",
+            limit="TYPE_LIMIT" if fault.kind == "types" else "STEP_LIMIT",
+            bound=fault.limit + 1,
+            allowed=fault.limit,
+            subformula=str(self.body.normal.formula),
+            hint="define it with a smaller radius: guard quantifiers, or split the query",
+        ) from fault
+
+    @property
+    def is_empty(self) -> bool:
+        """True if there are no facts and nobody is told what changes, so that rows may come in all at once."""
+        return not self.emits_deltas and not self.census.stats()["elements"]
+
+    # --- answers ---------------------------------------------------------------------------------------------------
+
+    def count(self) -> int:
+        """The number of rows; not known of three variables."""
+        self.check_counted("its rows are not counted")
+        return int(self.census.count())
+
+    def test(self, row: Sought) -> bool:
+        """One look at the row's surroundings."""
+        return bool(self.census.test(row.words))
+
+    def looks_up(self, columns: frozenset[int]) -> bool:
+        """True if the columns are the first ones."""
+        return columns == frozenset(range(len(columns)))
+
+    def may_look_up(self, columns: frozenset[int]) -> bool:
+        """The same: an index would do for others only where changes are told."""
+        return self.looks_up(columns) or self.plan.is_counted
+
+    def lookup(self, given: Given) -> Iterator[WordRows] | None:
+        """The rows that begin so."""
+        if not self.looks_up(given.columns):
+            return None
+        words = given.words
+        return self._chunks(self.census.rows_with_prefix([words[i] for i in range(len(words))]))
+
+    def rows(self, *, partly: bool = False) -> Iterator[WordRows]:
+        """All rows, in no order."""
+        return self._chunks(iter(self.census.rows()))
+
+    def _chunks(self, rows: Iterator[Sequence[int]]) -> Iterator[WordRows]:
+        while True:
+            try:
+                chunk = list(islice(rows, CHUNK))
+            except RuntimeError as error:
+                if isinstance(error, LimitFault):
+                    self._refuse(error)
+                raise StaleCursor(str(error)) from error
+            if not chunk:
+                return
+            columns = tuple(pa.array([row[i] for row in chunk], pa.int64()) for i in range(self.width))
+            yield WordRows(columns, ones(len(chunk)), zeros(len(chunk)))
+
+    def stats(self) -> dict[str, Any]:
+        """What the census keeps and has met."""
+        return dict(self.census.stats())
