@@ -43,7 +43,12 @@ ALLOWED = {
     "__init__": {"errors", "engine", "plan", "tools"},
     "__main__": {"cli"},
 }
-LIBRARIES = {"sqlglot": {"sql"}, "lark": {"sql"}, "pyspark": {"spark"}, "pyarrow": {"engine", "spark", "sql", "strategies", "tools"}}
+LIBRARIES = {
+    "sqlglot": {"sql"},
+    "lark": {"sql"},
+    "pyspark": {"spark"},
+    "pyarrow": {"engine", "spark", "sql", "strategies", "tools"},
+}
 MODULES = sorted(SOURCE.rglob("*.py"))
 FOLDERS = sorted(p.parent for p in SOURCE.rglob("__init__.py") if p.parent != SOURCE)
 

@@ -388,6 +388,9 @@ def test_views_over_formulas_and_options() -> None:
     db = database(F1)
     db.formula("q(x) := B(x) and not exists y (E(x, y) and B(y))", degree=3, history=5)
     db.sql("CREATE MATERIALIZED VIEW joined AS SELECT q.x, R.c0 FROM q JOIN R ON q.x < R.c0")
+    for name in ("q", "joined"):
+        with pytest.raises(UnsupportedError, match="why a row is in q is not told"):
+            db.view(name).why(next(iter(db.view(name))))
     version = db.version
     assert values(db.view("joined")) == {(2, 3)}
     db.delete("E", [(4, 1)])

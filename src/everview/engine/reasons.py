@@ -22,11 +22,12 @@ from everview.engine.operators.build import build_part
 from everview.engine.relation import Relation
 from everview.engine.values.rows import WordRows, repeated
 from everview.engine.values.words import arrow_type, from_words, is_wide, to_words
+from everview.errors import UnsupportedError
 from everview.programs.base_table import ROWS
 from everview.query.conjunctive import Atom
 from everview.query.options import ViewOptions
 from everview.query.terms import Const, Expression, Var
-from everview.query.view import Block, Body, Output, SetOperation, SetOperator
+from everview.query.view import Block, Body, FormulaBody, Output, SetOperation, SetOperator
 from everview.query.view import View as ViewDefinition
 
 if TYPE_CHECKING:
@@ -182,6 +183,12 @@ def _giving(body: Body) -> Iterator[Block]:
     if isinstance(body, Block):
         yield body
         return
+    if isinstance(body, FormulaBody):
+        raise UnsupportedError(
+            f"why a row is in {body.query.name} is not told: a formula also holds by rows that are not there",
+            construct="why",
+            hint="ask it of views that read no formula",
+        )
     assert isinstance(body, SetOperation)
     yield from _giving(body.left)
     if body.operator is not SetOperator.EXCEPT:
