@@ -33,7 +33,6 @@ CONSOLE = re.compile(r"(?m)^```console\n(.*?)^```$", re.DOTALL)
 PYTHON = re.compile(r"(?m)^(```python\n(.*?)^```\n+```text\n).*?(^```)$", re.DOTALL)
 DEMO = re.compile(r"(?m)^```shell-session\n\$ make demo\n(.*?)^```$", re.DOTALL)
 PROGRESS = re.compile(r"(?m)^batch 0 .*?^all changes are read.*?\n", re.DOTALL)
-LIMIT = re.compile(r"\s*\bLIMIT\s+\d+\s*;?\s*$", re.IGNORECASE)
 
 
 def main() -> int:
@@ -165,8 +164,8 @@ TITLES = {
 }
 INTRODUCTIONS = {
     "crown": "A graph `g`, and the tables of the LDBC Social Network Benchmark. Filters keep a tenth of the values.",
-    "tpch": "The 22 queries with the validation parameters, as written. ORDER BY is dropped with a remark. "
-    "A query that is refused for its LIMIT is shown a second time without it.",
+    "tpch": "The 22 queries with the validation parameters, as written. ORDER BY without LIMIT is dropped with "
+    "a remark.",
 }
 SEQUENCES = {"any": "any updates", "fifo": "FIFO", "insert_only": "inserts"}
 
@@ -200,14 +199,11 @@ def _filled(row: list[str]) -> list[str]:
 
 
 def workload_rows(name: str, text: str, schema: str) -> list[list[str]]:
-    """One row, or two for a query that its LIMIT keeps out."""
+    """What is said of a query."""
     try:
         return [_planned(name, ev.explain(text, schema))]
     except ev.errors.UnsupportedError as error:
-        rows = [_refused(name, error)]
-        if error.construct == "LIMIT":
-            rows += workload_rows(f"{name} without LIMIT", LIMIT.sub("\n", text), schema)
-        return rows
+        return [_refused(name, error)]
 
 
 def _planned(name: str, verdict: Explanation) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 import tomllib
@@ -17,13 +16,11 @@ from everview.errors import UnsupportedError
 ROOT = Path(__file__).parent.parent
 WORKLOADS = ROOT / "benchmarks" / "workloads"
 EXPECTED = tomllib.loads((Path(__file__).parent / "workloads.toml").read_text(encoding="utf-8"))
-WITHOUT_LIMIT = " without LIMIT"
 CASES = [(folder, name, outcome) for folder, queries in EXPECTED.items() for name, outcome in queries.items()]
 
 
 def read(folder: str, name: str) -> str:
-    text = (WORKLOADS / folder / f"{name.removesuffix(WITHOUT_LIMIT)}.sql").read_text(encoding="utf-8")
-    return re.sub(r"LIMIT \d+\s*$", "", text) if name.endswith(WITHOUT_LIMIT) else text
+    return (WORKLOADS / folder / f"{name}.sql").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(("folder", "name", "expected"), CASES, ids=[f"{f}-{n}" for f, n, _ in CASES])
@@ -43,13 +40,7 @@ def test_outcome(folder: str, name: str, expected: dict[str, Any]) -> None:
 @pytest.mark.parametrize("folder", EXPECTED)
 def test_every_query_has_its_outcome(folder: str) -> None:
     queries = {p.stem for p in (WORKLOADS / folder).glob("*.sql")} - {"schema"}
-    assert {name.removesuffix(WITHOUT_LIMIT) for name in EXPECTED[folder]} == queries
-
-
-def test_a_query_that_its_limit_keeps_out_has_both_outcomes() -> None:
-    for queries in EXPECTED.values():
-        for name, outcome in queries.items():
-            assert (outcome.get("construct") == "LIMIT") == (f"{name}{WITHOUT_LIMIT}" in queries)
+    assert set(EXPECTED[folder]) == queries
 
 
 @pytest.mark.slow

@@ -132,7 +132,8 @@ class ProgramMaker:
 
     def _order(self, columns: tuple[int, ...], widths: tuple[int, ...]) -> Order:
         by_value = tuple(c for c in columns if self.random.random() < 0.3)
-        return Order(columns, self._measure(widths), by_value)
+        descending = tuple(c for c in columns if self.random.random() < 0.3)
+        return Order(columns, self._measure(widths), by_value, descending)
 
     def _words(self) -> int:
         return self.random.choice([1, 2, 2, 3, 6]) if self.random.random() < self.wide else 1

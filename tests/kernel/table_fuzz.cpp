@@ -134,7 +134,10 @@ void check_orders(const Table& table, const Model& model) {
       const std::vector<std::uint32_t>& by_value = order.shape().by_value;
       for (const std::uint32_t c : columns) {
         const bool is_id = std::find(by_value.begin(), by_value.end(), c) != by_value.end();
-        key.push_back(is_id ? place_of(item.words[c]) : item.words[c]);
+        const Word place = is_id ? place_of(item.words[c]) : item.words[c];
+        const std::vector<std::uint32_t>& descending = order.shape().descending;
+        const bool is_turned = std::find(descending.begin(), descending.end(), c) != descending.end();
+        key.push_back(is_turned ? ~place : place);
       }
       key.insert(key.end(), item.words.begin(), item.words.begin() + static_cast<long>(model.key_width));
     }
@@ -239,6 +242,7 @@ void fuzz_table(unsigned seed) {
     order.values = &some_values();
     for (const std::uint32_t c : order.columns) {
       if (below(3) == 0) order.by_value.push_back(c);
+      if (below(3) == 0) order.descending.push_back(c);
     }
     if (value_width != 0 && below(2) == 0) order.measure = static_cast<std::uint32_t>(key_width + below(value_width));
   }

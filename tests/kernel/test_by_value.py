@@ -39,8 +39,9 @@ BAG = "bag"
 NULL = -(2**63)
 STRING, BINARY, NUMBER = 0, 1, 2
 OUT = (KeyOf(R, BAG, 0), KeyOf(R, BAG, 1), ValueOf(R, BAG, 0))
+ORDERS = (Order((0, 1), None, (1,)), Order((1,), 0, (1,)), Order((0, 1), 0, (1,), (1,)))
 PROGRAM = Program(
-    (Table(BAG, ("g", "v"), ("n",), (), (Order((0, 1), None, (1,)), Order((1,), 0, (1,)))),),
+    (Table(BAG, ("g", "v"), ("n",), (), ORDERS),),
     (("out", 2),),
     (
         Procedure("change", (G, V, N), (Add(R, BAG, (G, V), (N,)),)),
@@ -52,6 +53,7 @@ PROGRAM = Program(
     (
         Cursor("group", (G,), (InOrder(R, BAG, 0, (G,)),), OUT),
         Cursor("all", (N,), (InOrder(R, BAG, 1, (), N),), OUT),
+        Cursor("turned", (G, N), (InOrder(R, BAG, 2, (G,), N),), OUT),
         Cursor("down", (), (InOrder(R, BAG, 1, (), Lit(0), True),), OUT),
     ),
 )
@@ -114,6 +116,10 @@ def test_the_order_is_that_of_duckdb(rows: list[tuple[int, str | None, int]]) ->
         ends = db.sql("SELECT g, min(s), max(s), count(*) - count(s) FROM t GROUP BY g").fetchall()
     assert [(given_back.get(i), g) for g, i, _ in both.rows("all", 0)] == [(s, g) for s, g, _ in wanted]
     assert both.rows("down") == both.rows("all", 0)[::-1]
+    for g, *_ in ends:  # What is greater first, NULL last.
+        of_group = [i for h, i, _ in both.rows("group", g)]
+        texts = [given_back.get(i) for i in of_group]
+        assert [given_back.get(i) for _, i, _ in both.rows("turned", g, 0)] == texts[::-1]
     for g, lowest, highest, nulls in ends:
         low, high = (given_back.get(both.apply(name, [g])[0][0]) for name in ("lowest", "highest"))
         assert (low, high) == (None if nulls else lowest, highest)
@@ -198,10 +204,11 @@ def test_a_machine_needs_the_values() -> None:
         Unit(PROGRAM)
 
 
-@pytest.mark.parametrize("by_value", [(0,), (1, 1), (7,)])
-def test_refused(by_value: tuple[int, ...]) -> None:
-    with pytest.raises(ProgramError, match="not ordered by"):
-        verify(Program((Table(BAG, ("g", "v"), (), (), (Order((1,), None, by_value),)),)))
+@pytest.mark.parametrize("columns", [(0,), (1, 1), (7,)])
+def test_refused(columns: tuple[int, ...]) -> None:
+    for order in (Order((1,), None, columns), Order((1,), None, (), columns)):
+        with pytest.raises(ProgramError, match="not ordered by"):
+            verify(Program((Table(BAG, ("g", "v"), (), (), (order,)),)))
 
 
 def test_text() -> None:

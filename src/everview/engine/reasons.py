@@ -27,7 +27,7 @@ from everview.programs.base_table import ROWS
 from everview.query.conjunctive import Atom
 from everview.query.options import ViewOptions
 from everview.query.terms import Const, Expression, Var
-from everview.query.view import Block, Body, FormulaBody, Output, SetOperation, SetOperator
+from everview.query.view import Block, Body, Cut, FormulaBody, Output, SetOperation, SetOperator, Windowed
 from everview.query.view import View as ViewDefinition
 
 if TYPE_CHECKING:
@@ -183,6 +183,16 @@ def _giving(body: Body) -> Iterator[Block]:
     if isinstance(body, Block):
         yield body
         return
+    if isinstance(body, Cut):
+        for block in _giving(body.body):
+            yield replace(block, outputs=block.outputs[: len(body.columns)])
+        return
+    if isinstance(body, Windowed):
+        raise UnsupportedError(
+            "a window function's value is made of a whole partition: there are no base rows that a row is made of",
+            construct="why() of window functions",
+            hint="ask why() of a view without window functions",
+        )
     if isinstance(body, FormulaBody):
         raise UnsupportedError(
             f"why a row is in {body.query.name} is not told: a formula also holds by rows that are not there",

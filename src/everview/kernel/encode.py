@@ -55,7 +55,7 @@ from everview.kernel.program import (
 from everview.kernel.wide_numbers import words_needed, words_of
 
 T = TypeVar("T")
-ENCODING = 9
+ENCODING = 10
 """Counts up with every change of the encoding or of what the kernel offers: one compiled before is to be built anew."""
 
 
@@ -96,7 +96,8 @@ def _table(table: Table) -> list[int]:
 
 def _order(table: Table, order: Order) -> list[int]:
     measure = 0 if order.measure is None else table.place(order.measure) + 1
-    return [len(order.columns), *order.columns, measure, len(order.by_value), *order.by_value]
+    turned = [len(order.descending), *order.descending]
+    return [len(order.columns), *order.columns, measure, len(order.by_value), *order.by_value, *turned]
 
 
 class _Encoder:

@@ -79,7 +79,10 @@ def _table(table: Table) -> str:
 
 def _order(number: int, order: Order, table: Table) -> str:
     measure = f", ranks by {table.values[order.measure]}" if order.measure is not None else ""
-    columns = (f"{table.key[c]}{' by value' if c in order.by_value else ''}" for c in order.columns)
+    columns = []
+    for c in order.columns:
+        how = f"{' by value' if c in order.by_value else ''}{' descending' if c in order.descending else ''}"
+        columns.append(f"{table.key[c]}{how}")
     return f"order {number} by ({', '.join(columns)}){measure}"
 
 

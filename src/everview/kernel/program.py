@@ -28,7 +28,7 @@ class Order:
 
     Words of the columns ``by_value`` are ids of a value table, and compare by the bytes of their values, long decimals
     as numbers; words without a value, NULL first, come before those with one. Whoever fills the table keeps its values
-    in the value table.
+    in the value table. Columns that are ``descending`` have what is greater first, and so NULL last.
 
     The rows that agree on the first so many of the columns are a *group*: it is named by a key of so many words. Ranks
     in a group begin with 0 and count rows, or, with a ``measure`` (a value column), what rows have there: a row takes
@@ -38,6 +38,7 @@ class Order:
     columns: tuple[int, ...]
     measure: int | None = None
     by_value: tuple[int, ...] = ()
+    descending: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

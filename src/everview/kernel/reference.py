@@ -114,12 +114,13 @@ class _State:
 
     def in_order(self, order: int, key: tuple[int, ...]) -> list[int]:
         """The rows of a group of an ordered index."""
-        columns, by_value = self.table.orders[order].columns, self.table.orders[order].by_value
-        rows = [r for r, k in enumerate(self.keys) if tuple(k[c] for c in columns[: len(key)]) == key]
-        return sorted(
-            rows,
-            key=lambda r: ([self._place(self.keys[r][c], c in by_value) for c in columns], self.keys[r]),
-        )
+        shape = self.table.orders[order]
+        rows = [r for r, k in enumerate(self.keys) if tuple(k[c] for c in shape.columns[: len(key)]) == key]
+        rows.sort(key=lambda r: self.keys[r])
+        for c in reversed(shape.columns):
+            by_value = c in shape.by_value
+            rows.sort(key=lambda r: self._place(self.keys[r][c], by_value), reverse=c in shape.descending)
+        return rows
 
     def _place(self, word: int, by_value: bool) -> tuple[bool, bytes, int]:
         """What a word is ordered by: its value, if it has one, after all words that have none."""

@@ -88,6 +88,8 @@ def _check_table(table: Table) -> None:
             raise ProgramError(f"table {table.name}: ranks are by a value of one word, not of several")
         if not set(order.by_value) <= set(order.columns) or len(set(order.by_value)) != len(order.by_value):
             raise ProgramError(f"table {table.name}: it is not ordered by columns {order.by_value}, of values")
+        if not set(order.descending) <= set(order.columns) or len(set(order.descending)) != len(order.descending):
+            raise ProgramError(f"table {table.name}: it is not ordered by columns {order.descending}, descending")
 
 
 def _unique(kind: str, names: Sequence[str]) -> None:

@@ -7,6 +7,7 @@ What passes through, in this order:
 - ``cores``: a block becomes the conjunctive queries, cores, that maintain it;
 - ``core_plan``: each core is judged by all strategies, and planned by the first that fits; what that costs;
 - ``unions``: the classes of a union of queries, and how its members come together;
+- ``ordering``: what cuts and window functions do and cost;
 - ``view_plan``: the plans of all blocks and stages of a view together, with their bounds;
 - ``formula_plan``: the same of a view by formula, which is one part without cores;
 - ``hardness``, ``repair``: why nothing better is possible, and which change would make it so;

@@ -11,6 +11,7 @@ from typing import Any
 from everview.errors import QueryError
 from everview.plan.core_plan import CorePlan, idle_options
 from everview.plan.hardness import Task, concatenated_tasks, lower_bound, tasks, union_tasks, unknown_tasks
+from everview.plan.ordering import UNKNOWN
 from everview.plan.repair import declarations, repairs
 from everview.plan.shard_tables import unchecked
 from everview.plan.shards import Distribution
@@ -155,6 +156,8 @@ class Explanation:
         passed_on = result.only_concatenates and not any(c.core.grouped for c in self.plan.cores)
         if len(self.plan.parts) > 1 or not (len(self.plan.cores) == 1 or result.union or passed_on):
             return unknown_tasks("the theorems are about one query, and the view is made of several")
+        if any(part.arranged for part in self.plan.parts):
+            return unknown_tasks(UNKNOWN)
         if main.core.grouped:
             return unknown_tasks("the theorems are about rows of a join, and these are groups")
         if any(atom.relation in self.plan.derived for core in self.plan.cores for atom in core.query.atoms):

@@ -18,7 +18,7 @@ from everview.plan.split import is_partial, split_up
 from everview.plan.spread import Occurrence, Places, spread
 from everview.query.schema import Column, Schema, Table
 from everview.query.terms import Expression, Var
-from everview.query.view import Block, Body, SetOperation, Stage, View, blocks, relations_in
+from everview.query.view import Block, Body, SetOperation, Stage, View, arranged, blocks, relations_in
 
 MASK = "_everview_occurrences"
 """The column that says as which occurrences of its table a row has come to a shard."""
@@ -29,6 +29,8 @@ _MERGING = 1.5  # A second step pays off if it takes at least so much off the fu
 _MERGING_GROUPS = 1.2  # The same of a step that gets groups, and not the rows of joins.
 _NEARLY = 1.1  # So much more load may be, for what else is good.
 _SMALL = 0.1  # The rate of a table whose key others point at, beside theirs, where nobody has measured it.
+_ONE = "all"
+"""The dimension of a grid along which all rows go to one shard."""
 _FILTERED = 0.3  # The part of a table's rows that a condition is taken to keep, where nobody has measured it.
 
 
@@ -171,7 +173,10 @@ class Distribution:
         for table in self.first.tables:
             lines.append(f"{table.name}: a row goes to {self.first.replication(table.name):.2f} shards, expected")
         if self.merge is not None:
-            lines.append(f"merged in a second step, spread by their groups: {', '.join(sorted(self.merged))}")
+            alone = {g.view for g in self.merge.grids if any(d.name == _ONE for d in g.dimensions)}
+            for names, how in ((self.merged - alone, "spread by their groups"), (self.merged & alone, "on one shard")):
+                if names:
+                    lines.append(f"merged in a second step, {how}: {', '.join(sorted(names))}")
             if joined := self._sending_rows():
                 lines.append(f"sent as rows of joins, for DISTINCT of many arguments: {', '.join(joined)}")
         if self.cut:
@@ -323,7 +328,7 @@ def _merge_grid(view: View, shards: int) -> Grid:
     Groups of different keys can give one row of a DISTINCT, or of a set operation: there, all meet.
     """
     routes = []
-    narrow = False
+    narrow = any(True for _ in arranged(view.body))
     for block in blocks(view.body):
         (atom,) = block.atoms
         columns = {v: Var(f"c{i}") for i, v in enumerate(atom.terms) if isinstance(v, Var)}
@@ -332,7 +337,7 @@ def _merge_grid(view: View, shards: int) -> Grid:
         narrow = narrow or not hashed or (block.grouping is not None and block.distinct)
         routes.append(Route(view.name, atom.relation, atom.relation, (hashed,)))
     if narrow or (isinstance(view.body, SetOperation) and any(b.grouping for b in blocks(view.body))):
-        return Grid(view.name, (Dimension("all", shards),), tuple(replace(r, coordinates=((),)) for r in routes))
+        return Grid(view.name, (Dimension(_ONE, shards),), tuple(replace(r, coordinates=((),)) for r in routes))
     return Grid(view.name, (Dimension("group", shards),), tuple(routes))
 
 
@@ -371,7 +376,7 @@ class _Weigher:
         weights = [self.rates[o.table] * o.joins * (_FILTERED if o.filtered else 1.0) for o in occurrences]
         candidates = spread(view, self.schema) if self.shards > 1 else []
         if not candidates:
-            one_cell = (Dimension("all", self.shards),) if self.shards > 1 else ()
+            one_cell = (Dimension(_ONE, self.shards),) if self.shards > 1 else ()
             hashed: tuple[tuple[Expression, ...] | None, ...] = ((),) if self.shards > 1 else ()
             routes = tuple(Route(view.name, o.table, o.alias, hashed) for o in occurrences)
             return Grid(view.name, one_cell, routes), sum(weights)

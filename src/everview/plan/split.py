@@ -22,6 +22,7 @@ from everview.query.view import (
     Aggregate,
     Block,
     Body,
+    Cut,
     Grouping,
     Output,
     SetOperation,
@@ -49,6 +50,8 @@ def split_up(view: View) -> tuple[list[View], View] | None:
         name = f"{_piece(view.name)}{len(pieces)}"
         needed = _stages_of(block, view.stages)
         first, second = _partial(block, name) or _rows(block, name)
+        if isinstance(view.body, Cut) and view.body.body is block and block.grouping is None:
+            first = _first_rows(view.body, first)
         pieces.append(View(name, first, needed, options=view.options))
         return second
 
@@ -56,6 +59,13 @@ def split_up(view: View) -> tuple[list[View], View] | None:
     if any(o.type.is_open for p in pieces for o in p.columns):
         return None
     return pieces, View(view.name, body, (), view.remarks, view.options)
+
+
+def _first_rows(cut: Cut, body: Body) -> Body:
+    """Of the rows of a shard those that may be among the first of all: the first of its own."""
+    if cut.end is None:
+        return body
+    return Cut(body, cut.keys, body.columns, cut.end, 0, cut.partition, cut.counting)
 
 
 def with_options_of(views: Sequence[View], wanted: Sequence[View]) -> tuple[View, ...]:

@@ -14,7 +14,7 @@ from everview.query.conjunctive import Atom
 from everview.query.schema import Schema
 from everview.query.terms import Expression, Term, Var
 from everview.query.types import BOOLEAN, DataType, Kind
-from everview.query.view import Block, Stage, View, blocks, group_key
+from everview.query.view import Block, Body, Stage, View, arranged, blocks, group_key
 
 MOST = 12
 """So many candidates are weighed against each other; more are rare, and every one multiplies the ways to share."""
@@ -144,7 +144,7 @@ class _Walk:
                 holders = [a for a in block.atoms if v in a.all_terms]
                 held = any(v in a.terms and (a.relation not in self.stages or a.relation in by_stage) for a in holders)
                 kinds = {hash_type(t) for a in holders for t in self._types(a, v)}
-                if not held or len(kinds) != 1 or None in kinds:
+                if not held or len(kinds) != 1 or None in kinds or not _is_by_partition(part.body, block, v):
                     return part.name
         return None
 
@@ -203,6 +203,12 @@ class _Walk:
         return [t for term, t in zip(atom.terms, types, strict=True) if term == v] + found
 
 
+def _is_by_partition(body: Body, block: Block, v: Var) -> bool:
+    """True if rows go by their order only within partitions, of all of which a variable of the block is part."""
+    columns = [i for i in range(len(block.outputs)) if _output_variable(block, i) == v]
+    return all(any(i in a.partition for i in columns) for a in arranged(body))
+
+
 def _result_variables(block: Block) -> frozenset[Var]:
     """The variables of which each row of a block's result has one value, however it came about."""
     if block.grouping is not None and block.distinct:  # Groups of different keys can give one row.
@@ -224,6 +230,8 @@ def _shown_variables(block: Block) -> frozenset[Var]:
 
 def _output_variable(block: Block, column: int) -> Var | None:
     """The variable that a column of a block's result holds as it is."""
+    if column >= len(block.outputs):  # Of a window function.
+        return None
     term = block.outputs[column].expression.term
     if block.grouping is not None:
         keys = block.grouping.keys

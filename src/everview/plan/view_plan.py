@@ -10,6 +10,7 @@ from functools import cached_property
 from everview.errors import OptionError
 from everview.plan.core_plan import CorePlan, plan_core
 from everview.plan.cores import cores_of
+from everview.plan.ordering import added, cost_of, said_of
 from everview.plan.rewrite import query_of, rewrite_block
 from everview.plan.small_domains import ALWAYS_EMPTY, expand_block, is_always_empty, united
 from everview.plan.unions import Combination, UnionVerdict, combination_of
@@ -20,7 +21,19 @@ from everview.query.options import OF_ONE_TREE, ViewOptions
 from everview.query.schema import Schema, Updates
 from everview.query.terms import Term, Var
 from everview.query.types import ANY, DataType
-from everview.query.view import Block, Body, FormulaBody, SetOperation, SetOperator, View, blocks, each_block
+from everview.query.view import (
+    Block,
+    Body,
+    Cut,
+    FormulaBody,
+    SetOperation,
+    SetOperator,
+    View,
+    Windowed,
+    arranged,
+    blocks,
+    each_block,
+)
 from everview.strategies.bounds import Bound, Bounds, total_of
 from everview.strategies.strategy import KINDS
 
@@ -84,6 +97,11 @@ class PartPlan:
             return self.combination is Combination.COUNTED
         return any("count" in o for o in self.operators)
 
+    @property
+    def arranged(self) -> tuple[Cut | Windowed, ...]:
+        """What goes by the order of rows: cuts and window functions, the innermost first."""
+        return tuple(arranged(self.body))
+
 
 @dataclass(frozen=True)
 class ViewPlan:
@@ -133,6 +151,8 @@ class ViewPlan:
                     found.delay,
                     found.space.plus(kept),
                 )
+        for ordered in (a for p in self.parts for a in p.arranged):
+            found = added(found, cost_of(ordered))
         for name in self._changing:
             each = Bound((f"|Δ {name}|",), Fraction(1), (f"for each changed row of {name}",))
             found = replace(found, update=found.update.plus(each))
@@ -148,7 +168,7 @@ class ViewPlan:
     def constant_update_for(self) -> tuple[str, ...]:
         """The kinds of update sequences that are constant time in every core."""
         stages = self.parts[:-1]
-        if self._changing or any(p.keeps_result for p in self.parts):
+        if self._changing or any(p.keeps_result or p.arranged for p in self.parts):
             return ()
         kinds = [c.constant_update_for for c in self.cores]
         shared = tuple(k for k in KINDS if all(k in c or (k == "keyed" and "any" in c) for c in kinds))
@@ -272,7 +292,9 @@ def _plan_part(
             listed = ", ".join(map(str, gone))
             remarks.append(f"member {listed} of the union adds nothing to the others and is not maintained")
     unites = isinstance(body, SetOperation) and _is_set_union(body)
-    counts = isinstance(body, SetOperation) and not unites and not _only_concatenates(body)
+    is_arranged = isinstance(body, Cut | Windowed)
+    counts = is_arranged or (isinstance(body, SetOperation) and not unites and not _only_concatenates(body))
+    lookups = () if is_arranged else lookups
 
     def planned(told: bool) -> tuple[BlockPlan, ...]:
         label = f"{name}, member {{}}" if len(members) > 1 else name
@@ -313,7 +335,7 @@ def _plan_block(
 
 def _by_small_domains(body: Body, known: _Known, remarks: list[str], name: str, *, is_member: bool = False) -> Body:
     """The body with a union over small domains in the place of each block that gains by it: alone, or in a union."""
-    if isinstance(body, FormulaBody):
+    if isinstance(body, Cut | Windowed | FormulaBody):
         return body
     if isinstance(body, SetOperation):
         if not _is_set_union(body):
@@ -383,6 +405,8 @@ def _variables(block: Block, lookups: Sequence[frozenset[int]]) -> list[frozense
 
 def _is_set_union(body: Body) -> bool:
     """True if duplicates never matter below: UNION all the way down."""
+    if isinstance(body, Cut | Windowed):
+        return False
     if not isinstance(body, SetOperation):
         return True
     same = body.operator is SetOperator.UNION and not body.all
@@ -391,6 +415,8 @@ def _is_set_union(body: Body) -> bool:
 
 def _only_concatenates(body: Body) -> bool:
     """True if set operations pass rows on and count nothing: UNION ALL all the way down."""
+    if isinstance(body, Cut | Windowed):
+        return False
     if not isinstance(body, SetOperation):
         return True
     passes = body.operator is SetOperator.UNION and body.all
@@ -421,7 +447,7 @@ _COMBINED = {
 
 
 def _operators(body: Body, members: int, combination: Combination | None) -> tuple[str, ...]:
-    if not isinstance(body, SetOperation) or members == 1:
+    if isinstance(body, Block | FormulaBody) or (members == 1 and isinstance(body, SetOperation)):
         return ()
     if _is_set_union(body):
         return (f"union of {members}: {_COMBINED[combination or Combination.COUNTED]}",)
@@ -429,6 +455,8 @@ def _operators(body: Body, members: int, combination: Combination | None) -> tup
 
 
 def _set_operators(body: Body) -> list[str]:
+    if isinstance(body, Cut | Windowed):
+        return [*_set_operators(body.body), said_of(body)]
     if not isinstance(body, SetOperation):
         return []
     below = _set_operators(body.left) + _set_operators(body.right)
@@ -440,4 +468,6 @@ def _set_operators(body: Body) -> list[str]:
 
 
 def _operations(body: Body) -> list[SetOperation]:
-    return [] if not isinstance(body, SetOperation) else [body, *_operations(body.left), *_operations(body.right)]
+    if isinstance(body, SetOperation):
+        return [body, *_operations(body.left), *_operations(body.right)]
+    return _operations(body.body) if isinstance(body, Cut | Windowed) else []

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import date, datetime
 from decimal import Decimal
@@ -20,15 +20,24 @@ from typing import Any, Final, TypeAlias, TypeVar
 from everview.errors import DataFormatError, OptionError
 from everview.query.aggregates import saved_as
 from everview.query.conjunctive import Atom, Computed
+from everview.query.data_values import place, places, short, text, texts, truth, type_from_data, type_to_data
 from everview.query.formula_data import body_from_data, body_to_data
 from everview.query.options import ViewOptions
+from everview.query.order_data import (
+    sort_key_from_data,
+    sort_key_to_data,
+    window_call_from_data,
+    window_call_to_data,
+)
 from everview.query.schema import Column, Enforcement, ForeignKey, Schema, SmallDomain, Table, Updates
 from everview.query.terms import Const, Expression, Term, Value, Var
-from everview.query.types import DataType, Kind, char, varchar
+from everview.query.types import DataType, char, varchar
 from everview.query.view import (
     Aggregate,
     Block,
     Body,
+    Counting,
+    Cut,
     FormulaBody,
     Grouping,
     Output,
@@ -36,6 +45,7 @@ from everview.query.view import (
     SetOperator,
     Stage,
     View,
+    Windowed,
 )
 
 FORMAT: Final = 1
@@ -112,10 +122,10 @@ def schema_from_data(data: Data) -> Schema:
 def checked(what: str, data: object, number: int, read: Callable[[Data], T]) -> T:
     """What ``read`` makes of data of this format; anything else is refused, whatever it is."""
     if not isinstance(data, dict):
-        raise DataFormatError(f"this is no {what}: {_short(data)}", hint="it is an object with a format number")
+        raise DataFormatError(f"this is no {what}: {short(data)}", hint="it is an object with a format number")
     if data.get("format") != number:
         raise DataFormatError(
-            f"a {what} of format {_short(data.get('format'))} cannot be read, but only of format {number}",
+            f"a {what} of format {short(data.get('format'))} cannot be read, but only of format {number}",
             hint="read it with the version of Everview that wrote it",
         )
     try:
@@ -138,13 +148,6 @@ def canonical(view: View) -> Data:
 
 
 # --- to data ---------------------------------------------------------------------------------------------------------
-
-
-def type_to_data(type_: DataType) -> str:
-    """A type as text: its name, and precision and scale if it has any."""
-    return (
-        f"{type_.kind.value}({type_.precision}, {type_.scale})" if type_.precision or type_.scale else type_.kind.value
-    )
 
 
 def expression_to_data(expression: Expression) -> Data:
@@ -186,6 +189,23 @@ def _constant(value: Value) -> Data:
 def _body(body: Body) -> Data:
     if isinstance(body, FormulaBody):
         return {"formula": body_to_data(body, _term, type_to_data)}
+    if isinstance(body, Cut):
+        return {
+            "of": _body(body.body),
+            "keys": list(map(sort_key_to_data, body.keys)),
+            "columns": list(map(_output, body.columns)),
+            "limit": body.limit,
+            "offset": body.offset,
+            "partition": list(body.partition),
+            "counting": body.counting.value,
+        }
+    if isinstance(body, Windowed):
+        return {
+            "of": _body(body.body),
+            "partition": list(body.partition),
+            "calls": list(map(window_call_to_data, body.calls)),
+            "columns": list(map(_output, body.columns)),
+        }
     if isinstance(body, SetOperation):
         return {
             "operator": body.operator.value,
@@ -241,7 +261,6 @@ def _grouping(grouping: Grouping) -> Data:
 
 # --- from data -------------------------------------------------------------------------------------------------------
 
-_TYPE: Final = re.compile(r"(\w+)(?:\((\d+), (\d+)\))?")
 _SIZED: Final = re.compile(rf"({_PADDED}|{_BOUNDED})\((\d+)\)")
 _CONSTANTS: Final[dict[str, tuple[type | tuple[type, ...], Callable[[Any], Value]]]] = {
     "boolean": (bool, bool),
@@ -253,14 +272,6 @@ _CONSTANTS: Final[dict[str, tuple[type | tuple[type, ...], Callable[[Any], Value
     "date": (str, date.fromisoformat),
     "timestamp": (str, datetime.fromisoformat),
 }
-
-
-def type_from_data(text: str) -> DataType:
-    """The type that a text names."""
-    found = _TYPE.fullmatch(text)
-    if found is None:
-        raise ValueError(f"{text!r} is no type")
-    return DataType(Kind(found[1]), int(found[2] or 0), int(found[3] or 0))
 
 
 def expression_from_data(data: Data) -> Expression:
@@ -279,7 +290,7 @@ def _column_type(text: str) -> DataType:
 def _read_term(data: Data) -> Term:
     ((kind, value),) = data.items()
     if kind == "variable":
-        return Var(_text(value))
+        return Var(text(value))
     types, read = _CONSTANTS[kind]
     if not isinstance(value, types) or (isinstance(value, bool) and kind != "boolean"):
         raise TypeError(f"{value!r} is no {kind}")
@@ -287,41 +298,41 @@ def _read_term(data: Data) -> Term:
 
 
 def _read_view(data: Data) -> View:
-    stages = tuple(Stage(_text(s["name"]), _read_body(s["body"]), _text(s["purpose"])) for s in data["stages"])
+    stages = tuple(Stage(text(s["name"]), _read_body(s["body"]), text(s["purpose"])) for s in data["stages"])
     options = ViewOptions.from_data(data.get("options", {}))
-    return View(_text(data["name"]), _read_body(data["body"]), stages, _texts(data["remarks"]), options)
+    return View(text(data["name"]), _read_body(data["body"]), stages, texts(data["remarks"]), options)
 
 
 def _read_table(data: Data) -> Table:
     columns = (
-        Column(_text(c["name"]), _column_type(c["type"]), _truth(c["nullable"]), _text(c.get("closed", "")))
+        Column(text(c["name"]), _column_type(c["type"]), truth(c["nullable"]), text(c.get("closed", "")))
         for c in data["columns"]
     )
     foreign = (
         ForeignKey(
-            _texts(k["columns"]),
-            _text(k["target"]),
-            _texts(k["target_columns"]),
-            Enforcement(_text(k.get("enforcement", ""))),
+            texts(k["columns"]),
+            text(k["target"]),
+            texts(k["target_columns"]),
+            Enforcement(text(k.get("enforcement", ""))),
         )
         for k in data["foreign_keys"]
     )
     domains = (
         SmallDomain(
-            _text(d["column"]),
+            text(d["column"]),
             tuple(map(_read_constant, d["values"])),
-            Enforcement(_text(d.get("enforcement", ""))),
+            Enforcement(text(d.get("enforcement", ""))),
         )
         for d in data["small_domains"]
     )
     return Table(
-        _text(data["name"]),
+        text(data["name"]),
         tuple(columns),
-        _texts(data["primary_key"]),
+        texts(data["primary_key"]),
         tuple(foreign),
         tuple(domains),
-        Enforcement(_text(data.get("key_enforcement", ""))),
-        Updates(_text(data.get("updates", Updates.ANY.value))),
+        Enforcement(text(data.get("key_enforcement", ""))),
+        Updates(text(data.get("updates", Updates.ANY.value))),
     )
 
 
@@ -338,33 +349,47 @@ def _read_body(data: Data) -> Body:
     if "operator" in data:
         left, right = _read_body(data["left"]), _read_body(data["right"])
         columns = tuple(map(_read_output, data["columns"]))
-        return SetOperation(SetOperator(data["operator"]), _truth(data["all"]), left, right, columns)
+        return SetOperation(SetOperator(data["operator"]), truth(data["all"]), left, right, columns)
+    if "calls" in data:
+        calls = tuple(map(window_call_from_data, data["calls"]))
+        columns = tuple(map(_read_output, data["columns"]))
+        return Windowed(_read_body(data["of"]), places(data["partition"]), calls, columns)
+    if "of" in data:
+        return Cut(
+            _read_body(data["of"]),
+            tuple(map(sort_key_from_data, data["keys"])),
+            tuple(map(_read_output, data["columns"])),
+            None if data["limit"] is None else place(data["limit"]),
+            place(data["offset"]),
+            places(data["partition"]),
+            Counting(text(data["counting"])),
+        )
     return Block(
         tuple(map(_read_atom, data["atoms"])),
         tuple(map(expression_from_data, data["predicates"])),
         tuple(map(_read_output, data["outputs"])),
         None if data["grouping"] is None else _read_grouping(data["grouping"]),
-        _truth(data["distinct"]),
-        frozenset(map(Var, _texts(data["not_null"]))),
+        truth(data["distinct"]),
+        frozenset(map(Var, texts(data["not_null"]))),
     )
 
 
 def _read_atom(data: Data) -> Atom:
     computed = tuple(Computed(_read_term(c["term"]), expression_from_data(c["expression"])) for c in data["computed"])
-    return Atom(_text(data["relation"]), tuple(map(_read_term, data["terms"])), computed, _text(data["alias"]))
+    return Atom(text(data["relation"]), tuple(map(_read_term, data["terms"])), computed, text(data["alias"]))
 
 
 def _read_output(data: Data) -> Output:
-    return Output(_text(data["name"]), expression_from_data(data["expression"]), _truth(data["nullable"]))
+    return Output(text(data["name"]), expression_from_data(data["expression"]), truth(data["nullable"]))
 
 
 def _read_grouping(data: Data) -> Grouping:
     aggregates = tuple(
         Aggregate(
-            saved_as(_text(a["function"])),
+            saved_as(text(a["function"])),
             None if a["argument"] is None else expression_from_data(a["argument"]),
             type_from_data(a["type"]),
-            _truth(a["distinct"]),
+            truth(a["distinct"]),
             expression_from_data(a["counts"]) if "counts" in a else None,
             tuple(map(expression_from_data, a.get("factors", ()))),
         )
@@ -372,27 +397,6 @@ def _read_grouping(data: Data) -> Grouping:
     )
     having = None if data["having"] is None else expression_from_data(data["having"])
     return Grouping(tuple(map(expression_from_data, data["keys"])), aggregates, having)
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{_short(value)} is no text")
-    return value
-
-
-def _texts(values: Iterable[object]) -> tuple[str, ...]:
-    return tuple(map(_text, values))
-
-
-def _truth(value: object) -> bool:
-    if not isinstance(value, bool):
-        raise TypeError(f"{_short(value)} is neither true nor false")
-    return value
-
-
-def _short(value: object) -> str:
-    text = json.dumps(value, default=lambda v: type(v).__name__)
-    return text if len(text) <= 60 else text[:59] + "…"
 
 
 # --- one form for one meaning ----------------------------------------------------------------------------------------
@@ -405,6 +409,10 @@ def _canonical_body(body: Body, stages: Mapping[str, str]) -> Data:
         found = _body(body)
         found |= {"left": _canonical_body(body.left, stages), "right": _canonical_body(body.right, stages)}
         # Its columns say again what the blocks' outputs say, in variables of the first of them.
+        found["columns"] = [{"name": c.name, "type": type_to_data(c.type)} for c in body.columns]
+        return found
+    if isinstance(body, Cut | Windowed):
+        found = _body(body) | {"of": _canonical_body(body.body, stages)}
         found["columns"] = [{"name": c.name, "type": type_to_data(c.type)} for c in body.columns]
         return found
     held = [t for a in body.atoms for t in a.all_terms if isinstance(t, Var)]

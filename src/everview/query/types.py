@@ -88,6 +88,7 @@ def same_words(have: DataType, want: DataType) -> bool:
 BOOLEAN = DataType(Kind.BOOLEAN)
 INT = DataType(Kind.INT)
 BIGINT = DataType(Kind.BIGINT)
+TINYINT = DataType(Kind.TINYINT)
 DOUBLE = DataType(Kind.DOUBLE)
 STRING = DataType(Kind.STRING)
 BINARY = DataType(Kind.BINARY)

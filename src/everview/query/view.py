@@ -7,7 +7,7 @@ own that later stages read as if it were a table.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
@@ -208,7 +208,113 @@ class FormulaBody:
         return f"{self.query}".removeprefix(self.query.name)
 
 
-Body: TypeAlias = Block | SetOperation | FormulaBody
+@dataclass(frozen=True, slots=True)
+class SortKey:
+    """A column, by its place, that rows are put in order by."""
+
+    column: int
+    descending: bool = False
+    nulls_first: bool = True
+
+    @property
+    def is_plain(self) -> bool:
+        """True if NULL stands where the least value does, as it does where nothing is said of it."""
+        return self.nulls_first != self.descending
+
+    def __str__(self) -> str:
+        way = " descending" if self.descending else ""
+        return f"${self.column}{way}" + ("" if self.is_plain else f" nulls {'first' if self.nulls_first else 'last'}")
+
+
+class Counting(Enum):
+    """What a cut counts up to its limit: rows with their copies, or ranks, or different ranks."""
+
+    ROWS = "rows"
+    """ROW_NUMBER: exactly so many copies."""
+    RANKS = "ranks"
+    """RANK: rows before which there are fewer copies of lesser keys, as in FETCH FIRST … WITH TIES."""
+    DENSE_RANKS = "dense ranks"
+    """DENSE_RANK: rows before which there are fewer different keys."""
+
+
+@dataclass(frozen=True)
+class Cut:
+    """The first rows of a body in a total order, in all or of each partition: ORDER BY … LIMIT, ROW_NUMBER() <= k.
+
+    Rows are in the order of ``keys``, and those with equal keys in that of ``columns``, which are the first of the
+    body's: all ascending, NULL first. So a cut follows from the rows alone. Further columns of the body are only there
+    to be keys. ``partition`` has places of columns; of each partition, ``offset`` are left out and ``limit`` taken.
+    """
+
+    body: Body
+    keys: tuple[SortKey, ...]
+    columns: tuple[Output, ...]
+    limit: int | None
+    offset: int = 0
+    partition: tuple[int, ...] = ()
+    counting: Counting = Counting.ROWS
+
+    @property
+    def end(self) -> int | None:
+        """The first position that is not taken; None if all are, from the offset on."""
+        return None if self.limit is None else self.offset + self.limit
+
+    def __str__(self) -> str:
+        by = f" by {', '.join(map(str, self.keys))}" if self.keys else ""
+        each = f" of each ({', '.join(f'${p}' for p in self.partition)})" if self.partition else ""
+        some = "all" if self.limit is None else f"the first {self.limit} {self.counting.value}"
+        after = f" after {self.offset}" if self.offset else ""
+        return f"{self.body}\ntake {some}{after}{each}{by}"
+
+
+@dataclass(frozen=True, slots=True)
+class WindowCall:
+    """One window function over the partitions of its ``Windowed``.
+
+    ``text`` is the call in SQL, with ``{0}`` for the first of its ``arguments`` and so on, which are places of columns,
+    and ``{order}`` where rows with equal keys must be told apart; ``frame`` is the frame as SQL, or nothing for the
+    usual one. Equal keys are told apart by all columns of the body, ascending, NULL first; so it is for all of the call
+    if it goes ``by_place``, as ROW_NUMBER and ROWS frames do.
+    """
+
+    name: str
+    text: str
+    arguments: tuple[int, ...]
+    keys: tuple[SortKey, ...]
+    frame: str
+    by_place: bool
+    type: DataType
+
+    @property
+    def needs_order(self) -> bool:
+        """True if it matters which of several rows with equal keys comes first."""
+        return self.by_place or "{order}" in self.text
+
+    def shown(self, names: Sequence[str]) -> str:
+        """The call with its arguments by name."""
+        return self.text.format(*(names[a] for a in self.arguments), order="").replace(" )", ")")
+
+    def __str__(self) -> str:
+        by = f" by {', '.join(map(str, self.keys))}" if self.keys else ""
+        columns = [f"${i}" for i in range(max(self.arguments, default=-1) + 1)]
+        return self.shown(columns) + by + (f" {self.frame}" if self.frame else "")
+
+
+@dataclass(frozen=True)
+class Windowed:
+    """The rows of a body with one further column for each of some window functions over the same partitions."""
+
+    body: Body
+    partition: tuple[int, ...]
+    calls: tuple[WindowCall, ...]
+    columns: tuple[Output, ...]
+
+    def __str__(self) -> str:
+        each = f" over ({', '.join(f'${p}' for p in self.partition)})" if self.partition else " over all"
+        return f"{self.body}\nwith {', '.join(map(str, self.calls))}{each}"
+
+
+Body: TypeAlias = Block | SetOperation | Cut | Windowed | FormulaBody
 
 
 @dataclass(frozen=True)
@@ -257,6 +363,18 @@ def blocks(body: Body) -> Iterator[Block]:
     elif isinstance(body, SetOperation):
         yield from blocks(body.left)
         yield from blocks(body.right)
+    elif isinstance(body, Cut | Windowed):
+        yield from blocks(body.body)
+
+
+def arranged(body: Body) -> Iterator[Cut | Windowed]:
+    """What of a body goes by the order of rows: cuts and window functions, the innermost first."""
+    if isinstance(body, SetOperation):
+        yield from arranged(body.left)
+        yield from arranged(body.right)
+    elif isinstance(body, Cut | Windowed):
+        yield from arranged(body.body)
+        yield body
 
 
 def relations_in(body: Body) -> list[str]:
@@ -272,4 +390,6 @@ def each_block(body: Body, change: Callable[[Block], Block]) -> Body:
         return body
     if isinstance(body, Block):
         return change(body)
+    if isinstance(body, Cut | Windowed):
+        return replace(body, body=each_block(body.body, change))
     return replace(body, left=each_block(body.left, change), right=each_block(body.right, change))

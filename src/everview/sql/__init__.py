@@ -4,9 +4,11 @@ What passes through, in this order:
 
 - ``parse``, ``dialect``, ``sql_text``: text becomes sqlglot's tree, in which every place is known;
 - ``statements``, ``ddl``, ``script``, ``session``, ``options``, ``answer``: what each statement asks for;
-- ``select``, ``fromclause``, ``grouping``, ``conditions``, ``semijoin``, ``body``: a query becomes blocks and stages;
+- ``select``, ``fromclause``, ``one_row``, ``grouping``, ``grouping_sets``, ``conditions``, ``semijoin``, ``body``:
+  a query becomes blocks and stages;
 - ``outerjoin``, ``subqueries``, ``nested``, ``domain``, ``overgroups``, ``apart``: so do outer and anti joins, and
   subqueries in expressions;
+- ``ordering``, ``windows``, ``window_cuts``: ORDER BY … LIMIT, window functions, and ROW_NUMBER() <= k;
 - ``names``, ``check``, ``datatypes``, ``literals``, ``padding``, ``functions``: names and types;
 - ``aggregates``, ``products``: what groups are asked for, and what can be summed up table by table;
 - ``refuse``, ``limits``, ``chains``, ``render``: what is not supported, or too large, is refused with its place;

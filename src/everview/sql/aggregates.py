@@ -44,10 +44,17 @@ def is_aggregate(node: exp.Expr) -> bool:
 
 
 def aggregates_in(node: exp.Expr) -> Iterator[exp.Expr]:
-    """The aggregate calls of an expression, not those of subqueries in it."""
-    for inner in node.walk(prune=lambda n: isinstance(n, exp.Query | exp.Window)):
-        if is_aggregate(inner) and not isinstance(inner.parent, exp.Window):
+    """The aggregate calls of an expression, not those of subqueries in it, nor window functions themselves."""
+    for inner in node.walk(prune=lambda n: isinstance(n, exp.Query)):
+        if is_aggregate(inner) and not _is_window_function(inner):
             yield inner
+
+
+def _is_window_function(call: exp.Expr) -> bool:
+    above: exp.Expr | None = call
+    while above is not None and isinstance(above.parent, exp.IgnoreNulls | exp.RespectNulls | exp.Filter):
+        above = above.parent
+    return above is not None and isinstance(above.parent, exp.Window) and above.arg_key == "this"
 
 
 def read_aggregate(source: SqlText, node: exp.Expr) -> AggregateCall | None:

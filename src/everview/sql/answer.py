@@ -15,12 +15,12 @@ from everview.query.schema import Schema
 from everview.query.view import Output
 from everview.sql.duckdb import duckdb_type, spell_out_query, translated_query
 from everview.sql.nodes import is_whole
+from everview.sql.ordering import CUTS
 from everview.sql.select import Lower, output_name
-from everview.sql.session import Environment, Rows
+from everview.sql.session import Environment, Rows, spell_names
 from everview.sql.sql_text import SqlText
 
-_CUTS: Final = ("limit", "offset")
-_ARRANGED: Final = ("order", *_CUTS)
+_ARRANGED: Final = ("order", *CUTS)
 _INNER: Final = "everview$inner"
 _COLUMN: Final = "everview$column"
 
@@ -28,8 +28,9 @@ _COLUMN: Final = "everview$column"
 class _Lower(Lower):
     """The lowering of a query that is answered: of what comes out, only names and types are used."""
 
-    more_clauses: ClassVar[tuple[str, ...]] = _CUTS
+    is_arranged: ClassVar[bool] = True
     needs_from: ClassVar[bool] = False
+    has_values: ClassVar[bool] = False
 
     def check_order(self, rows: Rows, order: exp.Order) -> None:
         """An output by its number or name, or an expression over the rows or groups."""
@@ -154,7 +155,7 @@ def _put(new: exp.Expr, old: exp.Expr, query: exp.Expr) -> exp.Expr:
 
 def _check_cuts(source: SqlText, node: exp.Expr) -> None:
     """LIMIT and OFFSET take a number, and LIMIT ALL is none."""
-    for name in _CUTS:
+    for name in CUTS:
         clause = node.args.get(name) if isinstance(node, exp.Query) else None
         if clause is None:
             continue
@@ -195,7 +196,7 @@ def _select_arranged(select: exp.Select) -> exp.Expr:
     keys = [item.this for item in order.expressions]
     if not select.args.get("distinct"):
         for key in keys:
-            _spell_names(key, select)
+            spell_names(key, select)
         return select
     for key in keys:
         place = _place(key, select)
@@ -212,14 +213,3 @@ def _place(key: exp.Expr, select: exp.Select) -> int | None:
         if key == (output.this if isinstance(output, exp.Alias) else output):
             return number
     return None
-
-
-def _spell_names(key: exp.Expr, select: exp.Select) -> None:
-    """Inside of an expression an output's name stands for the output, also where a column has the name."""
-    if isinstance(key, exp.Column):
-        return
-    named = {e.alias.lower(): e.this for e in select.expressions if isinstance(e, exp.Alias)}
-    for column in list(key.find_all(exp.Column)):
-        meant = named.get(column.name.lower()) if not column.table else None
-        if meant is not None and column.find_ancestor(exp.Query) is select:
-            column.replace(exp.Paren(this=meant.copy()))

@@ -7,7 +7,19 @@ from typing import NamedTuple
 
 from sqlglot import exp
 
-from everview.query.types import BOOLEAN, INT, INTERVAL, NULL, STRING, TIMESTAMP, DataType, Kind, common_type
+from everview.query.types import (
+    BIGINT,
+    BOOLEAN,
+    INT,
+    INTERVAL,
+    NULL,
+    STRING,
+    TIMESTAMP,
+    TINYINT,
+    DataType,
+    Kind,
+    common_type,
+)
 from everview.sql.aggregates import AggregateCall, read_aggregate
 from everview.sql.chains import left_spine
 from everview.sql.datatypes import arithmetic, can_cast, read_type
@@ -343,6 +355,8 @@ class Checker:
         return Typed(call_type(node, types, self.source), strict and is_strict(name))
 
     def _aggregate(self, node: exp.Expr) -> Typed:
+        if isinstance(node, exp.Anonymous) and node.name.lower() in ("grouping", "grouping_id"):
+            return self._grouping(node)
         call = read_aggregate(self.source, node)
         if call is None:
             if isinstance(node, exp.Filter):
@@ -367,6 +381,12 @@ class Checker:
         self.calls[id(node)] = call.typed(type_)
         self._kept.append(node)
         return Typed(type_, call.name in ("count", "count_if"))
+
+    def _grouping(self, node: exp.Anonymous) -> Typed:
+        if not self.allow_aggregates:
+            raise self.source.aggregation(f"{node.name} tells of groups: it cannot stand in {self.place}", node)
+        self._all(node.expressions)
+        return Typed(TINYINT if node.name.lower() == "grouping" else BIGINT)
 
     def _subquery(self, node: exp.Expr) -> Typed:
         raise refuse_subquery(self.source, node, self.place)

@@ -16,11 +16,14 @@ from everview.sql.body import Body, equality
 from everview.sql.conditions import add_condition
 from everview.sql.names import Cell, Named, Relation, Scope
 from everview.sql.nested import is_outer, needs_own_body
+from everview.sql.one_row import values_query
+from everview.sql.ordering import is_cut
 from everview.sql.outerjoin import drop_matched, outer_join
 from everview.sql.refuse import refuse_clauses, refuse_join
 from everview.sql.semijoin import semi_join
 from everview.sql.session import Cte, Rows, stage_columns
 from everview.sql.subqueries import anti_join, is_one_row, lateral
+from everview.sql.windows import is_windowed
 
 
 def add_from(rows: Rows, select: exp.Select) -> None:
@@ -209,6 +212,10 @@ def _add_item(rows: Rows, item: exp.Expr) -> None:
         _add_table(rows, item)
         for join in item.args.get("joins") or ():
             _add_join(rows, join)
+    elif isinstance(item, exp.Values) and rows.lowering.has_values:
+        nested = exp.Subquery(this=values_query(source, item), alias=item.args.get("alias"))
+        nested.meta.update(item.meta)
+        _add_subquery(rows, nested)
     elif isinstance(item, exp.Subquery):
         refuse_clauses(source, item, ("this", "alias", "joins"))
         inner = item.this
@@ -342,18 +349,23 @@ def _add_lateral(rows: Rows, item: exp.Lateral) -> None:
 
 def _plain(query: exp.Expr, as_set: bool) -> exp.Select | None:
     """The SELECT, if it can be folded into the block that reads it: no grouping, and no DISTINCT that matters."""
-    while isinstance(query, exp.Subquery) and not query.alias and not query.args.get("joins"):
+    while isinstance(query, exp.Subquery) and not query.alias and not query.args.get("joins") and not is_cut(query):
         query = query.this
+    if is_windowed(query) and not query.args.get("distinct") and not is_cut(query):
+        assert isinstance(query, exp.Select)
+        return query
     if not isinstance(query, exp.Select) or query.args.get("group") or query.args.get("having"):
         return None
     if needs_own_body(query):
         return None
-    if query.args.get("distinct") and not as_set:
+    if (query.args.get("distinct") and not as_set) or is_cut(query):
         return None
     return None if any(True for e in query.expressions for _ in aggregates_in(e)) else query
 
 
 def _kind(query: exp.Expr) -> str:
+    if any(is_cut(q) for q in (query, query.unnest())):
+        return "LIMIT subquery"
     query = query.unnest()
     if isinstance(query, exp.SetOperation):
         return f"{type(query).__name__.upper()} subquery"

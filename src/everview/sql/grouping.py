@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 from sqlglot import exp
 
-from everview.query.terms import Expression
-from everview.query.types import DataType
+from everview.query.terms import Const, Expression, Var
+from everview.query.types import BIGINT, TINYINT, DataType
 from everview.query.view import Aggregate, aggregate_result, group_key
 from everview.sql.aggregates import aggregates_in, is_aggregate
 from everview.sql.check import Checker
+from everview.sql.grouping_sets import GROUPINGS, grouping_mark, has_sets, sets_of
 from everview.sql.products import checker_type, factors_of
 from everview.sql.session import Groups, Rows, Selected, rendered, written
 
@@ -28,27 +29,25 @@ def add_groups(rows: Rows, select: exp.Select, projections: list[exp.Expr]) -> N
     group = select.args.get("group")
     if group is None:
         return
-    _refuse_cubes(rows, group)
-    for node in _keys(rows, group, projections):
-        checker = rows.checker("GROUP BY")
-        typed = checker.check(node)
-        expression = written(node, checker, typed.type)
-        if not rows.body.owns(expression):
-            raise rows.source.unsupported("correlated column in GROUP BY", node, hint="join in FROM instead")
-        rows.groups.key(rows.body, expression, typed.strict)
-
-
-def _refuse_cubes(rows: Rows, group: exp.Group) -> None:
-    for name, kind in (("GROUPING SETS", exp.GroupingSets), ("ROLLUP", exp.Rollup), ("CUBE", exp.Cube)):
-        found = group.find(kind)
-        if found is not None:
-            raise rows.source.unsupported(
-                name,
-                rows.source.clause(group, found, (name.split()[0],)),
-                hint="write one view a grouping, with UNION ALL",
-            )
     if group.args.get("totals"):
         raise rows.source.unsupported("WITH TOTALS", group)
+    if not has_sets(group):
+        for node in _keys(rows, group, projections):
+            _add_key(rows, node)
+        return
+    sets = [{_add_key(rows, _key(rows, k, projections)) for k in keys} for keys in sets_of(rows.source, group)]
+    whole = range(len(rows.groups.keys))
+    rows.groups.left_out = [frozenset(i for i in whole if i not in kept) for kept in sets]
+
+
+def _add_key(rows: Rows, node: exp.Expr) -> int:
+    assert rows.groups is not None
+    checker = rows.checker("GROUP BY")
+    typed = checker.check(node)
+    expression = written(node, checker, typed.type)
+    if not rows.body.owns(expression):
+        raise rows.source.unsupported("correlated column in GROUP BY", node, hint="join in FROM instead")
+    return rows.groups.key(rows.body, expression, typed.strict)
 
 
 def _keys(rows: Rows, group: exp.Group, projections: list[exp.Expr]) -> list[exp.Expr]:
@@ -137,6 +136,8 @@ def _over_groups(rows: Rows, node: exp.Expr, checker: Checker, type_: DataType) 
     assert groups is not None
 
     def hole(n: exp.Expr) -> Expression | None:
+        if isinstance(n, exp.Anonymous) and n.name.lower() in GROUPINGS:
+            return _grouping(rows, n, checker)
         call = checker.calls.get(id(n))
         if call is not None:
             value = call.value
@@ -166,3 +167,26 @@ def _over_groups(rows: Rows, node: exp.Expr, checker: Checker, type_: DataType) 
         return cell.expression if cell is not None else None
 
     return rendered(node, hole, type_, rows.source)
+
+
+def _grouping(rows: Rows, call: exp.Anonymous, checker: Checker) -> Expression:
+    """GROUPING and GROUPING_ID: which keys are left out of a row's set, as bits, the last key's the lowest."""
+    groups = rows.groups
+    assert groups is not None
+    if groups.left_out is None:
+        raise rows.source.aggregation(f"{call.name} needs GROUPING SETS, ROLLUP or CUBE", call)
+    places = []
+    for argument in call.expressions:
+        plain = written(argument, checker, checker.check(argument).type)
+        if plain not in groups.written:
+            raise rows.source.aggregation(f"{call.name} takes keys of GROUP BY", argument)
+        places.append(groups.written.index(plain))
+    if call.name.lower() == "grouping":
+        if len(places) != 1:
+            raise rows.source.mismatch(f"grouping takes 1 argument, and here are {len(places)}", call)
+        return Expression.of(grouping_mark(places[0]), TINYINT)
+    places = places or list(range(len(groups.keys)))
+    parts: list[str | Const | Var] = []
+    for i, place in enumerate(places):
+        parts += [" + " if parts else "", f"{2 ** (len(places) - 1 - i)} * CAST(", grouping_mark(place), " AS BIGINT)"]
+    return Expression(("(", *parts, ")"), BIGINT)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -9,7 +10,7 @@ from sqlglot import exp
 
 from everview.query import view as model
 from everview.query.types import DataType, Kind, common_type
-from everview.query.view import Block, Output, SetOperation, SetOperator
+from everview.query.view import Block, Output, SetOperation, SetOperator, SortKey
 from everview.sql.aggregates import aggregates_in
 from everview.sql.apart import names_read
 from everview.sql.body import Body, cast
@@ -20,13 +21,17 @@ from everview.sql.fromclause import add_from
 from everview.sql.grouping import add_groups, add_having, grouped_output, is_grouped
 from everview.sql.names import Scope
 from everview.sql.nested import subqueries_in
+from everview.sql.one_row import add_one_row, values_query
+from everview.sql.ordering import CUTS, HIDDEN, TIES_REMARK, cut, is_cut, ordered, output_place, read_bounds
 from everview.sql.overgroups import after_grouping, subqueries_over_groups
 from everview.sql.refuse import refuse_clauses
-from everview.sql.session import Cte, Environment, Lowering, Query, Rows, Selected, written
+from everview.sql.session import Cte, Environment, Lowering, Query, Rows, Selected, over_stage, spell_names, written
 from everview.sql.subqueries import lower_subqueries
+from everview.sql.windows import goes_by_place, is_windowed, over_windows
 
 _SELECT_CLAUSES = (
-    "with_", "expressions", "from_", "joins", "where", "group", "having", "distinct", "order", "hint", "laterals"
+    "with_", "expressions", "from_", "joins", "where", "group", "having", "distinct", "order", "hint", "laterals",
+    *CUTS
 )  # fmt: skip
 _OPERATORS: dict[type[exp.Expr], SetOperator] = {
     exp.Union: SetOperator.UNION,
@@ -39,55 +44,175 @@ ORDER_REMARK = "ORDER BY has no meaning for a view: read it ordered instead"
 class Lower(Lowering):
     """The lowering of one view."""
 
-    more_clauses: ClassVar[tuple[str, ...]] = ()
-    """What a SELECT may have beside the clauses of a view's."""
+    is_arranged: ClassVar[bool] = False
+    """True if somebody else sees to ORDER BY and LIMIT, and only checks are wanted here."""
     needs_from: ClassVar[bool] = True
 
     def query(self, node: exp.Expr, env: Environment, parent: Scope | None = None) -> Query:
         """A whole query: WITH, then a SELECT or a set operation."""
         if isinstance(node, exp.Subquery):
-            refuse_clauses(self.source, node, ("this", "with_", "order", "alias"))
+            refuse_clauses(self.source, node, ("this", "with_", "order", "alias", *CUTS))
             env = self._with(node, env)
-            return self.query(node.this, env, parent)
+            return self._first_of(node, self.query(node.this, env, parent))
         if isinstance(node, exp.SetOperation):
-            return self._set_operation(node, self._with(node, env), parent)
+            return self._first_of(node, self._set_operation(node, self._with(node, env), parent))
+        if isinstance(node, exp.Values) and not self.is_arranged:
+            return self.query(values_query(self.source, node), env, parent)
         if not isinstance(node, exp.Select):
             raise self._not_a_query(node)
-        rows = self.block(node, env, parent)
+        rows = self._block(node, env, parent)
         loose = [where for _, _, where in rows.correlations] + [where for _, where in rows.mixed]
         if loose or rows.outer_conditions:
             raise self.source.unsupported(
                 "correlated subquery", loose[0] if loose else node, hint="only EXISTS and IN may refer to outer columns"
             )
-        return Query(rows.finish(), [o.name for o in rows.outputs], [o.place for o in rows.outputs])
+        names, places = [o.name for o in rows.outputs], [o.place for o in rows.outputs]
+        if not is_cut(node) or self.is_arranged:
+            return Query(rows.finish(), names, places)
+        order = node.args.get("order")
+        keys = [self._key(rows, node, item, len(names)) for item in (order.expressions if order else ())]
+        body = rows.finish()
+        return Query(self._cut(body, body.outputs[: len(names)], keys, node), names, places)
+
+    def _key(self, rows: Rows, select: exp.Select, item: exp.Expr, width: int) -> SortKey:
+        """A key of ORDER BY: a column of the output, or one more that nobody sees."""
+        node, descending, nulls_first = ordered(item)
+        outputs = rows.outputs
+        place = output_place(self.source, node, [o.name for o in outputs[:width]], [o.expression for o in outputs])
+        if place is None:
+            spelled = exp.Paren(this=node.copy())
+            spell_names(spelled, select)
+            found = rows.keys.get(id(item)) or self.output(rows, spelled.this, f"{HIDDEN}{len(outputs)}", node)
+            known = [o.expression for o in outputs]
+            if found.expression not in known and rows.distinct:
+                raise self.source.query(
+                    "of SELECT DISTINCT only what is selected can be put in order by",
+                    node,
+                    hint="select it, or group by the columns",
+                )
+            place = known.index(found.expression) if found.expression in known else len(outputs)
+            if place == len(outputs):
+                outputs.append(found)
+        return SortKey(place, descending, nulls_first)
+
+    def _first_of(self, node: exp.Expr, found: Query) -> Query:
+        """The first rows of a set operation, or of a query in parentheses, whose outputs alone have names."""
+        order = node.args.get("order")
+        if not is_cut(node) or self.is_arranged:
+            if order:
+                self.remark(ORDER_REMARK)
+            return found
+        keys = []
+        columns = found.body.columns
+        for item in order.expressions if order else ():
+            key, descending, nulls_first = ordered(item)
+            place = output_place(self.source, key, found.names, range(len(columns)))
+            if place is None:
+                raise self.source.unsupported(
+                    "ORDER BY of an expression over a set operation",
+                    key,
+                    hint="order by output columns, by name or number, or SELECT … FROM (…) ORDER BY the expression",
+                )
+            keys.append(SortKey(place, descending, nulls_first))
+        return Query(self._cut(found.body, columns, keys, node), found.names, found.places)
+
+    def _cut(self, body: model.Body, columns: Sequence[Output], keys: Sequence[SortKey], node: exp.Expr) -> model.Cut:
+        bounds = read_bounds(self.source, node)
+        if not bounds.has_ties and bounds.limit != 0 and {k.column for k in keys} < set(range(len(columns))):
+            self.remark(TIES_REMARK)
+        return cut(body, columns, keys, bounds)
 
     def block(self, select: exp.Select, env: Environment, parent: Scope | None, as_set: bool = False) -> Rows:
-        """One SELECT with a body of its own."""
+        """One SELECT with a body of its own; all its rows, so it has no LIMIT."""
+        self._refuse_cut(select)
+        return self._block(select, env, parent, as_set)
+
+    def _refuse_cut(self, select: exp.Select) -> None:
+        if is_cut(select) and not self.is_arranged:
+            clause = select.args.get("limit") or select.args.get("offset")
+            raise self.source.unsupported(
+                "LIMIT in a correlated subquery",
+                self.source.clause(select, clause, ("LIMIT", "FETCH", "OFFSET")),
+                message="LIMIT in a subquery that refers to the query around it is not supported",
+                hint="use MAX, MIN, or ROW_NUMBER() OVER (PARTITION BY …) in a subquery in FROM",
+            )
+
+    def _block(self, select: exp.Select, env: Environment, parent: Scope | None, as_set: bool = False) -> Rows:
         grouped = is_grouped(select)
         is_set = not grouped and (as_set or bool(select.args.get("distinct")))
         return self._select(select, env, Body(self.fresh, is_set), parent)
 
     def inline(self, select: exp.Select, env: Environment, body: Body, parent: Scope | None) -> Rows:
         """A plain SELECT, its atoms and conditions added to an outer body."""
+        self._refuse_cut(select)
         return self._select(select, env, body, parent)
 
     def _select(self, select: exp.Select, env: Environment, body: Body, parent: Scope | None) -> Rows:
         self._check_clauses(select)
         env = self._with(select, env)
-        rows = Rows(self, env, Scope(self.source, parent), body, distinct=bool(select.args.get("distinct")))
-        rows.names = names_read(select)
+        distinct = bool(select.args.get("distinct"))
+        if is_windowed(select) and not self.is_arranged:
+            return self._over_windows(select, env, Rows(self, env, Scope(self.source, parent), body, distinct=distinct))
+        rows = Rows(self, env, Scope(self.source, parent), body, distinct=distinct)
+        projections = self._grouped(rows, select)
+        if rows.groups is not None and subqueries_over_groups(rows, select):
+            return after_grouping(rows, select, projections)
+        rows.outputs = [self.output(rows, _bare(p), name, p) for p, name in projections]
+        self._having(rows, select, projections)
+        if select.args.get("order") and (self.is_arranged or not is_cut(select)):
+            self.check_order(rows, select.args["order"])
+        return rows
+
+    def _over_windows(self, select: exp.Select, env: Environment, outer: Rows) -> Rows:
+        """A SELECT with window functions: ``outer`` reads a stage that has them."""
+        inner = Rows(self, env, Scope(self.source, outer.scope.parent), Body(self.fresh))
+        projections = self._grouped(inner, select)
+        if inner.groups is not None and subqueries_over_groups(inner, select):
+            raise self.source.unsupported(
+                "subquery over groups beside window functions", select, hint="group in a subquery in FROM"
+            )
+        self._having(inner, select, projections)
+        keys = self._further_keys(select, [name for _, name in projections])
+        columns = over_windows(self, inner, outer, select, [*projections, *((key, "") for key in keys.values())])
+        for node, name, place in columns[: len(projections)]:
+            outer.outputs.append(self.output(outer, node, name, place))
+        for item, (node, _, place) in zip(keys, columns[len(projections) :], strict=False):
+            outer.keys[item] = self.output(outer, node, f"{HIDDEN}{len(outer.keys)}", place)
+        for condition, _, _ in columns[len(projections) + len(keys) :]:
+            add_condition(outer, condition, "QUALIFY")
+        if select.args.get("order") and not is_cut(select):
+            self.remark(ORDER_REMARK)
+        return outer
+
+    def _further_keys(self, select: exp.Select, names: Sequence[str]) -> dict[int, exp.Expr]:
+        """What ORDER BY puts the rows in order by that are taken, apart from outputs; by the ids of its items."""
+        order = select.args.get("order") if is_cut(select) else None
+        found: dict[int, exp.Expr] = {}
+        for item in order.expressions if order else ():
+            node = ordered(item)[0]
+            if output_place(self.source, node, names, [0] * len(names)) is None:
+                spelled = exp.Paren(this=node.copy())
+                spell_names(spelled, select)
+                found[id(item)] = spelled.this
+        return found
+
+    def _grouped(self, rows: Rows, select: exp.Select) -> list[tuple[exp.Expr, str]]:
+        """FROM, WHERE and GROUP BY, and the SELECT list as it is written."""
+        rows.names = None if is_windowed(select) and goes_by_place(select) else names_read(select)
         _name_subqueries(select)
         if select.args.get("from_"):
             add_from(rows, select)
+        elif self.needs_from:
+            add_one_row(rows, select.expressions[0])
         if select.args.get("where"):
             add_condition(rows, select.args["where"].this, "WHERE")
         _lower_listed(rows, select)
         projections = self._projections(rows, select)
         if is_grouped(select):
             add_groups(rows, select, [p for p, _ in projections])
-            if subqueries_over_groups(rows, select):
-                return after_grouping(rows, select, projections)
-        rows.outputs = [self.output(rows, _bare(p), name, p) for p, name in projections]
+        return projections
+
+    def _having(self, rows: Rows, select: exp.Select, projections: list[tuple[exp.Expr, str]]) -> None:
         having = select.args.get("having")
         if having is not None:
             if rows.groups is None:
@@ -95,9 +220,6 @@ class Lower(Lowering):
                     "HAVING needs GROUP BY or an aggregate", self.source.keyword(having, "HAVING"), hint="use WHERE"
                 )
             add_having(rows, having, [p for p, _ in projections])
-        if select.args.get("order"):
-            self.check_order(rows, select.args["order"])
-        return rows
 
     def check_order(self, rows: Rows, order: exp.Order) -> None:
         """ORDER BY is dropped, but must make sense: outputs by name or number, or expressions over columns."""
@@ -113,14 +235,8 @@ class Lower(Lowering):
         source = self.source
         if not select.expressions:
             raise source.syntax("SELECT names no column", source.keyword(select, "SELECT"), hint="name one, or write *")
-        if self.needs_from and not select.args.get("from_"):
-            raise source.unsupported(
-                "SELECT without FROM",
-                source.keyword(select.expressions[0], "SELECT"),
-                hint="a view reads at least one table",
-            )
         laterals = select.args.get("laterals") or []
-        known = (*_SELECT_CLAUSES, *self.more_clauses)
+        known = _SELECT_CLAUSES if self.is_arranged else (*_SELECT_CLAUSES, "qualify", "windows")
         refuse_clauses(source, select, [c for c in known if c != "laterals" or not laterals])
         distinct = select.args.get("distinct")
         if isinstance(distinct, exp.Distinct) and distinct.args.get("on"):
@@ -208,9 +324,7 @@ class Lower(Lowering):
         return Selected(name, expression, typed.strict, place)
 
     def _set_operation(self, node: exp.SetOperation, env: Environment, parent: Scope | None) -> Query:
-        refuse_clauses(self.source, node, ("with_", "this", "expression", "distinct", "order"))
-        if node.args.get("order"):
-            self.remark(ORDER_REMARK)
+        refuse_clauses(self.source, node, ("with_", "this", "expression", "distinct", "order", *CUTS))
         left = self.query(node.this, env, parent)
         right = self.query(node.expression, env, parent)
         word = type(node).__name__.upper()
@@ -234,9 +348,26 @@ class Lower(Lowering):
             columns.append(Output(a.name, replace(a.expression, type=type_), nullable))
         types = [c.type for c in columns]
         body = SetOperation(
-            operator, not node.args.get("distinct"), _typed(left.body, types), _typed(right.body, types), tuple(columns)
+            operator,
+            not node.args.get("distinct"),
+            self._typed(left.body, types),
+            self._typed(right.body, types),
+            tuple(columns),
         )
         return Query(body, left.names, left.places)
+
+    def _typed(self, body: model.Body, types: list[DataType]) -> model.Body:
+        """A side of a set operation with its columns in the common types."""
+        if all(c.type == t for c, t in zip(body.columns, types, strict=True)):
+            return body
+        if isinstance(body, model.Cut | model.Windowed):
+            body = over_stage(self.stage(body, "part", "part of a set operation"), self)
+        columns = tuple(_converted(c, t) for c, t in zip(body.columns, types, strict=True))
+        if isinstance(body, Block):
+            return replace(body, outputs=columns)
+        assert isinstance(body, SetOperation)
+        left, right = self._typed(body.left, types), self._typed(body.right, types)
+        return replace(body, left=left, right=right, columns=columns)
 
     def _not_a_query(self, node: exp.Expr) -> Exception:
         if isinstance(node, exp.Values):
@@ -276,17 +407,6 @@ def output_name(node: exp.Expr) -> str:
 
 def _bare(node: exp.Expr) -> exp.Expr:
     return node.this if isinstance(node, exp.Alias) else node
-
-
-def _typed(body: model.Body, types: list[DataType]) -> model.Body:
-    """A side of a set operation with its columns in the common types."""
-    if all(c.type == t for c, t in zip(body.columns, types, strict=True)):
-        return body
-    columns = tuple(_converted(c, t) for c, t in zip(body.columns, types, strict=True))
-    if isinstance(body, Block):
-        return replace(body, outputs=columns)
-    assert isinstance(body, SetOperation), "a formula is no side of a set operation"
-    return replace(body, left=_typed(body.left, types), right=_typed(body.right, types), columns=columns)
 
 
 def _converted(column: Output, type_: DataType) -> Output:

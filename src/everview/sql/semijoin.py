@@ -15,6 +15,7 @@ from everview.sql.apart import as_compared
 from everview.sql.body import Body, equality
 from everview.sql.domain import add_domain
 from everview.sql.nested import needs_own_body
+from everview.sql.ordering import is_cut, read_bounds
 from everview.sql.session import Query, Rows, Selected, stage_columns, written
 
 Pair = tuple[Expression, Expression, exp.Expr]
@@ -24,23 +25,36 @@ Pair = tuple[Expression, Expression, exp.Expr]
 def semi_join(rows: Rows, node: exp.Expr) -> None:
     """Add EXISTS (…) or x IN (…), a condition of its own, to the body."""
     query = node.args["query"] if isinstance(node, exp.In) else node.this
-    while isinstance(query, exp.Subquery) and not query.args.get("joins"):
+    while isinstance(query, exp.Subquery) and not query.args.get("joins") and not is_cut(query):
         query = query.this
     outer = _outer_sides(rows, node) if isinstance(node, exp.In) else []
     word = "IN" if isinstance(node, exp.In) else "EXISTS"
     if word == "EXISTS" and isinstance(query, exp.Select):
-        query = _without_stars(query)
-    if isinstance(query, exp.Select):
+        query = _without_stars(_without_limit(rows, query))
+    if isinstance(query, exp.Select) and not is_cut(query):
         if _is_plain(rows, query):
             inner = rows.lowering.inline(query, rows.env, rows.body, rows.scope)
             _inlined(rows, inner, outer, node)
             return
         inner = rows.lowering.block(query, rows.env, rows.scope, as_set=True)
         tie(rows, inner, outer, node, word)
-    elif isinstance(query, exp.SetOperation):
+    elif isinstance(query, exp.Query):
         _set_operation(rows, rows.lowering.query(query, rows.env), outer, node, word)
     else:
         raise rows.source.syntax(f"{word} needs a subquery in parentheses", node)
+
+
+def _without_limit(rows: Rows, query: exp.Select) -> exp.Select:
+    """The SELECT of an EXISTS without a LIMIT that leaves at least one row: whether there is one it does not change."""
+    if not is_cut(query):
+        return query
+    bounds = read_bounds(rows.source, query)
+    if bounds.offset or bounds.limit == 0:
+        return query
+    found = query.copy()
+    for name in ("limit", "offset", "order"):
+        found.set(name, None)
+    return found
 
 
 def _without_stars(query: exp.Select) -> exp.Select:
@@ -127,9 +141,8 @@ def _column_name(where: exp.Expr, index: int) -> str:
 def _set_operation(rows: Rows, query: Query, outer: Sequence[Expression], node: exp.Expr, word: str) -> None:
     """UNION and the like on the right side: a stage of its own, then its distinct values."""
     body = query.body
-    assert isinstance(body, SetOperation)
     _pairs(rows, [o.expression for o in body.columns], outer, node)
-    if not body.all and word == "IN":
+    if isinstance(body, SetOperation) and not body.all and word == "IN":
         _add_stage(rows, body, outer, node, word)
         return
     stage = rows.lowering.stage(body, "subquery", f"set operation on the right side of {word}")

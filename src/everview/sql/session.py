@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
+from typing import ClassVar
 
 from sqlglot import exp
 
@@ -17,6 +18,7 @@ from everview.query.types import BOOLEAN, DataType
 from everview.query.view import Aggregate, Block, Grouping, Output, Stage, aggregate_result, group_key
 from everview.sql.body import Body
 from everview.sql.check import Checker
+from everview.sql.grouping_sets import over_sets
 from everview.sql.limits import MOST_ATOMS, MOST_RELATIONS
 from everview.sql.literals import constant
 from everview.sql.names import Cell, Scope
@@ -58,6 +60,9 @@ class Environment:
 
 class Lowering(ABC):
     """The state of one view's lowering, and the entry points that its parts call each other by."""
+
+    has_values: ClassVar[bool] = True
+    """True if rows that stand in FROM are lowered; answers leave them to whoever runs the query."""
 
     def __init__(self, source: SqlText, schema: Schema, name: str) -> None:
         self.source = source
@@ -116,6 +121,8 @@ class Groups:
     strict: list[bool] = field(default_factory=list)
     aggregates: list[Aggregate] = field(default_factory=list)
     having: Expression | None = None
+    left_out: list[frozenset[int]] | None = None
+    """The keys that each grouping set leaves out, by number; None if there is one set, of all keys."""
 
     def key(self, body: Body, written: Expression, strict: bool) -> int:
         """The index of a key, new or known; an expression over one atom becomes a computed column of it."""
@@ -147,6 +154,8 @@ class Rows:
     distinct: bool = False
     correlations: list[tuple[Expression, Expression, exp.Expr]] = field(default_factory=list)
     """Equalities with an outer query: inner side, outer side, and where it was written."""
+    keys: dict[int, Selected] = field(default_factory=dict)
+    """What ORDER BY names beside the outputs, where window functions stand below, by the ids of its items."""
     outer_conditions: list[Expression] = field(default_factory=list)
     """Conditions that only read the outer query."""
     mixed: list[tuple[Expression, exp.Expr]] = field(default_factory=list)
@@ -224,12 +233,17 @@ class Rows:
             aggregates = tuple(a.substitute(terms) for a in groups.aggregates)
             grouping = Grouping(tuple(k.substitute(terms) for k in groups.keys), aggregates, groups.having)
             shown = {o.expression.term for o in outputs}
+            if groups.left_out is not None:
+                block = Block(atoms, predicates, tuple(outputs), grouping, distinct, not_null)
+                return over_sets(block, groups.left_out, self.lowering)
             distinct = distinct and not shown.issuperset(grouping.key_names)
         return Block(atoms, predicates, tuple(outputs), grouping, distinct, not_null)
 
     def _nullable(self, expression: Expression) -> bool:
         if self.groups is None:
             return self.body.nullable(expression)
+        if self.groups.left_out is not None:
+            return True
         for index, (key, strict) in enumerate(zip(self.groups.written, self.groups.strict, strict=True)):
             if group_key(index) in expression.variables and (not strict or self.body.nullable(key)):
                 return True
@@ -242,6 +256,28 @@ class Rows:
 def stage_columns(stage: Stage) -> list[Column]:
     """A stage's columns as a table's."""
     return [Column(o.name, o.type, o.nullable) for o in stage.columns]
+
+
+def over_stage(stage: Stage, lowering: Lowering) -> Block:
+    """A block that gives a stage's rows."""
+    body = Body(lowering.fresh)
+    terms = body.add_atom(stage.name, stage.name, stage_columns(stage))
+    atoms, predicates, not_null, renamed = body.finish()
+    columns = zip(stage.columns, terms, strict=True)
+    outputs = tuple(Output(c.name, t.substitute(renamed), c.nullable) for c, t in columns)
+    return Block(atoms, predicates, outputs, None, False, not_null)
+
+
+def spell_names(key: exp.Expr, select: exp.Select) -> None:
+    """Inside of a key of ORDER BY an output's name stands for the output, also where a column has the name."""
+    if isinstance(key, exp.Column):
+        return
+    named = {e.alias.lower(): e.this for e in select.expressions if isinstance(e, exp.Alias)}
+    for column in list(key.find_all(exp.Column)):
+        meant = named.get(column.name.lower()) if not column.table else None
+        within = column.find_ancestor(exp.Query)
+        if meant is not None and within in (None, select):
+            column.replace(exp.Paren(this=meant.copy()))
 
 
 def written(node: exp.Expr, checker: Checker, type_: DataType) -> Expression:

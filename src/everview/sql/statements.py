@@ -16,6 +16,7 @@ from everview.sql.parse import guarded, parse_one, parse_statements
 from everview.sql.select import Lower
 from everview.sql.session import Environment
 from everview.sql.sql_text import SqlText
+from everview.sql.window_cuts import with_cuts
 
 
 def parse_schema(text: str, schema: Schema = Schema()) -> Schema:  # noqa: B008 - immutable
@@ -92,7 +93,8 @@ def _lowered(source: SqlText, query: exp.Expr, schema: Schema, name: str, column
                 hint="each column of a view needs a name of its own: write AS",
             )
         seen.add(column.lower())
-    return View(name, _renamed(result.body, result.names), _needed(result.body, lower.stages), tuple(lower.remarks))
+    stages = _needed(result.body, lower.stages)
+    return with_cuts(View(name, _renamed(result.body, result.names), stages, tuple(lower.remarks)))
 
 
 def _needed(body: Body, stages: list[Stage]) -> tuple[Stage, ...]:

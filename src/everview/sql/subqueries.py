@@ -24,8 +24,10 @@ from everview.sql.datatypes import spark_name
 from everview.sql.domain import add_domain, two_queries_out
 from everview.sql.names import Cell
 from everview.sql.nested import bare, is_quantified, is_semi_join, subqueries_in
+from everview.sql.ordering import is_cut
 from everview.sql.semijoin import semi_join
 from everview.sql.session import Groups, Rows, Selected, stage_columns
+from everview.sql.windows import is_windowed
 
 MORE_THAN_ONE = "a subquery that stands for a value has more than one row"
 
@@ -122,7 +124,7 @@ def _unknown(rows: Rows, node: exp.In) -> list[exp.Expr]:
 
 def _outputs_nullable(rows: Rows, query: exp.Expr) -> tuple[list[bool] | None, bool]:
     """Which outputs of a subquery may be NULL, and whether conditions on them can be added to its WHERE."""
-    if not isinstance(query, exp.Select):
+    if not isinstance(query, exp.Select) or is_cut(query) or is_windowed(query):
         body = rows.lowering.query(query.copy(), rows.env).body
         return [c.nullable for c in body.columns], False
     inner = rows.lowering.block(query.copy(), rows.env, rows.scope)
@@ -159,7 +161,7 @@ def _resolved(rows: Rows, node: exp.Expr) -> exp.Expr:
 
 
 def _query(node: exp.Expr) -> exp.Expr:
-    while isinstance(node, exp.Subquery) and not node.args.get("joins"):
+    while isinstance(node, exp.Subquery) and not node.args.get("joins") and not is_cut(node):
         node = node.this
     return node
 
@@ -283,6 +285,7 @@ def _replace_quantified(rows: Rows, node: exp.Expr) -> None:
 def _four(query: exp.Expr) -> exp.Expr:
     """The SELECT of a subquery's number of rows, of values, and the least and the largest of these."""
     is_plain = isinstance(query, exp.Select) and not query.args.get("group") and not query.args.get("having")
+    is_plain = is_plain and not is_cut(query) and not is_windowed(query)
     if is_plain and not query.args.get("distinct") and not _aggregates(query) and len(query.expressions) == 1:
         found, value = query.copy(), query.expressions[0]
         value = value.this if isinstance(value, exp.Alias) else value
@@ -311,7 +314,7 @@ def values(
     query = _query(node)
     if of is not None:
         query = of(query)
-    if not isinstance(query, exp.Select):
+    if not isinstance(query, exp.Select) or is_cut(query):
         result = rows.lowering.query(query, rows.env)
         _check_width(rows, len(result.names), count, node)
         return _joined(rows, _guarded(rows, result.body, 0), [], node)

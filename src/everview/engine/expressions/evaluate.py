@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from threading import Lock
-from typing import Any, ClassVar
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -141,11 +141,8 @@ def _column_expression(expression: Expression, types: Mapping[Var, pa.DataType])
 class _Query:
     """Expressions as a query that DuckDB has planned once: its table is whichever batch is there when it runs.
 
-    A query is run by one thread at a time, which the lock of its database sees to; all databases share one DuckDB.
+    A query is run by one thread at a time, which the lock of its database sees to.
     """
-
-    _databases: ClassVar[dict[bool, Any]] = {}
-    _opening = Lock()
 
     def __init__(
         self, expressions: Sequence[Expression], types: Mapping[Var, pa.DataType], *, tried: bool = False
@@ -160,7 +157,7 @@ class _Query:
             texts = [f"TRY({text} IS NULL) IS NULL" for text in texts]
         self._tried = tried
         self._text = f"SELECT {', '.join(f'{text} AS e{i}' for i, text in enumerate(texts))} FROM batch"
-        self._batch = _Batch()
+        self._batch = Batch()
         self._relation: Any = None
         self._model = tuple(expressions), names, known
         self._size: Any = None
@@ -178,7 +175,7 @@ class _Query:
             if left is not None:
                 self._check_size(left)
             if self._relation is None:
-                self._relation = self._planned(self._text, tried=self._tried)
+                self._relation = planned(self._text, self._batch, tried=self._tried)
             found = self._relation.to_arrow_table()
         except duckdb.Error as error:
             self._relation = self._size = None
@@ -193,7 +190,8 @@ class _Query:
             from everview.sql.sizes import made_bytes
 
             made = made_bytes(*self._model)
-            self._size = self._planned(f"SELECT sum({made}) AS made FROM batch", tried=True) if made else False
+            text = f"SELECT sum({made}) AS made FROM batch"
+            self._size = planned(text, self._batch, tried=True) if made else False
         size = self._size.to_arrow_table()["made"][0].as_py() if self._size else None
         if size is not None and size > left:
             raise MemoryLimitError(
@@ -201,18 +199,8 @@ class _Query:
                 hint="raise memory_limit, send smaller batches, or make shorter texts",
             )
 
-    def _planned(self, text: str, *, tried: bool) -> Any:
-        with _Query._opening:
-            if tried not in _Query._databases:
-                from everview.sql.duckdb import open_duckdb
 
-                _Query._databases[tried] = open_duckdb(threads=1, tried=tried)
-            cursor = _Query._databases[tried].cursor()
-        cursor.register("batch", self._batch)
-        return cursor.sql(text)
-
-
-class _Batch:
+class Batch:
     """The rows that a query is run on; it speaks Arrow."""
 
     def __init__(self) -> None:
@@ -221,6 +209,22 @@ class _Batch:
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         assert self.table is not None
         return self.table.__arrow_c_stream__(requested_schema)
+
+
+_databases: dict[bool, Any] = {}
+_opening = Lock()
+
+
+def planned(text: str, batch: Batch, *, tried: bool = False) -> Any:
+    """A query over ``batch`` that DuckDB has planned once; all databases share one DuckDB."""
+    with _opening:
+        if tried not in _databases:
+            from everview.sql.duckdb import open_duckdb
+
+            _databases[tried] = open_duckdb(threads=1, tried=tried)
+        cursor = _databases[tried].cursor()
+    cursor.register("batch", batch)
+    return cursor.sql(text)
 
 
 def with_room(array: pa.Array) -> pa.Array:

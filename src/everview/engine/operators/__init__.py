@@ -13,6 +13,7 @@ In the order in which a delta passes:
 - ``sides``: what has several of these below it; ``united``: UNION of queries, whose members are asked for a row;
 - ``set_operations``: UNION ALL, and UNION, EXCEPT and INTERSECT by counting rows;
 - ``moments``: sums over products of a join's columns, beside any of these;
+- ``first_rows``: the first rows of any of these in an order; ``windowed``: window functions over them;
 - ``indexed``: the rows of any of these with an index, for look-ups that options ask for;
 - ``counts``: what several of them keep: a few sums for every distinct row; ``netting``: a batch added up before;
 - ``answers``: what each can be asked without listing: count, test, access, rank, look-up.

@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from everview.engine.operators.first_rows import FirstRows
 from everview.engine.operators.formula import FormulaOperator
 from everview.engine.operators.group_by import GroupBy
 from everview.engine.operators.select import Select
 from everview.engine.operators.set_operations import Concatenation, combine
 from everview.engine.operators.sides import Operator
 from everview.engine.operators.united import United
+from everview.engine.operators.windowed import WindowValues
 from everview.engine.values.dictionary import Dictionary
 from everview.plan.unions import Combination
 from everview.plan.view_plan import BlockPlan, PartPlan
 from everview.programs.link import Linker
 from everview.query.types import DataType
-from everview.query.view import Block, Body, FormulaBody, SetOperation
+from everview.query.view import Block, Body, Cut, FormulaBody, SetOperation, Windowed
 from everview.strategies.fo_mod.plan import FormulaPlan
 
 Relations = Mapping[str, tuple[DataType, ...]]
@@ -27,7 +29,7 @@ def build_part(plan: PartPlan, relations: Relations, dictionary: Dictionary, lin
     if isinstance(plan.body, FormulaBody):
         return FormulaOperator(FormulaPlan(plan.body), relations, dictionary)
     planned = iter(plan.blocks)
-    if plan.combination is not None or (plan.union is not None and not isinstance(plan.body, Block)):
+    if plan.combination is not None or (plan.union is not None and isinstance(plan.body, SetOperation)):
         members = tuple(_block(b, relations, dictionary, linker) for b in planned)
         if len(members) == 1:
             return members[0]
@@ -84,6 +86,10 @@ def _body(
 ) -> Operator:
     if isinstance(body, Block):
         return _block(next(planned), relations, dictionary, linker)
+    if isinstance(body, Cut):
+        return FirstRows(_body(body.body, planned, relations, dictionary, linker), body, dictionary, linker)
+    if isinstance(body, Windowed):
+        return WindowValues(_body(body.body, planned, relations, dictionary, linker), body, dictionary, linker)
     if not isinstance(body, SetOperation):
         raise TypeError("a formula is a whole view, and no side of a set operation")
     left = _body(body.left, planned, relations, dictionary, linker)

@@ -14,7 +14,7 @@ from everview.engine.values.dictionary import Dictionary
 from everview.engine.values.rows import FEW, ZERO, has_lowest, words_array, zeros
 from everview.engine.values.words import is_wide
 from everview.kernel.machine import Part, Unit, UpdateFault
-from everview.programs.counts import ROWS, TRACE, compile_fold, found_by
+from everview.programs.counts import PLACE, RANKED, ROWS, TRACE, Ranked, compile_fold, found_by
 from everview.programs.link import Linker
 from everview.query.types import DataType
 
@@ -43,9 +43,9 @@ class Fold:
     """Keeps measures by row. Wide words of its rows stay in the dictionary for as long as the row is there.
 
     ``widths`` says of how many words each measure is (without it, all are of one): so many columns it has then in what
-    is given and taken. ``by`` has sets of columns that rows are found by. It is a part of the unit that ``linker``
-    makes. Without one it is a unit by itself; ``is_kept`` is False then for one that only adds something up and is
-    cleared at once.
+    is given and taken. ``by`` has sets of columns that rows are found by, and with ``ranked`` they are in order, too.
+    It is a part of the unit that ``linker`` makes. Without one it is a unit by itself; ``is_kept`` is False then for
+    one that only adds something up and is cleared at once.
     """
 
     def __init__(
@@ -57,6 +57,7 @@ class Fold:
         *,
         widths: Sequence[int] = (),
         by: Sequence[Sequence[int]] = (),
+        ranked: Ranked | None = None,
         is_kept: bool = True,
     ) -> None:
         self.types = tuple(types)
@@ -65,7 +66,7 @@ class Fold:
         self.measures = sum(self.widths)
         """How many columns its measures are."""
         self.dictionary = dictionary
-        program = compile_fold(self.width, self.widths, tuple(map(tuple, by)))
+        program = compile_fold(self.width, self.widths, tuple(map(tuple, by)), ranked)
         alone = partial(Unit, program, dictionary.machine, is_logged=is_kept)
         self.part: Part = alone() if linker is None else linker.add("counts", program)
         self._wide = [i for i, t in enumerate(types) if is_wide(t)]
@@ -130,10 +131,19 @@ class Fold:
         """The rows that have these words in the columns of one of the sets ``by``, with their measures."""
         return self._fetched(found_by(number), words)
 
-    def _fetched(self, name: str, words: Sequence[int]) -> Iterator[tuple[Columns, Columns]]:
+    def from_rank(self, partition: Sequence[int], start: int, most: int) -> Iterator[tuple[Columns, Columns]]:
+        """The rows of a partition from a rank on, in order, in chunks of at most so many."""
+        return self._fetched(RANKED, (*partition, start), most)
+
+    def places(self, columns: Columns) -> tuple[pa.Array, pa.Array, pa.Array]:
+        """Whether rows are there (1, else 0), their first ranks, and those of the first rows with the same keys."""
+        there, rank, first = map(words_array, self.part.ask(PLACE, columns))
+        return there, rank, first
+
+    def _fetched(self, name: str, words: Sequence[int], most: int = CHUNK) -> Iterator[tuple[Columns, Columns]]:
         cursor = self.part.open(name, words)
         while True:
-            columns = tuple(words_array(c) for c in cursor.fetch(CHUNK))
+            columns = tuple(words_array(c) for c in cursor.fetch(most))
             if not columns or not len(columns[0]):
                 return
             yield columns[: self.width], columns[self.width :]

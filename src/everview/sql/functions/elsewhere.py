@@ -11,7 +11,7 @@ _SHIFTS = frozenset("dateadd date_add timestampadd".split())
 
 OTHER_AGGREGATES = frozenset(
     "any any_value approx_count_distinct approx_percentile array_agg bit_and bit_or bit_xor bool_and bool_or "
-    "collect_list collect_set corr count_min_sketch covar_pop covar_samp every first first_value grouping grouping_id "
+    "collect_list collect_set corr count_min_sketch covar_pop covar_samp every first first_value "
     "histogram_numeric hll_sketch_agg kurtosis last last_value listagg max_by median min_by mode percentile "
     "percentile_approx percentile_cont percentile_disc regr_avgx regr_avgy regr_count regr_intercept regr_r2 "
     "regr_slope regr_sxx regr_sxy regr_syy skewness some string_agg try_avg try_sum".split()

@@ -31,10 +31,12 @@ def ordered_words(words: pa.Array, type_: DataType) -> pa.Array:
     """Words that compare, as integers, as the values do: doubles by their size, NaN above all. Its own inverse.
 
     A double's bits grow with it as long as it is positive; those of negative ones fall, so all but the sign are turned.
+    NULL stays the least of all.
     """
     if type_.kind not in _FRACTIONS:
         return words
-    return pc.if_else(pc.less(words, ZERO), pc.bit_wise_xor(words, _ALL_BUT_SIGN), words)
+    turned = pc.and_(pc.less(words, ZERO), pc.not_equal(words, _NULL))
+    return pc.if_else(turned, pc.bit_wise_xor(words, _ALL_BUT_SIGN), words)
 
 
 class Extremes:

@@ -7,7 +7,7 @@
 
 namespace everview {
 
-inline constexpr int kEncoding = 9;  // Which encoding is read; everview/kernel/encode.py says which is written.
+inline constexpr int kEncoding = 10;  // Which encoding is read; everview/kernel/encode.py says which is written.
 
 // Reads a flat run of words. Everything that the machine relies on is checked here and throws std::invalid_argument:
 // numbers of tables, columns, indexes, registers and procedures, widths, no recursion, depth, and that no scan's body
@@ -99,6 +99,7 @@ class Decoder {
         const auto measure = count(value_width, "as a measure");  // 0 is none.
         if (measure != 0) order.measure = static_cast<std::uint32_t>(key_width + measure - 1);
         order.by_value = read_columns(key_width);
+        order.descending = read_columns(key_width);
         order.values = values_;
         if (!order.by_value.empty() && values_ == nullptr) refuse("an index orders by values, and there are none");
       }

@@ -27,6 +27,7 @@ class OrderedIndex {
     std::optional<std::uint32_t> measure;  // Among the row's words, after the key.
     std::vector<std::uint32_t> by_value;   // Those of the columns whose words are ids of values.
     const ValueTable* values = nullptr;    // Where those are.
+    std::vector<std::uint32_t> descending; // Those of the columns in which what is greater comes first.
   };
 
   OrderedIndex(Shape shape, std::size_t key_width) : shape_(std::move(shape)), order_(shape_.columns) {
@@ -35,6 +36,8 @@ class OrderedIndex {
     }
     is_by_value_.resize(key_width);
     for (const std::uint32_t c : shape_.by_value) is_by_value_[c] = true;
+    is_descending_.resize(key_width);
+    for (const std::uint32_t c : shape_.descending) is_descending_[c] = true;
   }
 
   const Shape& shape() const noexcept { return shape_; }
@@ -212,6 +215,7 @@ class OrderedIndex {
 
   // Whether a row with word `a` in a column comes before one with `b`, which is another word.
   bool is_before(std::uint32_t column, Word a, Word b) const noexcept {
+    if (is_descending_[column]) std::swap(a, b);
     return is_by_value_[column] ? shape_.values->precedes(a, b) : a < b;
   }
 
@@ -369,6 +373,7 @@ class OrderedIndex {
   Shape shape_;
   std::vector<std::uint32_t> order_;  // The columns, then the other key columns.
   std::vector<bool> is_by_value_;     // Of each key column.
+  std::vector<bool> is_descending_;   // The same.
   Array<Node> nodes_;
   Array<Sum> sums_;  // Of the subtrees' measures, if there is one.
   Row root_ = kNoRow;

@@ -1,0 +1,64 @@
+"""Values of plain data, each checked to be of its kind: what is read from a file may be anything."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from everview.query.types import DataType, Kind
+
+_TYPE: Final = re.compile(r"(\w+)(?:\((\d+), (\d+)\))?")
+
+
+def place(value: object) -> int:
+    """A number that is not negative: of a column, or of rows."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise TypeError(f"{short(value)} is no number of a column or of rows")
+    return value
+
+
+def places(values: Iterable[object]) -> tuple[int, ...]:
+    """Several of them."""
+    return tuple(map(place, values))
+
+
+def text(value: object) -> str:
+    """Text."""
+    if not isinstance(value, str):
+        raise TypeError(f"{short(value)} is no text")
+    return value
+
+
+def texts(values: Iterable[object]) -> tuple[str, ...]:
+    """Several texts."""
+    return tuple(map(text, values))
+
+
+def truth(value: object) -> bool:
+    """True or false."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{short(value)} is neither true nor false")
+    return value
+
+
+def short(value: object) -> str:
+    """A value as it is shown in an error."""
+    shown = json.dumps(value, default=lambda v: type(v).__name__)
+    return shown if len(shown) <= 60 else shown[:59] + "…"
+
+
+def type_to_data(type_: DataType) -> str:
+    """A type as text: its name, and precision and scale if it has any."""
+    return (
+        f"{type_.kind.value}({type_.precision}, {type_.scale})" if type_.precision or type_.scale else type_.kind.value
+    )
+
+
+def type_from_data(text: str) -> DataType:
+    """The type that a text names."""
+    found = _TYPE.fullmatch(text)
+    if found is None:
+        raise ValueError(f"{text!r} is no type")
+    return DataType(Kind(found[1]), int(found[2] or 0), int(found[3] or 0))

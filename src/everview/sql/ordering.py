@@ -1,0 +1,114 @@
+"""ORDER BY with LIMIT, OFFSET or FETCH: the first rows of a query in one total order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from sqlglot import exp
+
+from everview.query.view import Body, Counting, Cut, Output, SortKey
+from everview.sql.nodes import is_whole
+from everview.sql.sql_text import SqlText
+
+CUTS: Final = ("limit", "offset")
+TIES_REMARK: Final = (
+    "rows that ORDER BY calls equal are in the order of the output columns, so that it is always the same ones that "
+    "LIMIT takes"
+)
+HIDDEN: Final = "$order"
+"""How columns are called that are only there to be put in order by."""
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """How many rows are taken, and how many before them are not."""
+
+    limit: int | None
+    offset: int
+    has_ties: bool
+
+
+def is_cut(query: exp.Expr) -> bool:
+    """True if only some rows of a query are wanted."""
+    return any(query.args.get(name) for name in CUTS)
+
+
+def read_bounds(source: SqlText, query: exp.Expr) -> Bounds:
+    """What LIMIT, FETCH and OFFSET say."""
+    limit, offset = query.args.get("limit"), query.args.get("offset")
+    has_ties = False
+    count = None
+    if isinstance(limit, exp.Fetch):
+        options = limit.args.get("limit_options")
+        if options is not None and options.args.get("percent"):
+            raise source.unsupported("FETCH PERCENT", source.clause(query, limit, ("FETCH",)), hint="fetch a number")
+        has_ties = options is not None and bool(options.args.get("with_ties"))
+        amount = limit.args.get("count")
+        count = 1 if amount is None else _number(source, query, limit, amount)
+    elif limit is not None:
+        amount = limit.args.get("expression")
+        is_all = isinstance(amount, exp.Var | exp.Column) and amount.name.upper() == "ALL"
+        count = None if is_all else _number(source, query, limit, amount)
+    skipped = 0 if offset is None else _number(source, query, offset, offset.args.get("expression"))
+    if has_ties and not query.args.get("order"):
+        raise source.query(
+            "WITH TIES needs ORDER BY", source.clause(query, limit, ("FETCH",)), hint="say what makes rows equal"
+        )
+    if has_ties and skipped:
+        raise source.unsupported(
+            "OFFSET with WITH TIES", source.clause(query, offset, ("OFFSET",)), hint="leave out one of the two"
+        )
+    return Bounds(count, skipped, has_ties)
+
+
+def _number(source: SqlText, query: exp.Expr, clause: exp.Expr, amount: exp.Expr | None) -> int:
+    amount = amount.unnest() if amount is not None else None
+    if amount is None or not is_whole(amount) or int(amount.name) >= 2**63:
+        word = "OFFSET" if isinstance(clause, exp.Offset) else "LIMIT"
+        raise source.unsupported(
+            f"{word} of an expression",
+            source.clause(query, clause, (word, "FETCH")),
+            message=f"{word} takes a whole number here",
+            hint=f"write {word} 10",
+        )
+    return int(amount.name)
+
+
+def ordered(node: exp.Expr) -> tuple[exp.Expr, bool, bool]:
+    """What is put in order by, whether descending, and whether NULL comes first."""
+    if not isinstance(node, exp.Ordered):
+        return node, False, True
+    return node.this, bool(node.args.get("desc")), bool(node.args.get("nulls_first"))
+
+
+def output_place(source: SqlText, key: exp.Expr, names: Sequence[str], same: Sequence[object]) -> int | None:
+    """The output that a key of ORDER BY names, by its number or its name; None if it is an expression.
+
+    Outputs of one name are no trouble where they are the ``same``.
+    """
+    key = key.unnest()
+    if is_whole(key):
+        if not 1 <= int(key.name) <= len(names):
+            raise source.query(
+                f"ORDER BY {key.name}: the SELECT list has {len(names)} columns", key, hint="count from 1"
+            )
+        return int(key.name) - 1
+    if not isinstance(key, exp.Column) or key.table:
+        return None
+    found = [i for i, name in enumerate(names) if name.lower() == key.name.lower()]
+    if len({same[i] for i in found}) > 1:
+        raise source.ambiguous(
+            f"{key.name} is ambiguous: {len(found)} output columns have the name", key, hint="order by a number"
+        )
+    return found[0] if found else None
+
+
+def cut(body: Body, columns: Sequence[Output], keys: Sequence[SortKey], bounds: Bounds) -> Cut:
+    """The first rows of a body, in the order of the keys, then of the columns."""
+    counting = Counting.RANKS if bounds.has_ties else Counting.ROWS
+    first: dict[int, SortKey] = {}
+    for key in keys:
+        first.setdefault(key.column, key)
+    return Cut(body, tuple(first.values()), tuple(columns), bounds.limit, bounds.offset, (), counting)
