@@ -82,7 +82,10 @@ class Changes {
     words_.insert(words_.end(), row, row + (*relations_)[relation].arity);
     changes_.push_back({static_cast<std::uint32_t>(relation), words_.size() - (*relations_)[relation].arity, weight});
   }
+  // Keeps little of the memory: a batch may have had all rows.
   void clear() noexcept {
+    if (changes_.capacity() > kMostKept) Vector<Change>().swap(changes_);
+    if (words_.capacity() > kMostKept) Vector<Word>().swap(words_);
     words_.clear();
     changes_.clear();
   }
@@ -111,6 +114,8 @@ class Changes {
   }
 
  private:
+  static constexpr std::size_t kMostKept = 4096;
+
   int compare(const Change& a, const Change& b) const noexcept {
     if (a.relation != b.relation) return a.relation < b.relation ? -1 : 1;
     const std::size_t arity = (*relations_)[a.relation].arity;
@@ -207,6 +212,7 @@ class Storage {
   }
   void forget_near_change() noexcept {
     for (const Vertex v : near_change_) vertices_[v].near = kFar;
+    if (near_change_.capacity() > kMostKept) Vector<Vertex>().swap(near_change_);
     near_change_.clear();
   }
   void all_near_change() {
@@ -263,6 +269,7 @@ class Storage {
       entry.is_used = false;
       free_.push_back(v);  // There is room: see `number_elements`.
     }
+    if (maybe_free_.capacity() > kMostKept) Vector<Vertex>().swap(maybe_free_);
     maybe_free_.clear();
   }
 
@@ -272,6 +279,7 @@ class Storage {
     std::uint32_t facts;
   };
   static constexpr std::uint32_t kFar = ~std::uint32_t{0};
+  static constexpr std::size_t kMostKept = 4096;
   struct Entry {
     Word element = 0;
     std::uint64_t uses = 0;
