@@ -16,6 +16,7 @@ from everview.errors import (
     DegreeExceeded,
     DependantsError,
     FormulaLimitError,
+    MemoryLimitError,
     NotCountedError,
     OptionError,
     QueryError,
@@ -467,3 +468,27 @@ def test_explain() -> None:
     assert data["census"]["types"] == {0: 2, 1: 4}
     assert data["tasks"]["count"]["verdict"] == "constant"
     assert "<svg" in view.explain().to_svg()
+
+
+def test_a_census_counts_for_the_memory_limit() -> None:
+    rows = [(i, i + 1) for i in range(4_000)]
+
+    def filled(limit: int | None) -> ev.Database:
+        db = ev.Database(memory_limit=limit)
+        db.sql("CREATE TABLE edge (a BIGINT, b BIGINT)")
+        db.formula("odd(x) := exists[1 mod 2] y (edge(x, y) or edge(y, x))", degree=2)
+        db.insert("edge", rows)
+        return db
+
+    needed = filled(None)
+    census = needed.view("odd").stats()["bytes"]
+    assert census > 100 * len(rows)
+    assert needed.state_nbytes() > census
+    limited = filled(2 * needed.state_nbytes())
+    assert set(limited.view("odd")) == {(0,), (4_000,)}
+    limited.memory_limit = limited.state_nbytes() + 50_000
+    with pytest.raises(MemoryLimitError):
+        limited.insert("edge", [(i, i + 1) for i in range(10_000, 11_500)])
+    assert set(limited.view("odd")) == {(0,), (4_000,)}
+    limited.insert("edge", [(-1, 0)])
+    assert set(limited.view("odd")) == {(-1,), (4_000,)}

@@ -196,11 +196,11 @@ class Database:
                                 pass
                             self._check_filling(view, runtime, limit)
                             progress.add(len(rows))
+                runtime.judge()
                 if progress.done:
                     self._check_filling(view, runtime, limit)
             except MemoryLimitError as error:
                 raise too_much(f"filling {view.name}", limit) from error
-        runtime.judge()
         runtime.conclude()
         runtime.updates = runtime.deltas = runtime.updates_with_deltas = 0
         return runtime

@@ -74,7 +74,7 @@ class Transaction:
         try:
             with bounded(db._machine, self._left() if adds else None):
                 is_net_batch = self._changed(operations, disjoint, before, progress)
-            judge(db, {operation.table for operation in operations})
+                judge(db, {operation.table for operation in operations})
         except BaseException as error:
             db._roll_back()
             complain(error)

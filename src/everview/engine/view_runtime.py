@@ -358,7 +358,8 @@ class ViewRuntime:
 
     def beside_nbytes(self) -> int:
         """What of that is not in a unit."""
-        return sum(a.nbytes() for a in self._listed) + sum(c.beside_nbytes() for c in self.companions.values())
+        beside = sum(c.beside_nbytes() for c in self.companions.values())
+        return beside + sum(a.nbytes() for a in self._listed) + sum(f.nbytes() for f in self.formulas)
 
 
 def _read_by(source: Operator) -> set[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
 from typing import Any, NoReturn
 
 import pyarrow as pa
@@ -13,14 +12,15 @@ from everview.engine.expressions.parked import Parked
 from everview.engine.operators.answers import Answers, Given, Sought
 from everview.engine.operators.counts import Kept
 from everview.engine.operators.join import Join
-from everview.engine.operators.steps import CHUNK
+from everview.engine.operators.steps import CHUNK, explained
 from everview.engine.values.dictionary import NULL, Dictionary
-from everview.engine.values.rows import Changes, WordRows, ones, repeated, zeros
+from everview.engine.values.rows import Changes, WordRows, ones, repeated, words_array, zeros
 from everview.engine.values.words import arrow_type, from_words, is_wide, to_words
 from everview.errors import DegreeExceeded, FormulaLimitError, NotCountedError
 from everview.kernel import StaleCursor
 from everview.kernel.census.faults import LimitFault
-from everview.kernel.census.reference import CensusReference
+from everview.kernel.census.machine import Census, StaleListing
+from everview.kernel.machine import UpdateFault
 from everview.query.formula_facts import FactSource
 from everview.query.terms import Const
 from everview.query.types import DataType
@@ -47,7 +47,7 @@ class FormulaOperator(Answers):
         self.dictionary = dictionary
         self.width = len(plan.body.columns)
         self.types = {table: relations[table] for table in plan.body.tables}
-        self.census = CensusReference(plan.program)
+        self.census = Census(plan.program)
         self.emits_deltas = False
         self.is_loading = False
         """True while rows are only taken up, to be looked at together."""
@@ -98,15 +98,13 @@ class FormulaOperator(Answers):
         for number, source in self._sources.get(changes.relation, ()):
             columns, weight = self._facts(changes, source)
             if len(weight):
-                self.census.apply(number, [c.to_pylist() for c in columns], weight.to_pylist())
+                self.census.apply(number, columns, weight)
         if self.is_loading or not self.emits_deltas:
             return WordRows.empty(self.width)
         self._settle()
         columns, signs = self.census.take_difference()
         position = changes.rows.update[0].as_py() if len(changes) else 0
-        return WordRows(
-            tuple(pa.array(c, pa.int64()) for c in columns), pa.array(signs, pa.int64()), repeated(position, len(signs))
-        )
+        return WordRows(tuple(map(words_array, columns)), words_array(signs), repeated(position, len(signs)))
 
     def _facts(self, changes: Changes, source: FactSource) -> tuple[list[pa.Array], pa.Array]:
         """The elements of those rows that are facts, and the change of their copies."""
@@ -143,18 +141,23 @@ class FormulaOperator(Answers):
     def _settle(self) -> None:
         if self._is_pending:
             self._is_pending = False
+            before = self.census.nbytes()
             try:
                 self.census.settle(judged=False)
+                self.dictionary.machine.grow_beside(self.census.nbytes() - before)
             except LimitFault as fault:
                 self._refuse(fault)
+            except UpdateFault as fault:
+                raise explained(fault) from fault
 
     def judge(self) -> None:
         """The batch is at its end: raises if an element has more neighbours than it may have."""
         if not self._is_in_batch:
             return
-        self._settle()
-        found = self.census.judge()
-        if found is not None:
+        found = self.census.judge()  # Before anything is made of what is pending: it may have a hub.
+        if found is None:
+            self._settle()
+        else:
             element, degree = found
             (value,) = from_words(pa.array([element], pa.int64()), self.body.element, self.dictionary).to_pylist()
             raise DegreeExceeded(
@@ -216,24 +219,28 @@ class FormulaOperator(Answers):
         if not self.looks_up(given.columns):
             return None
         words = given.words
-        return self._chunks(self.census.rows_with_prefix([words[i] for i in range(len(words))]))
+        return self._chunks([words[i] for i in range(len(words))])
 
     def rows(self, *, partly: bool = False) -> Iterator[WordRows]:
         """All rows, in no order."""
-        return self._chunks(iter(self.census.rows()))
+        return self._chunks(())
 
-    def _chunks(self, rows: Iterator[Sequence[int]]) -> Iterator[WordRows]:
+    def _chunks(self, prefix: Sequence[int]) -> Iterator[WordRows]:
+        cursor = self.census.cursor(prefix)
         while True:
             try:
-                chunk = list(islice(rows, CHUNK))
-            except RuntimeError as error:
-                if isinstance(error, LimitFault):
-                    self._refuse(error)
+                columns, each = self.census.fetch(cursor, CHUNK)
+            except LimitFault as fault:
+                self._refuse(fault)
+            except StaleListing as error:
                 raise StaleCursor(str(error)) from error
-            if not chunk:
+            if not len(each):
                 return
-            columns = tuple(pa.array([row[i] for row in chunk], pa.int64()) for i in range(self.width))
-            yield WordRows(columns, ones(len(chunk)), zeros(len(chunk)))
+            yield WordRows(tuple(map(words_array, columns)), ones(len(each)), zeros(len(each)))
+
+    def nbytes(self) -> int:
+        """The memory that the census takes."""
+        return self.census.nbytes()
 
     def stats(self) -> dict[str, Any]:
         """What the census keeps and has met."""

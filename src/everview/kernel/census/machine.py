@@ -31,6 +31,8 @@ IDLE_TYPES: Final = 1024
 """So many types that nobody has may be kept, or as many as there are others."""
 MOST_ROWS: Final = 4096
 """How many rows a listing takes out of the kernel at once."""
+StaleListing = _kernel.StaleListing
+"""What a listing raises once the data have changed."""
 KINDS: Final = (Fact, Equal, Near, Truth, Not, And, Or, Quantify)
 
 
