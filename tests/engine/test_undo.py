@@ -122,7 +122,7 @@ def test_a_batch_without_a_log_fills_only_what_it_has_touched(monkeypatch: pytes
         db.sql("CREATE OR REPLACE VIEW x AS SELECT 10 / (a - 77) AS q FROM t")
         with pytest.raises(DataError):
             db.insert("t", [(1,), (2,), (77,)])
-        assert [name for name in filled if name != "x"] == wanted
+        assert {name for name in filled if name != "x"} == set(wanted)
     assert sorted(db.view("v")) == [(i, 1) for i in range(9)]
 
 

@@ -32,7 +32,7 @@ from everview.query.schema import Enforcement, ForeignKey, Table
 from everview.query.types import DataType
 
 if TYPE_CHECKING:
-    from everview.kernel._kernel import Cursor
+    from everview.kernel._kernel import BatchTable, Cursor
 
 MOST_COPIES = 2**63 - 1
 """So many rows a table may have, copies included: views count the copies of one atom's rows in one word."""
@@ -56,6 +56,8 @@ class BaseTable(Answers):
         self.copies = 0
         """How many rows there are, equal ones as often as they are there."""
         self.dropped = False
+        self.direct: BatchTable | None = None
+        """How the kernel has it take batches in, once one came (``engine.direct``)."""
 
     def apply(self, changes: Changes, *, tell: bool = False) -> int:
         """Take in updates in their order; a row too many or too few refuses all of them.

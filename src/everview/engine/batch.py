@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from everview.engine.base_table import BaseTable
+from everview.engine.direct.batch import given_rows
 from everview.engine.input.read import read_changes, read_rows
 from everview.engine.values.rows import ZERO, Changes, WordRows, counted, joined, negated, ones, repeated
 from everview.engine.values.words import is_wide, to_words
@@ -146,6 +147,9 @@ def _last_of_each(keys: Sequence[pa.Array]) -> pa.Array:
 
 def inserted(base: BaseTable, rows: Any) -> Operation:
     """Rows to insert."""
+    given = given_rows(base, rows, 1)
+    if given is not None:
+        return given
     data = read_rows(base.schema, rows, what="insert")
     return WeightedRows(base.schema.name, data, ones(data.num_rows))
 
@@ -161,6 +165,9 @@ def deleted(base: BaseTable, rows: Any, keys: Any) -> Operation:
         )
     if keys is not None:
         return KeyDeletion(base.schema.name, _read_keys(base, keys))
+    given = given_rows(base, rows, -1)
+    if given is not None:
+        return given
     data = read_rows(base.schema, rows, what="delete")
     return WeightedRows(base.schema.name, data, repeated(-1, data.num_rows))
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from everview.engine.batch import Operation
 from everview.engine.change_feed import ChangeFeed, Delivery, FeedRows, as_feed_rows, feed_batches
+from everview.engine.direct.batch import DirectBatch
 from everview.engine.loading import loaded
 from everview.engine.memory_limit import bounded, too_much, within
 from everview.engine.operators.netting import is_net, net_changes
@@ -51,17 +52,64 @@ class Transaction:
         self._accepted: Accepted | None = None
         self._unheard: list[ChangeFeed] = []
         """Those with a subscriber, who does not read and so would not know, that could not be told."""
+        self._direct: DirectBatch | None = None
+        """What of it goes the direct way."""
 
     def run(self, operations: Sequence[Operation], *, disjoint: bool = False) -> None:
         """Take the operations in, and then tell the feeds; ``disjoint``: no row is in two of them."""
         self._db.fill_what_is_lost()
-        with within(self._left()):
-            is_net_batch = self._applied(operations, disjoint)
+        is_net_batch = self._applied_directly(operations)
+        if is_net_batch is None:
+            with within(self._left()):
+                is_net_batch = self._applied(operations, disjoint)
         self._db.version += 1
         try:
             self._deliver(is_net_batch=is_net_batch)
         finally:
             self._db._dictionary.collect()
+
+    def _applied_directly(self, operations: Sequence[Operation]) -> bool | None:
+        """Do as much as possible in one call of the kernel, and gives what ``_applied`` does; None if nothing was done.
+
+        Whatever goes wrong is taken back and left to ``_applied`` to say.
+        """
+        db = self._db
+        direct = DirectBatch.of(db, operations)
+        if direct is None:
+            return None
+        is_net_batch = True
+        db._machine.begin(self._most_log_bytes())
+        db._dictionary.begin()
+        self._direct = direct
+        try:
+            before = [db._tables[operation.table].distinct for operation in operations] if direct.has_others else []
+            is_done = direct.run()
+            if is_done and direct.has_others:
+                base, (changes,) = db._tables[operations[0].table], direct.changes()
+                is_net_batch = abs(base.distinct - before[0]) == len(changes)
+                changes = replace(changes, per_update=bool(per_update_views(db)))
+                touched = (base.schema.name,)
+                others = [v for v in db.readers.behind(touched) if v.view.name not in direct.names]
+                with loaded(others):
+                    for part in self._sliced(changes):
+                        self.propagate(part, is_net_batch=is_net_batch)
+                judge(db, touched)
+        except Exception:
+            is_done = False
+        except BaseException:
+            db._roll_back()
+            raise
+        if not is_done:
+            self._direct = None
+            self._deltas = {name: [] for name in db._views}
+            db._roll_back()
+            return None
+        for name, rows in direct.unfinished:
+            self._deltas[name].append(rows)
+        db._dictionary.commit()
+        db._machine.commit()
+        direct.conclude()
+        return is_net_batch
 
     def _applied(self, operations: Sequence[Operation], disjoint: bool) -> bool:
         """Bring tables and views up to date; gives whether no join of tables has changed twice."""
@@ -170,8 +218,11 @@ class Transaction:
         """Have the views take in changes of a table, each view after those that it reads."""
         waiting = {changes.relation: changes}
         readers = self._db.readers
+        done = self._direct.names if self._direct is not None else frozenset[str]()
         for runtime in readers.behind((changes.relation,)):
             name = runtime.view.name
+            if name in done:
+                continue
             delta: list[WordRows] = []
             is_read, feeds = readers.is_read(name), self._db._feeds[name]
             are_net = all(self._is_net(feed, is_net_batch) for feed in feeds)
@@ -207,6 +258,8 @@ class Transaction:
 
     def _for_feeds(self, is_net_batch: bool) -> Iterator[tuple[ChangeFeed, pa.RecordBatch]]:
         """What each feed is to be told of a batch."""
+        for name, batch in self._direct.feeds if self._direct is not None else ():
+            yield from ((feed, batch) for feed in self._db._feeds[name])
         for name, feeds in self._db._feeds.items():
             parts = self._deltas[name]
             if not parts:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from everview.engine.change_feed import Callback, ChangeFeed, Delivery
+from everview.engine.direct.views import way_of_batches
 from everview.engine.lookups import Lookups, more_lookups
 from everview.engine.moments import Sums, kept_sums
 from everview.engine.operators.answers import Answers
@@ -172,7 +173,8 @@ class View(Positions, Lookups, Reasons, Regressions):
         these are ``epsilon``, ``N`` and ``theta`` = N^ε, the number of ``heavy_keys``, and since the view was filled
         the ``minor`` and ``major`` rebalances and the tuples that they ``moved``.
         ``restored`` says how ``Database.load`` filled it: from a "snapshot" of its state, or "rebuilt" from the rows.
-        ``failing`` says why the view has no result now; None if it has one.
+        ``failing`` says why the view has no result now; None if it has one. ``batches`` says whether batches go the
+        direct way through it, in one call of the kernel, and if not what stands in the way.
         """
         with self._lock:
             return self._stats()
@@ -196,11 +198,13 @@ class View(Positions, Lookups, Reasons, Regressions):
             + [{"core": "formula", "strategy": f.plan.name, **f.stats()} for f in runtime.formulas],
             "restored": runtime.restored,
             "failing": runtime.why_no_result(),
+            "batches": way_of_batches(runtime),
         }
 
 
 def _measured(stats: dict[str, Any]) -> str:
     lines = [f"{stats['updates']:,} updates, {stats['bytes']:,} bytes", _told(stats)]
+    lines += [f"batches go {stats['batches']}"]
     lines += [f"{n['table']}: {n['rows']:,} rows, {n['bytes']:,} bytes" for n in stats["nodes"]]
     return "\n".join(lines)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 import pyarrow.compute as pc
 
@@ -94,6 +95,8 @@ class ViewRuntime:
         self.restored: str | None = None
         self.companions: dict[Hashable, ViewRuntime] = {}
         """Views that are kept beside it, and that nobody else knows of (``engine.companions``)."""
+        self.direct: tuple[Unit, Any, str] | None = None
+        """How the kernel runs batches through its unit, or why not, once one came (``engine.direct``)."""
 
     @property
     def family(self) -> tuple[ViewRuntime, ...]:

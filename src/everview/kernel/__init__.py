@@ -8,13 +8,42 @@ It knows no queries and no SQL. It runs programs (docs/programs.md), which pass 
 - `machine` has `Unit`, which runs one in C++ (`cpp/`, compiled to `everview.kernel._kernel`), and `Machine`, which has
   all units of a database;
 - `ValueTable` keeps what is no word itself, such as strings, and gives it ids that are;
+- `run_batch` runs a whole batch in one call: rows read by `PythonReader` or `ArrowReader` go through a `BatchTable` and
+  the `BatchView`s that read it (`cpp/batch/`, `everview.engine.direct`);
 - `wide_numbers` makes words of numbers that take several, and numbers of words; `floats` words of floats;
 - `reference.Reference` runs them in plain Python, and says what they mean; `reference_cursors` what cursors do.
 
 Beside them, `census` keeps formulas that count: they are no programs.
 """
 
-from everview.kernel._kernel import SNAPSHOTS, Column, Cursor, StaleCursor, ValueTable
+from everview.kernel._kernel import (
+    SNAPSHOTS,
+    ArrowReader,
+    BatchTable,
+    BatchView,
+    Column,
+    Cursor,
+    PythonReader,
+    ReadRows,
+    StaleCursor,
+    ValueTable,
+    run_batch,
+)
 from everview.kernel.machine import Machine, Unit, UpdateFault
 
-__all__ = ["SNAPSHOTS", "Column", "Cursor", "Machine", "StaleCursor", "Unit", "UpdateFault", "ValueTable"]
+__all__ = [
+    "SNAPSHOTS",
+    "ArrowReader",
+    "BatchTable",
+    "BatchView",
+    "Column",
+    "Cursor",
+    "Machine",
+    "PythonReader",
+    "ReadRows",
+    "StaleCursor",
+    "Unit",
+    "UpdateFault",
+    "ValueTable",
+    "run_batch",
+]

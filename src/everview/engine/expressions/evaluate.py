@@ -302,9 +302,9 @@ class Condition:
     """A conjunction of expressions: NULL counts as false."""
 
     def __init__(self, expressions: Sequence[Expression]) -> None:
-        self._conditions = [Expression(e.parts, BOOLEAN) for e in expressions]
-        self._evaluator = Evaluator(self._conditions)
-        self._each = [Evaluator([e]) for e in self._conditions]
+        self.conditions = [Expression(e.parts, BOOLEAN) for e in expressions]
+        self._evaluator = Evaluator(self.conditions)
+        self._each = [Evaluator([e]) for e in self.conditions]
         self.variables = self._evaluator.variables
 
     def tried(
@@ -324,7 +324,7 @@ class Condition:
 
     def why(self, columns: Mapping[Var, pa.Array]) -> tuple[Expression, DataError] | None:
         """Of one row, the first condition that fails on it, those before it holding, and what is wrong."""
-        for condition, evaluator in zip(self._conditions, self._each, strict=True):
+        for condition, evaluator in zip(self.conditions, self._each, strict=True):
             try:
                 (value,) = evaluator(columns, 1)
             except DataError as error:

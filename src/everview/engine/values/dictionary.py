@@ -67,6 +67,11 @@ class Dictionary:
     def __len__(self) -> int:
         return len(self._table)
 
+    @property
+    def table(self) -> ValueTable:
+        """The kernel's own table of them."""
+        return self._table
+
     def nbytes(self) -> int:
         """About how much memory it takes; constant time, so that it can be asked after every batch."""
         return self._table.nbytes()

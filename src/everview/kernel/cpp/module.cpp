@@ -12,7 +12,6 @@
 #include <nanobind/stl/vector.h>
 
 #include <atomic>
-#include <mutex>
 #include <numeric>
 
 #include "arrow/arrow.h"
@@ -20,7 +19,9 @@
 #include "arrow/feed_columns.h"
 #include "arrow/pairs.h"
 #include "arrow/wide_columns.h"
+#include "batch/batch_bindings.h"
 #include "census/census_bindings.h"
+#include "run/shared.h"
 #include "run/snapshot.h"
 #include "values/value_bindings.h"
 
@@ -33,75 +34,6 @@ namespace {
 struct StaleCursor : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
-
-// A machine and the lock around it, and around its units.
-class SharedMachine {
- public:
-  explicit SharedMachine(std::shared_ptr<SharedValues> values) : values_(std::move(values)) {}
-
-  template <class Use>
-  auto use(Use&& use) {
-    const nb::gil_scoped_release released;
-    const std::lock_guard lock(mutex_);
-    if (values_ == nullptr) return use(machine_);
-    const std::lock_guard values_lock(values_->mutex());
-    return use(machine_);
-  }
-
-  const ValueTable* values() const noexcept { return values_ == nullptr ? nullptr : &values_->table(); }
-
- private:
-  friend class SharedUnit;
-
-  std::mutex mutex_;
-  std::shared_ptr<SharedValues> values_;  // What ordered indexes compare by; or none.
-  Machine machine_;
-};
-
-using MachineHandle = std::shared_ptr<SharedMachine>;
-
-class SharedUnit {
- public:
-  SharedUnit(MachineHandle machine, Program program, bool is_logged) : machine_(std::move(machine)) {
-    machine_->use([&](Machine& m) { unit_.emplace(m, std::move(program), is_logged); });
-  }
-  ~SharedUnit() {
-    machine_->use([&](Machine&) { unit_.reset(); });
-  }
-
-  template <class Use>
-  auto use(Use&& use) {
-    return machine_->use([&](Machine&) {
-      const Reporting reporting{linked()};
-      return use(*unit_);
-    });
-  }
-
-  // Frees all that it holds; nothing can be asked of it from then on.
-  void unlink() {
-    machine_->use([&](Machine&) { unit_.reset(); });
-  }
-
-  const Program& program() const { return linked().program(); }  // Its shape, which never changes.
-  std::size_t number() const { return linked().number(); }
-
- private:
-  struct Reporting {
-    Unit& unit;
-    ~Reporting() { unit.report(); }
-  };
-
-  const Unit& linked() const {
-    if (!unit_) throw std::runtime_error("the unit has been unlinked");
-    return *unit_;
-  }
-  Unit& linked() { return const_cast<Unit&>(std::as_const(*this).linked()); }
-
-  MachineHandle machine_;
-  std::optional<Unit> unit_;
-};
-
-using UnitHandle = std::shared_ptr<SharedUnit>;
 
 class PythonCursor {
  public:
@@ -536,6 +468,7 @@ NB_MODULE(_kernel, module) {
 
   bind_value_table(module);
   bind_census(module);
+  bind_batches(module);
 
   nb::class_<PythonCursor>(module, "Cursor", "Lists a result, a piece at a time, for as long as the state stays the same.")
       .def("fetch", &PythonCursor::fetch, "limit"_a)

@@ -108,9 +108,9 @@ class Unit {
   }
 
   // Runs a procedure with row 0, 1, … of its columns; stops at the first that fails, or when a channel holds
-  // `most_pending` rows or more.
+  // `most_pending` rows or more. With `wanted`, a mark for each row, the others are passed over.
   Outcome apply(std::size_t procedure, const std::vector<const Word*>& columns, std::size_t rows, Word first_update,
-                std::size_t most_pending) {
+                std::size_t most_pending, const std::uint8_t* wanted = nullptr) {
     join();
     const Procedure& called = program_.procedures[procedure];
     outdate(called.changes);
@@ -122,6 +122,7 @@ class Unit {
     std::size_t i = 0;
     for (; i < rows && !holds(called.emits, most_pending); ++i) {
       if (prefetcher != nullptr) prefetcher->advance(i);
+      if (wanted != nullptr && wanted[i] == 0) continue;
       if (limit) {
         count_changed();
         if (others + nbytes() > *limit) {

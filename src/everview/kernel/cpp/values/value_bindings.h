@@ -22,6 +22,7 @@ class SharedValues {
 
   std::mutex& mutex() noexcept { return mutex_; }
   const ValueTable& table() const noexcept { return table_; }
+  ValueTable& held() noexcept { return table_; }  // To be changed while the lock is held.
 
   // Takes over what another one holds, which is not used at the time.
   void become(SharedValues& other) {

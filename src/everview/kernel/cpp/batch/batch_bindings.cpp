@@ -1,0 +1,340 @@
+// Batches in one call: `everview/engine/direct` describes tables and views by dicts of plain numbers and lists.
+#include "batch_bindings.h"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include "batch_run.h"
+#include "read_arrow.h"
+#include "read_python.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace everview {
+namespace {
+
+using Code = std::vector<Word>;
+using Codes = std::vector<Code>;
+
+template <class T>
+T get(const nb::dict& from, const char* name) {
+  return nb::cast<T>(from[name]);
+}
+
+std::vector<nb::dict> dicts(const nb::dict& from, const char* name) { return get<std::vector<nb::dict>>(from, name); }
+
+std::size_t below(std::size_t number, std::size_t end) {
+  if (number >= end) raise(PyExc_IndexError, "a number in the description of a batch is too large");
+  return number;
+}
+
+std::vector<std::uint32_t> all_below(const std::vector<std::uint32_t>& numbers, std::size_t end) {
+  for (const std::uint32_t number : numbers) below(number, end);
+  return numbers;
+}
+
+std::vector<ColumnType> types_of(const Codes& codes) {
+  std::vector<ColumnType> types;
+  for (const Code& code : codes) types.push_back(ColumnType::of(code));
+  return types;
+}
+
+std::size_t words_of_sum(std::size_t words) {
+  if (words == 0 || words > kMostWords) raise(PyExc_ValueError, "a number has 1 to 6 words");
+  return words;
+}
+
+Summand summand_of(const std::tuple<Code, std::size_t, std::size_t>& described, std::size_t columns, std::size_t constants) {
+  const auto& [code, kind, words] = described;
+  return {Expression(code, columns, constants), static_cast<SumKind>(below(kind, 3)), words_of_sum(words)};
+}
+
+Chosen chosen_of(const std::pair<std::optional<std::uint32_t>, Code>& described, std::size_t columns, std::size_t all,
+                 std::size_t constants) {
+  Chosen made;
+  if (described.first) {
+    made.column = static_cast<std::uint32_t>(below(*described.first, columns));
+  } else {
+    made.computed = Expression(described.second, all, constants);
+  }
+  return made;
+}
+
+std::vector<AtomInput::Test> tests_of(const nb::dict& from, const char* name, std::size_t columns, std::size_t constants) {
+  std::vector<AtomInput::Test> tests;
+  for (const Code& code : get<Codes>(from, name)) {
+    if (code.size() != 5) raise(PyExc_ValueError, "a test has five numbers");
+    AtomInput::Test test;
+    test.kind = static_cast<AtomInput::Test::Kind>(below(static_cast<std::size_t>(code[0]), 4));
+    test.column = static_cast<std::uint32_t>(below(static_cast<std::size_t>(code[1]), columns));
+    const bool constant = test.kind == AtomInput::Test::Kind::kEquals;
+    test.other = static_cast<std::uint32_t>(below(static_cast<std::size_t>(code[2]), constant ? constants : columns));
+    test.least = code[3];
+    test.most = code[4];
+    tests.push_back(test);
+  }
+  return tests;
+}
+
+std::size_t check_procedure(const Program& program, std::size_t number, std::size_t parameters) {
+  below(number, program.procedures.size());
+  if (program.procedures[number].parameters != parameters) raise(PyExc_ValueError, "a procedure takes other columns");
+  return number;
+}
+
+BatchTable table_of(UnitHandle unit, std::size_t change, const std::vector<std::uint32_t>& refusals, std::size_t rows,
+                    const std::vector<std::uint32_t>& wide, std::size_t arity) {
+  const Program& program = unit->program();
+  BatchTable made;
+  made.change = check_procedure(program, change, arity + 1);
+  made.refusals = all_below(refusals, program.channels.size());
+  made.rows = below(rows, program.tables.size());
+  made.wide = all_below(wide, arity);
+  made.unit = std::move(unit);
+  return made;
+}
+
+BatchEntry entry_of(const nb::dict& described, const Program& program, std::size_t constants) {
+  BatchEntry made;
+  const auto arity = get<std::size_t>(described, "arity");
+  std::size_t parameters = 1;
+  for (const nb::dict& from : dicts(described, "inputs")) {
+    AtomInput& input = made.inputs.emplace_back();
+    input.arity = arity;
+    input.tests = tests_of(from, "tests", arity, constants);
+    for (const Code& code : get<Codes>(from, "computed")) input.computed.emplace_back(code, arity, constants);
+    const std::size_t columns = arity + input.computed.size();
+    input.later = tests_of(from, "later", columns, constants);
+    for (const Code& code : get<Codes>(from, "conditions")) input.conditions.emplace_back(code, columns, constants);
+    for (const auto& sum : get<std::vector<std::tuple<Code, std::size_t, std::size_t>>>(from, "sums")) {
+      input.sums.push_back(summand_of(sum, columns, constants));
+      parameters += input.sums.back().words;
+    }
+    input.outputs = all_below(get<std::vector<std::uint32_t>>(from, "outputs"), columns);
+    parameters += input.outputs.size() + 1;
+  }
+  made.state_only = check_procedure(program, get<std::size_t>(described, "state_only"), parameters);
+  made.with_deltas = check_procedure(program, get<std::size_t>(described, "with_deltas"), parameters);
+  return made;
+}
+
+Finish finish_of(const nb::dict& from, std::size_t keys, std::size_t measures, std::size_t constants) {
+  Finish made;
+  made.over_everything = keys == 0;
+  for (const Code& code : get<Codes>(from, "aggregates")) {
+    if (code.size() != 7) raise(PyExc_ValueError, "an aggregate has seven numbers");
+    Finish::Aggregate aggregate;
+    const auto number = [&](std::size_t i) { return static_cast<std::size_t>(code[i]); };
+    aggregate.kind = static_cast<Finish::Aggregate::Kind>(below(number(0), 4));
+    aggregate.first = number(1);
+    aggregate.words = words_of_sum(number(2));
+    aggregate.present = number(3);
+    aggregate.present_words = words_of_sum(number(4));
+    below(aggregate.first + aggregate.words - 1, measures);
+    below(aggregate.present + aggregate.present_words - 1, measures);
+    aggregate.limit = Limit::of(code[5]);
+    aggregate.factor = power_of_ten(static_cast<unsigned>(below(number(6), kMostDigits)));
+    made.aggregates.push_back(aggregate);
+  }
+  const std::size_t all = keys + made.aggregates.size();
+  if (const auto having = get<std::optional<Code>>(from, "having")) made.having.emplace(*having, all, constants);
+  for (const auto& output : get<std::vector<std::pair<std::optional<std::uint32_t>, Code>>>(from, "outputs")) {
+    made.outputs.push_back(chosen_of(output, keys, all, constants));
+  }
+  made.types = types_of(get<Codes>(from, "types"));
+  if (made.types.size() != made.outputs.size()) raise(PyExc_ValueError, "outputs and their types differ in number");
+  return made;
+}
+
+GroupOutput group_of(const nb::dict& from, const Program& program, std::size_t width, std::size_t channel_width,
+                     std::size_t constants) {
+  GroupOutput made;
+  made.count_words = words_of_sum(get<std::size_t>(from, "count_words"));
+  made.measures = made.count_words;
+  for (const Code& code : get<Codes>(from, "conditions")) made.conditions.emplace_back(code, width, constants);
+  for (const auto& key : get<std::vector<std::pair<std::optional<std::uint32_t>, Code>>>(from, "keys")) {
+    made.keys.push_back(chosen_of(key, width, width, constants));
+  }
+  for (const nb::dict& described : dicts(from, "slots")) {
+    GroupOutput::Slot& slot = made.slots.emplace_back();
+    slot.words = words_of_sum(get<std::size_t>(described, "words"));
+    if (const auto inside = get<std::optional<std::uint32_t>>(described, "inside")) {
+      slot.inside = *inside;
+      below(slot.inside + slot.words - 1, channel_width);
+    } else {
+      slot.posted = summand_of({get<Code>(described, "value"), get<std::size_t>(described, "kind"), slot.words}, width, constants);
+    }
+    made.measures += slot.words;
+  }
+  below(width + made.count_words - 1, channel_width);
+  made.add = check_procedure(program, get<std::size_t>(from, "add"), made.keys.size() + made.measures);
+  made.settle = check_procedure(program, get<std::size_t>(from, "settle"), 1);
+  made.drop = check_procedure(program, get<std::size_t>(from, "drop"), made.keys.size());
+  made.table = below(get<std::size_t>(from, "table"), program.tables.size());
+  const Table& rows = program.tables[made.table];
+  if (rows.key_width() != made.keys.size() || rows.value_width() != 2 * made.measures || rows.level_count() < 2) {
+    raise(PyExc_ValueError, "the table of groups has another shape");
+  }
+  made.wide_keys = all_below(get<std::vector<std::uint32_t>>(from, "wide_keys"), made.keys.size());
+  if (!from["finish"].is_none()) {
+    made.finish = finish_of(get<nb::dict>(from, "finish"), made.keys.size(), made.measures, constants);
+  }
+  return made;
+}
+
+std::unique_ptr<BatchView> view_of(UnitHandle unit, const nb::dict& from) {
+  auto made = std::make_unique<BatchView>();
+  const Program& program = unit->program();
+  for (const nb::handle constant : get<nb::list>(from, "constants")) {
+    if (nb::isinstance<nb::str>(constant)) {
+      made->constants.add_text(nb::cast<std::string>(constant));
+    } else {
+      const auto [low, high] = nb::cast<std::pair<Word, Word>>(constant);
+      made->constants.add_number(exact_of(low, high));
+    }
+  }
+  const std::size_t constants = made->constants.size();
+  for (const nb::dict& entry : dicts(from, "entries")) made->entries.push_back(entry_of(entry, program, constants));
+  made->delta = below(get<std::size_t>(from, "delta"), program.channels.size());
+  made->width = get<std::size_t>(from, "width");
+  made->beyond = get<std::optional<std::size_t>>(from, "beyond");
+  if (made->beyond) below(*made->beyond, program.tables.size());
+  const std::size_t channel_width = program.channels[made->delta].width();
+  below(made->width, channel_width);
+  made->group = group_of(get<nb::dict>(from, "group"), program, made->width, channel_width, constants);
+  made->unit = std::move(unit);
+  return made;
+}
+
+std::vector<Column> columns_of(const std::vector<std::vector<Word>>& from) {
+  std::vector<Column> made;
+  for (const std::vector<Word>& words : from) {
+    Column& column = made.emplace_back(pooled_column(words.size()));
+    std::copy(words.begin(), words.end(), column.words.get());
+  }
+  return made;
+}
+
+// What a batch gives for a view: how many of its rows have changed; the feed's batch, if one is told; and groups that are
+// still to be finished (keys, measures before, measures now).
+nb::object result_of(ViewOfBatch& view) {
+  if (view.groups.size != 0) {
+    return nb::make_tuple(view.is_told, 0, nb::none(),
+                          nb::make_tuple(columns_of(view.groups.keys), columns_of(view.groups.old), columns_of(view.groups.now)));
+  }
+  nb::object feed = view.feed == nullptr ? nb::none() : nb::cast(std::move(view.feed));
+  return nb::make_tuple(view.is_told, view.changed_rows, feed, nb::none());
+}
+
+// Runs a batch. Pieces are (table, rows, weight or weights, [(view, entry)]), views (view, with deltas, has a feed). Gives
+// 0 done, 1 not begun, 2 to be taken back, and for each view what has changed.
+std::pair<int, nb::list> run_batch(const MachineHandle& machine, const nb::list& pieces, const nb::list& views, Word version) {
+  std::vector<BatchPiece> made;
+  std::vector<ViewOfBatch> concerned;
+  std::vector<InputColumn> held;
+  for (const nb::handle item : views) {
+    const nb::tuple described = nb::cast<nb::tuple>(item);
+    ViewOfBatch& view = concerned.emplace_back();
+    view.view = nb::cast<BatchView*>(described[0]);
+    view.with_deltas = nb::cast<bool>(described[1]);
+    view.has_feed = nb::cast<bool>(described[2]);
+    if (view.view->unit->machine() != machine) raise(PyExc_ValueError, "a view is of another machine");
+  }
+  held.reserve(pieces.size());
+  made.reserve(pieces.size());
+  for (const nb::handle item : pieces) {
+    const nb::tuple described = nb::cast<nb::tuple>(item);
+    BatchPiece& piece = made.emplace_back();
+    piece.table = nb::cast<BatchTable*>(described[0]);
+    piece.rows = nb::cast<ReadRows*>(described[1]);
+    if (piece.table->unit->machine() != machine) raise(PyExc_ValueError, "a table is of another machine");
+    const std::size_t parameters = piece.table->unit->program().procedures[piece.table->change].parameters;
+    if (piece.rows->columns().size() + 1 != parameters) raise(PyExc_ValueError, "rows are of another table");
+    if (nb::isinstance<nb::int_>(described[2])) {
+      piece.own_weights.assign(piece.rows->size(), nb::cast<Word>(described[2]));
+      piece.weights = piece.own_weights.data();
+    } else {
+      const InputColumn& weights = held.emplace_back(described[2], "the weights");
+      if (weights.size() != piece.rows->size()) raise(PyExc_ValueError, "there must be as many weights as rows");
+      piece.weights = weights.words();
+    }
+    piece.routes = nb::cast<std::vector<std::pair<std::size_t, std::size_t>>>(described[3]);
+    for (const auto& [view, entry] : piece.routes) {
+      below(view, concerned.size());
+      const std::vector<BatchEntry>& entries = concerned[view].view->entries;
+      below(entry, entries.size());
+      for (const AtomInput& input : entries[entry].inputs) {
+        if (input.arity != piece.rows->columns().size()) raise(PyExc_ValueError, "a view reads another table");
+      }
+    }
+  }
+  BatchRun run(*machine, std::move(made), std::move(concerned), version);
+  const BatchOutcome outcome = run.run();
+  nb::list results;
+  if (outcome == BatchOutcome::kDone) {
+    for (ViewOfBatch& view : run.views()) results.append(result_of(view));
+  }
+  return {static_cast<int>(outcome), results};
+}
+
+std::vector<Column> words_of_rows(ReadRows& rows) {
+  std::vector<Column> made;
+  for (const ReadColumn& column : rows.columns()) made.push_back(column.words);
+  return made;
+}
+
+std::vector<bool> nulls_of_rows(ReadRows& rows) {
+  std::vector<bool> made;
+  for (const ReadColumn& column : rows.columns()) made.push_back(column.has_nulls);
+  return made;
+}
+
+}  // namespace
+
+void bind_batches(nb::module_& module) {
+  nb::class_<ReadRows>(module, "ReadRows", "Rows of a table that were read, as words.")
+      .def("__len__", &ReadRows::size)
+      .def("encode", [](ReadRows& self, SharedValues& values) { values.use([&](ValueTable& t) { self.encode(&t); }); },
+           "values"_a, "Gives strings and the like their ids.")
+      .def("words", &words_of_rows, "The columns; of strings and the like only once a batch has given them ids.")
+      .def("has_nulls", &nulls_of_rows, "For each column whether there is a NULL.");
+
+  nb::class_<PythonReader>(module, "PythonReader", "Reads lists of tuples or lists.")
+      .def(nb::new_([](const Codes& types, nb::object decimal) {
+             return std::make_unique<PythonReader>(types_of(types), std::move(decimal));
+           }),
+           "types"_a, "decimal"_a)
+      .def("read", &PythonReader::read, "rows"_a, "The rows; None if something about them is not plain.");
+
+  nb::class_<ArrowReader>(module, "ArrowReader", "Reads streams of Arrow's record batches.")
+      .def(nb::new_([](const Codes& types) { return std::make_unique<ArrowReader>(types_of(types)); }), "types"_a)
+      .def("read", &ArrowReader::read, "stream"_a, "rows"_a, "The rows; None if something about them is not plain.");
+
+  nb::class_<FeedBatch>(module, "FeedBatch", "A record batch of a change feed, which Arrow can take once.")
+      .def("__len__", &FeedBatch::size)
+      .def(
+          "__arrow_c_array__",
+          [](FeedBatch& self, nb::object schema) { return nb::make_tuple(schema, self.take()); }, "requested_schema"_a);
+
+  nb::class_<BatchTable>(module, "BatchTable", "How a table takes rows in.")
+      .def(nb::new_([](UnitHandle unit, std::size_t change, const std::vector<std::uint32_t>& refusals, std::size_t rows,
+                       const std::vector<std::uint32_t>& wide, std::size_t arity) {
+             return std::make_unique<BatchTable>(table_of(std::move(unit), change, refusals, rows, wide, arity));
+           }),
+           "unit"_a, "change"_a, "refusals"_a, "rows"_a, "wide"_a, "arity"_a);
+
+  nb::class_<BatchView>(module, "BatchView", "How a view takes batches in.")
+      .def(nb::new_([](UnitHandle unit, const nb::dict& described) { return view_of(std::move(unit), described); }),
+           "unit"_a, "described"_a);
+
+  module.def("run_batch", &run_batch, "machine"_a, "pieces"_a, "views"_a, "version"_a,
+             "Run a batch in one call: 0 done, 1 not begun, 2 to be taken back; and what has changed in each view.");
+}
+
+}  // namespace everview
