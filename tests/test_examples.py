@@ -71,3 +71,11 @@ def test_every_example_has_its_line() -> None:
     for path in EXAMPLES.iterdir():
         if path.name != "README.md":
             assert f"- `{path.name}`:" in listed
+
+
+def test_the_road_network_is_as_sql_says_it() -> None:
+    lines = printed(EXAMPLES / "roads.py").splitlines()
+    kept = [line.split("; ")[1] for line in lines if line.endswith(" lonely") and "; " in line]
+    assert len(kept) == 5
+    assert lines[-1] == f"asked afresh: {kept[-1]}"
+    assert any("has 6 neighbours or more, and may have 4; nothing has changed" in line for line in lines)

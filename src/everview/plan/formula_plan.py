@@ -178,13 +178,15 @@ def census_text(census: Mapping[str, Any], degree: int) -> str:
 
 
 def spread_note(plan: FormulaPlan) -> str:
-    """How the view is spread over shards on Spark."""
+    """How the view could be spread over shards on Spark, where formulas are not run yet."""
     if not plan.is_local:
-        return "on Spark it is kept on one shard: counts over all elements, or several variables, span shards"
-    if plan.body.component is None:
-        hint = "OPTIONS (component = …) names a column that is the same for all that hangs together"
-        return f"on Spark it is kept on one shard; it would be spread if {hint}"
-    return f"on Spark it is spread over shards by {plan.body.component}"
+        why = "it could not be spread over shards: counts over all elements, or several variables, span them"
+    elif plan.body.component is None:
+        hint = "component named a column that is the same for all that hangs together"
+        why = f"it could be spread over shards if {hint}"
+    else:
+        why = f"it could be spread over shards by {plan.body.component}"
+    return f"formulas are kept embedded, not on Spark yet; {why}"
 
 
 def _named(body: FormulaBody) -> list[Any]:

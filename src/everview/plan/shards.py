@@ -13,12 +13,13 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from math import prod
 
+from everview.errors import UnsupportedError
 from everview.plan.shares import ways_to_share
 from everview.plan.split import is_partial, split_up
 from everview.plan.spread import Occurrence, Places, spread
 from everview.query.schema import Column, Schema, Table
 from everview.query.terms import Expression, Var
-from everview.query.view import Block, Body, SetOperation, Stage, View, arranged, blocks, relations_in
+from everview.query.view import Block, Body, FormulaBody, SetOperation, Stage, View, arranged, blocks, relations_in
 
 MASK = "_everview_occurrences"
 """The column that says as which occurrences of its table a row has come to a shard."""
@@ -215,6 +216,13 @@ def distribute(
         skew: for (table, column) the part of the rows that the most frequent value has.
         like: where rows are already; a view of a name that is known there finds them where they are, if it can.
     """
+    for view in views:
+        if isinstance(view.body, FormulaBody):
+            raise UnsupportedError(
+                f"{view.name} is a formula, and formulas are not kept on Spark",
+                construct="formula",
+                hint="keep it in a database in one process, with db.formula",
+            )
     alone = [_standing_alone(view, views[:i]) for i, view in enumerate(views)]
     kept: list[View] = []
     merged: list[View] = []

@@ -343,9 +343,7 @@ def exists(variables: Iterable[Var], body: Formula, position: Position | None = 
 
 def for_all(variables: Iterable[Var], body: Formula, position: Position | None = None) -> Formula:
     """Whatever elements are taken for the variables, the body is true."""
-    for variable in reversed(tuple(variables)):
-        body = Not(Quantifier(AtLeast(1), variable, Not(body), position))
-    return body
+    return Not(exists(variables, Not(body), position))
 
 
 def at_most(most: int, variable: Var, body: Formula, position: Position | None = None) -> Formula:
