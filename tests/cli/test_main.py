@@ -133,7 +133,7 @@ def test_updates_change_the_tree(capsys: pytest.CaptureFixture[str]) -> None:
 BAD = {
     "bad SQL": (["--sql", "SELEC 1"], ["SqlSyntaxError", "did you mean SELECT?", "line 1, column 1"]),
     "unsupported SQL": (
-        ["--sql", "SELECT src FROM follows LIMIT 1", "--schema", SCHEMA],
+        ["--sql", "SELECT src FROM follows LIMIT 1 + 1", "--schema", SCHEMA],
         ["UnsupportedError", "LIMIT", "hint:"],
     ),
     "unknown table": (["--sql", HOPS], ["UnknownNameError", "there is no table follows"]),

@@ -1,7 +1,7 @@
--- The best customers of a shop: a LIMIT inside the view, which is refused.
+-- A sample of a shop's orders: chance inside the view, which is refused.
 CREATE TABLE orders (id BIGINT NOT NULL, customer BIGINT NOT NULL, total DECIMAL(10, 2));
 
-CREATE MATERIALIZED VIEW best_customers AS
-SELECT customer, SUM(total) AS spent FROM orders GROUP BY customer
-ORDER BY spent DESC
-LIMIT 10;
+CREATE MATERIALIZED VIEW sampled_orders AS
+SELECT id, customer, total FROM orders
+WHERE total > 100
+  AND rand() < 0.1;
