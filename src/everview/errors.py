@@ -127,7 +127,12 @@ class SizeError(QueryError):
 
 
 class UnsupportedError(QueryError):
-    """Understood, but not maintainable (yet); ``construct`` names what."""
+    """Understood, but not maintainable (yet); ``construct`` names what.
+
+    ``others`` are further ones of the same statement, as far as they can be told apart from the first.
+    """
+
+    others: tuple[UnsupportedError, ...] = ()
 
     def __init__(
         self,
@@ -140,6 +145,13 @@ class UnsupportedError(QueryError):
     ) -> None:
         super().__init__(message, position=position, source=source, hint=hint)
         self.construct = construct
+
+    def __str__(self) -> str:
+        lines = [super().__str__()]
+        for other in self.others:
+            hint = f": {other.hint}" if other.hint else ""
+            lines.append(f"also: {other.message} (at {other.position}){hint}")
+        return redact("\n".join(lines))
 
 
 class NotCountedError(UnsupportedError, TypeError):

@@ -11,7 +11,8 @@ What passes through, in this order:
 - ``ordering``, ``windows``, ``window_cuts``: ORDER BY … LIMIT, window functions, and ROW_NUMBER() <= k;
 - ``names``, ``check``, ``datatypes``, ``literals``, ``padding``, ``functions``: names and types;
 - ``aggregates``, ``products``: what groups are asked for, and what can be summed up table by table;
-- ``refuse``, ``limits``, ``chains``, ``render``: what is not supported, or too large, is refused with its place;
+- ``refuse``, ``blockers``, ``limits``, ``chains``, ``render``: what is not supported, or too large, is refused with its
+  place;
 - ``rules``, ``rule_syntax``, ``rule_lowering``: the second front end, in place of all these;
 - ``formula_syntax``, ``formula_binding``: formulas that count, read by lark, over the tables of a schema;
 - ``meaning``, ``nodes``, ``macros``, ``expansion``, ``sizes``, ``duckdb``, ``duckdb_errors``: expressions for DuckDB;

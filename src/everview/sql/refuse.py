@@ -17,7 +17,7 @@ TIME_WINDOWS = (
     "timestamp_seconds(unix_seconds(ts) DIV 300 * 300)",
 )
 """What is wrong with Spark's function of that name, and what to do."""
-_CLAUSES: dict[str, tuple[str, tuple[str, ...], str]] = {
+CLAUSES: dict[str, tuple[str, tuple[str, ...], str]] = {
     # argument of the tree: construct, the keywords it begins with, hint
     "limit": ("LIMIT", ("LIMIT", "FETCH", "TOP"), _ORDERED),
     "offset": ("OFFSET", ("OFFSET",), _ORDERED),
@@ -56,7 +56,7 @@ def refuse_clauses(source: SqlText, node: exp.Expr, allowed: Iterable[str]) -> N
     for name, value in node.args.items():
         if not value or name in known:
             continue
-        construct, words, hint = _CLAUSES.get(name, (name.strip("_").replace("_", " ").upper(), (), "drop it"))
+        construct, words, hint = CLAUSES.get(name, (name.strip("_").replace("_", " ").upper(), (), "drop it"))
         first = value[0] if isinstance(value, list) else value
         raise source.unsupported(construct, source.clause(node, first, words), hint)
 

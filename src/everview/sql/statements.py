@@ -7,9 +7,10 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from everview.errors import EverviewError
+from everview.errors import EverviewError, UnsupportedError
 from everview.query.schema import Schema
 from everview.query.view import FEED_COLUMNS, Block, Body, SetOperation, Stage, View, relations_in
+from everview.sql.blockers import other_blockers
 from everview.sql.ddl import create_table, resolve_references
 from everview.sql.options import read_options
 from everview.sql.parse import guarded, parse_one, parse_statements
@@ -69,8 +70,13 @@ def _create_view(source: SqlText, statement: exp.Expr, schema: Schema) -> View:
 
 
 def _lowered(source: SqlText, query: exp.Expr, schema: Schema, name: str, columns: Iterable[exp.Expr]) -> View:
-    lower = Lower(source, schema, name)
-    result = lower.query(query, Environment())
+    lower, as_written = Lower(source, schema, name), query.copy()
+    try:
+        result = lower.query(query, Environment())
+    except UnsupportedError as error:
+        again = lambda tree: Lower(source, schema, name).query(tree, Environment())  # noqa: E731
+        error.others = tuple(other_blockers(source, as_written, error, again))
+        raise
     renamed = list(columns)
     if renamed:
         if len(renamed) != len(result.names):
