@@ -178,8 +178,8 @@ def _guarded(node: exp.Expr) -> exp.Expr:
     if type(around) is kind:
         return node  # the whole chain is guarded at once
     parts = _chain(node, kind)
-    if not any(_may_fail(part) for part in parts[1:]):
-        return node
+    if not any(_may_fail(part) for part in parts[1:]) or node.find(exp.Query) is not None:
+        return node  # a subquery is not written out again: what it reads is known by its place
     if any(isinstance(inner, exp.Case) for inner in node.walk()) and sum(1 for _ in node.walk()) > MOST_GUARDS:
         raise SizeError(
             "the condition nests AND and OR around what may fail, such as a division, too deeply",
