@@ -87,6 +87,24 @@ def test_a_loop_may_change_other_tables_and_what_it_has_listed() -> None:
     assert db.version == 2_001
 
 
+def test_listing_one_view_survives_a_change_of_another() -> None:
+    """Views over other tables change, come and go; only what changes the view itself ends its listing."""
+    db = database(VIEWS["plain"])
+    db.sql("CREATE MATERIALIZED VIEW apart AS SELECT k, COUNT(*) AS n FROM other GROUP BY k")
+    rows = iter(db.view("v"))
+    listed = [next(rows)]
+    changes: list[Callable[[], object]] = [
+        lambda: db.insert("other", [(1,), (2,)]),
+        lambda: db.sql("CREATE MATERIALIZED VIEW more AS SELECT k FROM other WHERE k > 1"),
+        lambda: db.delete("other", [(1,)]),
+        lambda: db.drop("apart"),
+    ]
+    for change in changes:
+        change()
+        listed.append(next(rows))
+    assert sorted([*listed, *rows]) == sorted(db.view("v"))
+
+
 def test_rows_that_are_being_read_survive_a_feed_that_is_opened_meanwhile() -> None:
     """Nothing that is read changes by it."""
     db = database(VIEWS["plain"])

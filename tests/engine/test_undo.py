@@ -215,3 +215,16 @@ def test_a_view_for_which_there_was_no_memory_is_filled_when_there_is(
 
 def _without_memory(*_: object) -> None:
     raise MemoryError
+
+
+def test_a_log_is_given_back_with_its_batch() -> None:
+    """Batches that are taken, refused, and too large for their log: none of them leaves a log behind."""
+    db = ev.Database()
+    db.sql("CREATE TABLE t (a INT PRIMARY KEY, b INT); CREATE VIEW v AS SELECT b, COUNT(*) AS n FROM t GROUP BY b")
+    rows = [(i, i % 100) for i in range(20_000)]
+    for _ in range(3):
+        db.insert("t", rows)
+        with pytest.raises(DataError):
+            db.insert("t", [(100_000, 1), rows[0]])
+        db.delete("t", rows)
+        assert db._machine.kernel.log_nbytes() == 0

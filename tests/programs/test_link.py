@@ -15,6 +15,7 @@ import everview as ev
 from everview.engine.storage import container
 from everview.kernel import Machine, StaleCursor, UpdateFault
 from everview.kernel.machine import Part
+from everview.kernel.program import Call, Insert, Procedure, Program, Reg, Store, Table
 from everview.kernel.reference import Fault, Reference
 from everview.kernel.verifier import verify
 from everview.programs.counts import compile_fold
@@ -186,3 +187,25 @@ def test_a_file_has_one_section_a_view(tmp_path: Path) -> None:
     for each in (db, loaded):
         each.delete("t", [(0, 0, "s0")])
     assert all(Counter(loaded.view(v)) == Counter(db.view(v)) for v in VIEWS)
+
+
+def test_a_procedure_that_is_given_a_row_knows_its_table() -> None:
+    """Two parts whose tables have the same name: the handle of a row is of its own part's table."""
+    row, key, by = map(Reg, ("row", "key", "by"))
+    program = Program(
+        (Table("t", ("k",), ("n",)),),
+        (),
+        (
+            Procedure("more", (row, by), (Store(row, "t", 0, by),), row_of=((row, "t"),)),
+            Procedure("put", (key, by), (Insert(row, "t", (key,)), Call("more", (row, by)))),
+        ),
+        (),
+        (),
+    )
+    linker = Linker(Machine())
+    parts = [linker.add("part", program) for _ in range(2)]
+    whole = linker.link()
+    verify(whole.program)
+    for i, part in enumerate(parts):
+        part.apply("put", [words(5), words(7 + i)])
+    assert [whole.dump(f"{part.prefix}t") for part in parts] == [[((5,), (7,), 0)], [((5,), (8,), 0)]]
