@@ -489,3 +489,14 @@ def test_a_group_that_cannot_be_counted_is_named(has_feed: bool, is_first: bool,
         again.insert("e", [(0, 0)] * 500)
     again.insert("e", [(1, 1)])
     assert sorted(again.view("v")) == [(0, 0, 30**12), (1, 1, 1)]
+
+
+@pytest.mark.parametrize("aggregates", ["AVG(a) AS m", "SUM(a) AS s, AVG(a) AS m", "AVG(a) AS m, SUM(a) AS s"])
+def test_one_sum_serves_aggregates_whose_types_hold_less(aggregates: str) -> None:
+    """An average has fewer digits before the point than the sum that it is made of."""
+    db = ev.Database()
+    db.sql(f"CREATE TABLE t (k INT, a DECIMAL(38, 0)); CREATE VIEW v AS SELECT k, {aggregates} FROM t GROUP BY k")
+    db.insert("t", [(1, Decimal(5))])
+    with pytest.raises(DataError, match=r"avg\(a\) failed on the data for k = 2 .*: it leaves DECIMAL\(38, 4\)"):
+        db.insert("t", [(2, Decimal(10) ** 35)])
+    assert [row[0] for row in db.view("v")] == [1]

@@ -245,13 +245,39 @@ class Bags:
         copies = MOST_STEPS // (len(others) + 1) ** 2
         totals = self._totals(roles)
         started = [Compute(total, Math.ADD, Lit(0), Lit(0)) for total in dict.fromkeys(totals.values())]
-        body = [*started, *self._joined(roles, others, places, {}, max(1, min(MOST_COPIES, copies)))]
+        joined = self._joined(roles, others, places, {}, max(1, min(MOST_COPIES, copies)))
+        equal = self._equal_if_met(roles)
+        if equal is not None:
+            apart = self._joined(roles, others, places, {}, max(1, min(MOST_COPIES, copies)), is_apart=True)
+            joined = [If(Test.EQUAL, *equal, tuple(joined), tuple(apart))]
+        body = [*started, *joined]
         for total in dict.fromkeys(totals.values()):
             role = next(r for r in roles if totals.get(r.part) == total)
             key = (places[role.variables[v]] for v in entry_words(part.node))
             call = Call(self.totals.name(part.node, "base"), (*key, total))
             body.append(If(Test.NOT_EQUAL, total, Lit(0), (call,)))
         return self.layout.procedure(name, (*regs(part.words), *changes, *own), body)
+
+    def _equal_if_met(self, roles: Sequence[Role]) -> tuple[Reg, Reg] | None:
+        """Two words of a changed row that are equal if it meets itself in any role, as those of a loop in a triangle.
+
+        Where they are not, all roles tell the same product. None if there are none, or a row has one role only.
+        """
+        part = roles[0].part
+        if len(roles) == 1 or self.layout.own_sums(part.node):
+            return None
+        found: set[frozenset[Var]] | None = None
+        for role in roles:
+            for other in self._others(role.part):
+                if other not in self._table_of[part].parts:
+                    continue
+                own = [(v, w) for v, w in zip(other.words, role.part.words, strict=True) if v in role.part.words]
+                pairs = {frozenset((role.variables[v], role.variables[w])) for v, w in own if v != w}
+                found = pairs if found is None else found & pairs
+        if not found:
+            return None
+        one, other_one = sorted(min(found, key=sorted))
+        return reg(one), reg(other_one)
 
     def _totals(self, roles: Sequence[Role]) -> dict[Part, Reg]:
         """What all that a changed row joins with adds up to, where it changes one row: a register for each such row."""
@@ -275,14 +301,18 @@ class Bags:
         places: Mapping[Var, Operand],
         rows: Mapping[Part, Reg],
         copies: int,
+        is_apart: bool = False,
     ) -> list[Instruction]:
         """Go on with the atom that has most of its words bound; where several are alike, with the shorter list."""
+        if not rest and is_apart:
+            return self._told_apart(roles, places, rows)
         if not rest:
             return [i for role in roles for i in self._told_as(role, roles, places, rows)]
         ways = self._ways(rest, places, copies)
         if len(ways) == 1:
-            return self._step(roles, ways[0], rest, places, rows, copies)
-        bodies = [tuple(self._step(roles, way, rest, places, rows, copies // len(ways))) for way in ways]
+            return self._step(roles, ways[0], rest, places, rows, copies, is_apart)
+        share = copies // len(ways)
+        bodies = [tuple(self._step(roles, way, rest, places, rows, share, is_apart)) for way in ways]
         sizes = [self.layout.fresh("size") for _ in ways]
         counts = [Count(size, *self._group(way, places), 0) for size, way in zip(sizes, ways, strict=True)]
         return [*counts, *self._shortest(list(zip(sizes, bodies, strict=True)))]
@@ -335,13 +365,14 @@ class Bags:
         places: Mapping[Var, Operand],
         rows: Mapping[Part, Reg],
         copies: int,
+        is_apart: bool,
     ) -> list[Instruction]:
         """Join with one more atom: find its row, or loop over its group."""
         table = self._table_of[way].table
         row = self.layout.fresh("join")
         found = {v: KeyOf(row, table, i) for i, v in enumerate(way.words) if v not in places}
         left = [p for p in rest if p is not way]
-        inner = tuple(self._joined(roles, left, {**found, **places}, {**rows, way: row}, copies))
+        inner = tuple(self._joined(roles, left, {**found, **places}, {**rows, way: row}, copies, is_apart))
         if not found:
             return [Find(row, table, tuple(places[v] for v in way.words), inner)]
         return [Scan(row, *self._group(way, places), 0, inner)]
@@ -353,6 +384,25 @@ class Bags:
         own_places = {v: places[its] for v, its in role.variables.items()}
         own_rows = {other: rows[its] for other, its in role.others.items()}
         return self._told(role.part, own_places, own_rows, self._totals(roles).get(role.part))
+
+    def _told_apart(
+        self, roles: Sequence[Role], places: Mapping[Var, Operand], rows: Mapping[Part, Reg]
+    ) -> list[Instruction]:
+        """Tell a row's join with others than itself in all of its roles: their product is the same."""
+        n, totals = roles[0].part.node, self._totals(roles)
+        tables = {other: self._table_of[other] for other in rows}
+        weights = [self.layout.measure(rows[o], t.table, 0) for o, t in tables.items() if not t.as_set]
+        product = self.layout.fresh("product", self.layout.own_width(n, 0))
+        body: list[Instruction] = [Compute(product, Math.MULTIPLY, CHANGE, Lit(1))]
+        body += [Compute(product, Math.MULTIPLY, product, weight) for weight in weights]
+        for role in roles:
+            total = totals.get(role.part)
+            key = (places[role.variables[v]] for v in entry_words(n))
+            if total is None:
+                body.append(Call(self.totals.name(n, "base"), (*key, product)))
+            else:
+                body.append(Compute(total, Math.ADD, total, product))
+        return body
 
     def _told(
         self, part: Part, places: Mapping[Var, Operand], rows: Mapping[Part, Reg], total: Reg | None
