@@ -124,7 +124,7 @@ def test_views_that_cannot_be_made_change_nothing(db: ev.Database) -> None:
         ("CREATE MATERIALIZED VIEW PAIRS AS SELECT a FROM r", ev.errors.EverviewError),
         ("CREATE MATERIALIZED VIEW v AS SELECT nope FROM r", ev.errors.EverviewError),
         ("CREATE TABLE n (a INT); CREATE MATERIALIZED VIEW v AS SELECT a FROM n JOIN", ev.errors.EverviewError),
-        ("CREATE MATERIALIZED VIEW v AS SELECT a FROM r LIMIT 1", ev.errors.EverviewError),
+        ("CREATE MATERIALIZED VIEW v AS SELECT a FROM r SORT BY a", ev.errors.EverviewError),
     ):
         with pytest.raises(error):
             db.sql(text)
