@@ -379,3 +379,34 @@ def test_a_value_that_nobody_has_stored_is_no_constant(query: str) -> None:
     assert ("a", 2) not in view
     assert len(view.lookup(k="zzz", x=1)) == 0
     assert len(view.lookup(k="a", x=1)) == 1
+
+
+CLASSES = {  # q-, t- and exhaustively q-hierarchical: ucq-constraints.md 12.2
+    "U1": "q t",
+    "U2": "q t x",
+    "U2b": "q t",
+    "U3": "q t x",
+    "U4": "q t x",
+    "U5": "q t x",
+    "U6": "q t x",
+    "U7": "q t x",
+    "U8": "q t x",
+    "U10": "t",
+    "U11": "q t",
+    "U12": "",
+    "U14": "q t x",
+}
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_each_kind_of_read_is_constant_or_hard_as_its_class_says(name: str) -> None:
+    schema = "; ".join(f"CREATE TABLE {t} ({c.replace('INT', 'INT NOT NULL')})" for t, c in TABLES.items())
+    found = ev.explain(MORE[name], schema).to_dict()
+    held = CLASSES[name].split()
+    for task, class_ in (("list", "q"), ("test", "t"), ("count", "x")):
+        verdict = found["tasks"][task]
+        assert verdict["verdict"] == ("constant" if class_ in held else "hard"), task
+        assert (verdict["unless"] is not None) == (class_ not in held)
+        assert class_ in held or verdict["witness"]
+    assert (found["constant_update_for"] == ["any", "fifo", "insert_only"]) == ("q" in held)
+    assert (found["lower_bound"] is None) == ("q" in held)
