@@ -23,19 +23,24 @@ from everview.engine.operators.moments import Moments, Monomial, Unit, monomials
 from everview.engine.reasons import types_of_variables
 from everview.engine.relation import Relation
 from everview.engine.view_runtime import ViewRuntime
-from everview.errors import SchemaError, UnknownNameError
+from everview.errors import MemoryLimitError, SchemaError, UnknownNameError
 from everview.plan.cores import covering_atom
+from everview.plan.view_plan import plan_view
 from everview.query.aggregates import AggregateFunction
 from everview.query.conjunctive import Atom, connected_components
+from everview.query.schema import Schema
 from everview.query.terms import Const, Expression, Var
 from everview.query.types import BIGINT, BOOLEAN, INT, DataType, Kind
 from everview.query.view import Aggregate, Block, Grouping, Output, Stage, aggregate_result
 from everview.query.view import View as ViewDefinition
+from everview.strategies.bounds import CONSTANT
 
 if TYPE_CHECKING:
     from everview.engine.database import Database
 
 MOMENTS: Final = "moments"
+FEWEST_COUNTED: Final = 4_096
+"""Views that store fewer rows are counted by a walk through them."""
 MOST_SUMS: Final = 2_000
 """So many sums are kept at most for one set of columns."""
 _FEWEST_BITS: Final = 40
@@ -169,6 +174,38 @@ def kept_sums(db: Database, runtime: ViewRuntime, columns: tuple[int, ...], degr
         return Sums(count, products, odd, units)
     numbers = {i: [j for j, place in enumerate(columns) if place == places[i]] for i in range(len(places))}
     return _renumbered(Sums(count, products, odd, units), numbers)
+
+
+def kept_count(db: Database, runtime: ViewRuntime) -> int | None:
+    """How many rows a view has, from a count that is kept beside it from the first time on; None if none is.
+
+    None is kept of a view that is small, which can be counted at once, and where it would cost more than constant time
+    an update.
+    """
+    key = (MOMENTS, ())
+    found = runtime.companions.get(key)
+    if found is None:
+        stored = sum(rows for core in runtime.cores for rows, _ in core.part.table_stats().values())
+        if stored < FEWEST_COUNTED or not runtime.may_count_beside:
+            return None
+        definition = _of_distinct_rows(db, runtime, ()) or _of_tables(db, runtime, ())
+        runtime.may_count_beside = definition is not None and _is_constant(db, definition)
+        if definition is None or not runtime.may_count_beside:
+            return None
+        try:
+            found = companion(db, runtime, key, definition, partial(Moments, degree=0, units={}))
+        except MemoryLimitError:
+            return None
+    assert isinstance(found.result, Moments)
+    return found.result.sums()[0]
+
+
+def _is_constant(db: Database, definition: ViewDefinition) -> bool:
+    """True if an update takes constant time, in each of a view's stages and for what reads them."""
+    schema = Schema(tuple(t.schema for t in db._tables.values()))
+    *stages, last = plan_view(definition, schema, views=frozenset(db._views)).parts
+    changing = all(core.maintenance.changes_one_row for part in stages for core in part.cores)
+    return changing and all(core.bounds.update == CONSTANT for part in (*stages, last) for core in part.cores)
 
 
 def _renumbered(sums: Sums, numbers: Mapping[int, Sequence[int]]) -> Sums:

@@ -52,6 +52,10 @@ class Relation(ABC):
     def _ask(self, question: Callable[[Answers], T]) -> T:
         """What is answered to a question about the rows by who keeps them; None where they have to be listed."""
 
+    def _kept_count(self) -> int | None:
+        """How many rows there are, as it is kept beside them for whoever asks; None if it is not."""
+        return None
+
     @abstractmethod
     def _changed(self) -> int:
         """A number that is another one after each change."""
@@ -60,6 +64,8 @@ class Relation(ABC):
         """How many rows there are, copies included, as SELECT COUNT(*) would say; of any size."""
         with self._lock:
             known = self._ask(lambda rows: rows.count())
+            if known is None:
+                known = self._kept_count()
             if known is None:
                 known = self._ask(lambda rows: rows.counted())
             if known is not None:

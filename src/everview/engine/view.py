@@ -10,7 +10,7 @@ import pyarrow as pa
 from everview.engine.change_feed import Callback, ChangeFeed, Delivery
 from everview.engine.direct.views import way_of_batches
 from everview.engine.lookups import Lookups, more_lookups
-from everview.engine.moments import Sums, kept_sums
+from everview.engine.moments import Sums, kept_count, kept_sums
 from everview.engine.operators.answers import Answers
 from everview.engine.positions import Positions
 from everview.engine.reasons import Reasons
@@ -102,6 +102,11 @@ class View(Positions, Lookups, Reasons, Regressions):
         if asked is not None:
             return tuple(sorted(self._number_columns(asked)))
         return tuple(i for i, type_ in enumerate(self._types) if type_.is_numeric)
+
+    def _kept_count(self) -> int | None:
+        self._runtime.check_result()
+        with blaming_the_file(self._runtime):
+            return kept_count(self._database, self._runtime)
 
     def _sums(self, columns: tuple[int, ...], degree: int) -> Sums:
         self._runtime.check_result()

@@ -97,6 +97,8 @@ class ViewRuntime:
         """Views that are kept beside it, and that nobody else knows of (``engine.companions``)."""
         self.direct: tuple[Unit, Any, str] | None = None
         """How the kernel runs batches through its unit, or why not, once one came (``engine.direct``)."""
+        self.may_count_beside = True
+        """False once it is known that no count of its rows can be kept in constant time (``engine.moments``)."""
 
     @property
     def family(self) -> tuple[ViewRuntime, ...]:
