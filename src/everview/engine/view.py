@@ -104,6 +104,8 @@ class View(Positions, Lookups, Reasons, Regressions):
         return tuple(i for i, type_ in enumerate(self._types) if type_.is_numeric)
 
     def _kept_count(self) -> int | None:
+        if self._runtime.view.options.count is False:
+            return None
         self._runtime.check_result()
         with blaming_the_file(self._runtime):
             return kept_count(self._database, self._runtime)
