@@ -111,6 +111,7 @@ VIEWS = DIRECT | PARTLY
 
 @given(PLANS, st.lists(st.sampled_from(list(VIEWS)), min_size=1, max_size=3, unique=True))
 @thoroughness(40)
+@pytest.mark.slow
 def test_both_ways_are_one(plan: list[Any], names: list[str]) -> None:
     views = {name: VIEWS[name] for name in names}
     db, feeds = database(views)
@@ -206,6 +207,7 @@ COLUMNS = {
 
 @given(st.data())
 @thoroughness(150)
+@pytest.mark.slow
 def test_values_are_read_alike(data: st.DataObject) -> None:
     """What the kernel reads of Python's rows, and of Arrow's, are the words that the other way makes of them."""
     kind = data.draw(st.sampled_from(list(COLUMNS)))
