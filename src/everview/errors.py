@@ -299,8 +299,19 @@ class MemoryLimitError(DataError):
 class DegreeExceeded(DataError):
     """An ``element`` would have more neighbours than a view by formula allows: ``degree`` instead of ``bound``."""
 
-    def __init__(self, message: str, *, element: object, degree: int, bound: int, hint: str | None = None) -> None:
-        super().__init__(message, hint=hint)
+    def __init__(
+        self,
+        message: str,
+        *,
+        element: object,
+        degree: int,
+        bound: int,
+        table: str | None = None,
+        row: int | None = None,
+        column: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message, table=table, row=row, column=column, hint=hint)
         self.element = element
         self.degree = degree
         self.bound = bound

@@ -20,7 +20,7 @@ VIEWS = {
     "order_value": "any updates",
     "revenue_by_city": "any updates",
     "buyers": "any updates",
-    "products": "–",
+    "products": "any updates",
 }
 
 

@@ -21,6 +21,7 @@ from everview.sql.datatypes import integer_literal, spark_name
 from everview.sql.dialect import EverviewDuckDB, EverviewSpark
 from everview.sql.expansion import check_expansion
 from everview.sql.functions.registry import MACROS
+from everview.sql.grouping_sets import need_rows
 from everview.sql.limits import MOST_PARTS
 from everview.sql.meaning import spell_out, spelled_out
 from everview.sql.nodes import refused
@@ -156,6 +157,8 @@ def spell_out_query(source: SqlText, query: exp.Expr, lower: Callable[[exp.Expr]
         nodes[number].set("method", None)
         nodes[number].set("using", using or None)
         nodes[number].set("kind", None if using else "CROSS")
+    for select in query.find_all(exp.Select):
+        need_rows(select)
     return found, [(nodes[n.meta[_NUMBER]], name) for n, name in source.read]
 
 

@@ -55,6 +55,16 @@ def has_sets(group: exp.Expr | None) -> bool:
     )
 
 
+def need_rows(select: exp.Select) -> None:
+    """Several grouping sets over no input give no row in Spark, not even that of the set without keys."""
+    group = select.args.get("group")
+    if group is None or not has_sets(group) or not any(isinstance(n, exp.Column) for n in group.walk()):
+        return
+    having = select.args.get("having")
+    some = exp.GT(this=exp.Count(this=exp.Star(), big_int=True), expression=exp.Literal.number(0))
+    select.set("having", exp.Having(this=exp.and_(having.this, some, copy=False) if having else some))
+
+
 def sets_of(source: SqlText, group: exp.Group) -> Sets:
     """The keys of each grouping set, as they are written."""
     plain = [e for e in group.expressions if not isinstance(e, exp.Rollup | exp.Cube | exp.GroupingSets)]

@@ -26,6 +26,7 @@ from everview.sql.functions.numbers import shifted
 from everview.sql.functions.registry import entry_of, spelled
 from everview.sql.functions.text import like, substring
 from everview.sql.functions.times import part_of
+from everview.sql.grouping_sets import GROUPINGS
 from everview.sql.limits import MOST_GUARDS, MOST_NESTED
 from everview.sql.names import Cell, Relation, Scope
 from everview.sql.nodes import call, cast
@@ -88,7 +89,7 @@ def _spelled(node: exp.Expr, type_: DataType, types: dict[int, DataType]) -> exp
         return _guarded(node)
     if isinstance(node, exp.Filter) or is_aggregate(node):
         return _aggregated(node, type_, types)
-    if isinstance(node, exp.Anonymous):
+    if isinstance(node, exp.Anonymous) and node.name.lower() not in GROUPINGS:
         return spelled(node, type_, types)
     return _of_text(node, type_, types)
 

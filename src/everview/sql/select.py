@@ -31,7 +31,7 @@ from everview.sql.windows import goes_by_place, is_windowed, over_windows
 
 _SELECT_CLAUSES = (
     "with_", "expressions", "from_", "joins", "where", "group", "having", "distinct", "order", "hint", "laterals",
-    *CUTS
+    "qualify", "windows", *CUTS
 )  # fmt: skip
 _OPERATORS: dict[type[exp.Expr], SetOperator] = {
     exp.Union: SetOperator.UNION,
@@ -151,7 +151,7 @@ class Lower(Lowering):
         self._check_clauses(select)
         env = self._with(select, env)
         distinct = bool(select.args.get("distinct"))
-        if is_windowed(select) and not self.is_arranged:
+        if is_windowed(select):
             return self._over_windows(select, env, Rows(self, env, Scope(self.source, parent), body, distinct=distinct))
         rows = Rows(self, env, Scope(self.source, parent), body, distinct=distinct)
         projections = self._grouped(rows, select)
@@ -180,13 +180,13 @@ class Lower(Lowering):
             outer.keys[item] = self.output(outer, node, f"{HIDDEN}{len(outer.keys)}", place)
         for condition, _, _ in columns[len(projections) + len(keys) :]:
             add_condition(outer, condition, "QUALIFY")
-        if select.args.get("order") and not is_cut(select):
+        if select.args.get("order") and not is_cut(select) and not self.is_arranged:
             self.remark(ORDER_REMARK)
         return outer
 
     def _further_keys(self, select: exp.Select, names: Sequence[str]) -> dict[int, exp.Expr]:
         """What ORDER BY puts the rows in order by that are taken, apart from outputs; by the ids of its items."""
-        order = select.args.get("order") if is_cut(select) else None
+        order = select.args.get("order") if is_cut(select) or self.is_arranged else None
         found: dict[int, exp.Expr] = {}
         for item in order.expressions if order else ():
             node = ordered(item)[0]
@@ -236,8 +236,7 @@ class Lower(Lowering):
         if not select.expressions:
             raise source.syntax("SELECT names no column", source.keyword(select, "SELECT"), hint="name one, or write *")
         laterals = select.args.get("laterals") or []
-        known = _SELECT_CLAUSES if self.is_arranged else (*_SELECT_CLAUSES, "qualify", "windows")
-        refuse_clauses(source, select, [c for c in known if c != "laterals" or not laterals])
+        refuse_clauses(source, select, [c for c in _SELECT_CLAUSES if c != "laterals" or not laterals])
         distinct = select.args.get("distinct")
         if isinstance(distinct, exp.Distinct) and distinct.args.get("on"):
             raise source.unsupported("DISTINCT ON", source.keyword(distinct, "DISTINCT"), hint="use GROUP BY")
