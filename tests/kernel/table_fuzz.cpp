@@ -327,7 +327,7 @@ std::vector<Word> program() {
   enum : Word { kReg, kLit, kKey, kValue, kUpdate };
   const std::vector<Word> key = {2, kReg, 0, kReg, 1};
   // Each table has its key's words, its values' words, its indexes, its ordered ones and its levels.
-  std::vector<Word> code = {3, 2, 1, 1, 3, 1, 0, 1, 1, 0, 2, 2, 0, 1, 0, 0, 1, 1, 1, 1, 1, 2, /* table 1: */ 1, 1, 1, 1, 1, 0, 0, 0,
+  std::vector<Word> code = {3, 2, 1, 1, 3, 1, 0, 1, 1, 0, 2, 2, 0, 1, 0, 0, 1, 1, 1, 1, 1, 1, 1, 0, 2, /* table 1: */ 1, 1, 1, 1, 1, 0, 0, 0,
                             /* table 2: */ 1, 1, 3, 1, 1, 0, 0, 0, /* channels: */ 2, 3, 1, /* procedures: */ 2, 3, 9};
   const auto add = [&](std::initializer_list<Word> words) { code.insert(code.end(), words); };
   const auto add_key = [&] { code.insert(code.end(), key.begin(), key.end()); };

@@ -107,6 +107,7 @@ std::unique_ptr<ValueTable> reloaded(const Model& model) {
       made->load(kind, stored.column, ids.data(), uses.data());
     });
   }
+  made->finish_loading();
   return made;
 }
 
