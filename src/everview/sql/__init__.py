@@ -13,8 +13,9 @@ What passes through, in this order:
 - ``aggregates``, ``products``: what groups are asked for, and what can be summed up table by table;
 - ``refuse``, ``blockers``, ``limits``, ``chains``, ``render``: what is not supported, or too large, is refused with its
   place;
-- ``rules``, ``rule_syntax``, ``rule_lowering``: the second front end, in place of all these;
-- ``formula_syntax``, ``formula_binding``: formulas that count, read by lark, over the tables of a schema;
+- ``lark_tokens``, ``rules``, ``rule_syntax``, ``rule_lowering``: the second front end, in place of all these, read by
+  lark;
+- ``formula_syntax``, ``formula_binding``: formulas that count, read by lark, too, over the tables of a schema;
 - ``meaning``, ``nodes``, ``macros``, ``expansion``, ``sizes``, ``duckdb``, ``duckdb_errors``: expressions for DuckDB;
 - ``column_expressions``, ``fallible``: which of them Arrow computes, and which may fail on data.
 """

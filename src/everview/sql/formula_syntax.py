@@ -5,8 +5,6 @@ Words and symbols mean the same, and words may be in any case (fo-mod.md section
 
 from __future__ import annotations
 
-import re
-from decimal import Decimal
 from functools import cache
 from typing import Any, Final
 
@@ -36,6 +34,7 @@ from everview.query.formula import (
 )
 from everview.query.formula_limits import check_size
 from everview.query.terms import Const, Term, Var
+from everview.sql.lark_tokens import TERMINALS, number_value, string_value
 from everview.sql.sql_text import position_at
 
 MOST_CHARACTERS: Final = 20_000
@@ -91,11 +90,7 @@ GRAMMAR: Final = r"""
     UNEQUAL: "!=" | "<>"
     INT.2: /\d+(?![\d.eE])/
     NUMBER.1: /-?\d+(\.\d+)?([eE][+-]?\d+)?/
-    STRING: /'(?:[^'\\\n]|\\.|'')*'|"(?:[^"\\\n]|\\.|"")*"/
     NAME: /[^\W\d]\w*|`[^`\n]+`/
-    COMMENT: /(--|%)[^\n]*/
-    %ignore /\s+/
-    %ignore COMMENT
 """
 
 _WORDS: Final = {
@@ -145,7 +140,7 @@ def read_formula(text: str) -> FormulaQuery:
 
 @cache
 def _parser() -> Lark:
-    return Lark(GRAMMAR, start="query", parser="lalr", lexer="contextual", propagate_positions=False)
+    return Lark(GRAMMAR + TERMINALS, start="query", parser="lalr", lexer="contextual", propagate_positions=False)
 
 
 def _refused(text: str, error: UnexpectedInput) -> FormulaSyntaxError:
@@ -200,16 +195,11 @@ class _Builder(Transformer[Token, Any]):
 
     def number_term(self, token: Token) -> tuple[Term, Position]:
         """A number."""
-        written = str(token)
-        whole = re.fullmatch(r"-?\d+", written) is not None
-        value = int(written) if whole else float(written) if "e" in written.lower() else Decimal(written)
-        return Const(value), self._at(token)
+        return Const(number_value(token)), self._at(token)
 
     def string(self, token: Token) -> tuple[Term, Position]:
         """A text in quotes."""
-        quote = token[0]
-        inner = token[1:-1].replace(quote * 2, quote)
-        return Const(re.sub(r"\\(.)", r"\1", inner)), self._at(token)
+        return Const(string_value(token)), self._at(token)
 
     # --- atoms -----------------------------------------------------------------------------------------------------
 

@@ -1,24 +1,37 @@
-"""The grammar of rules: ``hop(a, c) :- follows(a, b), follows(b, c), a != c.`` as plain data with places."""
+"""The grammar of rules, read by lark: ``hop(a, c) :- follows(a, b), follows(b, c), a != c.`` as data with places."""
 
 from __future__ import annotations
 
-import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal
-from typing import TypeAlias
+from functools import cache
+from typing import Any, Final, TypeAlias
+
+from lark import Lark, Token, Tree, UnexpectedInput, UnexpectedToken
 
 from everview.errors import Position, RuleSyntaxError, UnsupportedError
 from everview.query.terms import Const
+from everview.sql.lark_tokens import TERMINALS, number_value, string_value
 from everview.sql.sql_text import position_at
 
-_TOKEN = re.compile(
-    r"""(?P<space>\s+|%[^\n]*|--[^\n]*)
-      | (?P<number>-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)
-      | (?P<string>'(?:[^'\\\n]|\\.|'')*'|"(?:[^"\\\n]|\\.|"")*")
-      | (?P<name>[^\W\d]\w*)
-      | (?P<symbol>:-|<-|<=|>=|<>|!=|==|[(),.<>=!*~])""",
-    re.VERBOSE,
-)
+GRAMMAR: Final = r"""
+    rules: rule+
+    rule: NAME "(" [head_argument ("," head_argument)*] ")" IF part ("," part)* END
+    ?head_argument: argument | NAME "(" [call_argument ("," call_argument)*] ")" -> call
+    ?call_argument: argument | STAR
+    ?part: NAME "(" [argument ("," argument)*] ")" -> goal
+        | argument COMPARISON argument -> comparison
+        | NEGATION part -> negated
+    ?argument: NAME | NUMBER | STRING
+
+    IF.2: ":-" | "<-"
+    NEGATION.2: /!(?!=)|~|not(?=\s+[^\W\d])/i
+    COMPARISON: /[<>!=]=|<>|[<>=]/
+    NUMBER: /-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/
+    NAME: /[^\W\d]\w*/
+    STAR: "*"
+    END: "."
+"""
 _COMPARISONS = {"=": "=", "==": "=", "!=": "<>", "<>": "<>", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 AGGREGATE_NAMES = ("count", "sum", "avg", "min", "max")
 
@@ -89,183 +102,149 @@ class Rule:
     """The rule as it is written."""
 
 
-@dataclass(frozen=True)
-class _Token:
-    kind: str
-    text: str
-    position: Position
-    start: int
-
-
 def read_rules(text: str) -> list[Rule]:
     """All rules of a text; raises RuleSyntaxError."""
-    return _Reader(text).rules()
+    try:
+        tree = _parser().parse(text)
+    except UnexpectedInput as error:
+        raise _refused(text, error) from None
+    return _Reader(text).rules(tree)
+
+
+@cache
+def _parser() -> Lark:
+    return Lark(GRAMMAR + TERMINALS, start="rules", parser="lalr", lexer="basic", propagate_positions=False)
+
+
+def _refused(text: str, error: UnexpectedInput) -> RuleSyntaxError:
+    """An error of the parser in our words."""
+    if not isinstance(error, UnexpectedToken):
+        start = error.pos_in_stream or 0
+        what = "the string is never closed" if text[start] in "'\"" else f"unexpected character {text[start]}"
+        return RuleSyntaxError(what, position=position_at(text, start), source=text)
+    token = error.token
+    is_end = token.type == "$END"
+    at = position_at(text, len(text.rstrip())) if is_end else _place(text, token)
+    stack = error.interactive_parser.parser_state.value_stack
+    before = _last_token(stack)
+    expected = {str(name) for name in error.accepts}
+    hint: str | None = None
+    if before is None and is_end:
+        message, at, hint = "there is no rule: the text is empty", Position(1, 1), "q(x) :- r(x, y)."
+    elif expected == {"IF"}:
+        message = "a rule needs a body"
+        hint = "write head(x) :- relation(x, y). Facts are data: db.insert(…)"
+    elif "COMPARISON" in expected:
+        message, hint = "expected an atom or a comparison", "r(x, y), or x < y"
+        at = at if before is None else _place(text, before)
+    else:
+        found = "and the text ends" if is_end else f"and this is {token}"
+        message = f"expected {_missing(expected, before)}, {found}"
+    return RuleSyntaxError(message, position=at, source=text, hint=hint)
+
+
+def _missing(expected: set[str], before: Token | None) -> str:
+    """What must stand where the parser cannot go on, given the names of the tokens that it would take."""
+    if "NUMBER" in expected:
+        return "a variable or constant"
+    if "END" in expected:
+        return ". at the end of the rule"
+    if "RPAR" in expected:
+        return ", or ) after an argument"
+    return f"( after {before}" if "LPAR" in expected else "the name of a rule's head"
+
+
+def _last_token(stack: Sequence[Any]) -> Token | None:
+    """The last token of what has been read."""
+    while stack:
+        found = stack[-1]
+        if isinstance(found, Token):
+            return found
+        stack = [c for c in (found.children if isinstance(found, Tree) else found) if c]
+    return None
+
+
+def _place(text: str, token: Token) -> Position:
+    return position_at(text, token.start_pos or 0, len(token))
 
 
 class _Reader:
-    """A recursive-descent parser, one method a production."""
+    """Makes rules of the parser's tree, and refuses what the grammar alone lets pass."""
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.tokens = self._tokenize()
-        self.at = 0
         self.anonymous = 0
 
-    def _tokenize(self) -> list[_Token]:
-        tokens, at = [], 0
-        while at < len(self.text):
-            match = _TOKEN.match(self.text, at)
-            if match is None:
-                quote = self.text[at] in "'\""
-                what = "the string is never closed" if quote else f"unexpected character {self.text[at]}"
-                raise self._error(what, position_at(self.text, at))
-            if match.lastgroup != "space":
-                kind = match.lastgroup or ""
-                tokens.append(_Token(kind, match[0], position_at(self.text, at, len(match[0])), at))
-            at = match.end()
-        end = len(self.text.rstrip())
-        tokens.append(_Token("end", "", position_at(self.text, end), end))
-        return tokens
+    def rules(self, tree: Tree[Token]) -> list[Rule]:
+        """All rules, in the order of the text."""
+        return [self._rule(*rule.children) for rule in tree.children if isinstance(rule, Tree)]
 
-    def _error(self, message: str, position: Position, hint: str | None = None) -> RuleSyntaxError:
-        return RuleSyntaxError(message, position=position, source=self.text, hint=hint)
+    def _rule(self, name: Any, *rest: Any) -> Rule:
+        sign = next(i for i, item in enumerate(rest) if isinstance(item, Token) and item.type == "IF")
+        head = tuple(self._head_argument(item) for item in rest[:sign] if item is not None)
+        parts = [self._part(item) for item in rest[sign + 1 : -1]]
+        goals = tuple(part for part in parts if isinstance(part, Goal))
+        comparisons = tuple(part for part in parts if isinstance(part, Comparison))
+        text = self.text[name.start_pos : rest[-1].end_pos]
+        return Rule(str(name), head, goals, comparisons, self._at(name), text)
 
-    @property
-    def current(self) -> _Token:
-        return self.tokens[self.at]
+    def _head_argument(self, item: Any) -> HeadArgument:
+        if isinstance(item, Tree):
+            return self._call(*item.children)
+        argument = self._argument(item)
+        if isinstance(argument, Variable) and argument.is_anonymous:
+            raise self._error("_ cannot stand in a head", argument.position, "give the variable a name")
+        return argument
 
-    def _take(self, *texts: str) -> _Token | None:
-        token = self.current
-        if token.kind in ("symbol", "name") and token.text in texts:
-            self.at += 1
-            return token
-        return None
-
-    def _expect(self, text: str, where: str) -> _Token:
-        token = self._take(text)
-        if token is None:
-            found = f"and this is {self.current.text}" if self.current.text else "and the text ends"
-            raise self._error(f"expected {text} {where}, {found}", self.current.position)
-        return token
-
-    def _name(self, what: str) -> _Token:
-        token = self.current
-        if token.kind != "name":
-            found = f"and this is {token.text}" if token.text else "and the text ends"
-            raise self._error(f"expected {what}, {found}", token.position)
-        self.at += 1
-        return token
-
-    def rules(self) -> list[Rule]:
-        found = []
-        while self.current.kind != "end":
-            found.append(self._rule())
-        if not found:
-            raise self._error("there is no rule: the text is empty", Position(1, 1), "q(x) :- r(x, y).")
-        return found
-
-    def _rule(self) -> Rule:
-        name = self._name("the name of a rule's head")
-        self._expect("(", f"after {name.text}")
-        head: list[HeadArgument] = self._list(self._head_argument)
-        if self._take(":-", "<-") is None:
-            raise self._error(
-                "a rule needs a body",
-                self.current.position,
-                "write head(x) :- relation(x, y). Facts are data: db.insert(…)",
-            )
-        goals: list[Goal] = []
-        comparisons: list[Comparison] = []
-        while True:
-            part = self._body_part()
-            if isinstance(part, Goal):
-                goals.append(part)
-            else:
-                comparisons.append(part)
-            if self._take(",") is None:
-                break
-        end = self._expect(".", "at the end of the rule").start + 1
-        text = self.text[name.start : end]
-        return Rule(name.text, tuple(head), tuple(goals), tuple(comparisons), name.position, text)
-
-    def _list(self, item: object) -> list[HeadArgument]:
-        assert callable(item)
-        found: list[HeadArgument] = []
-        if self._take(")"):
-            return found
-        while True:
-            found.append(item())
-            if self._take(")"):
-                return found
-            self._expect(",", "or ) after an argument")
-
-    def _head_argument(self) -> HeadArgument:
-        token, after = self.current, self.tokens[min(self.at + 1, len(self.tokens) - 1)]
-        if token.kind != "name" or after.text != "(":
-            argument = self._argument()
-            if isinstance(argument, Variable) and argument.is_anonymous:
-                raise self._error("_ cannot stand in a head", argument.position, "give the variable a name")
-            return argument
-        function = token.text.lower()
+    def _call(self, name: Any, *arguments: Any) -> Call:
+        function, at = name.lower(), self._at(name)
         if function not in AGGREGATE_NAMES:
-            raise self._error(
-                f"{token.text} is not an aggregate", token.position, f"there are {', '.join(AGGREGATE_NAMES)}"
-            )
-        self.at += 2
-        if self._take("*"):
+            raise self._error(f"{name} is not an aggregate", at, f"there are {', '.join(AGGREGATE_NAMES)}")
+        if len(arguments) > 1 or arguments[0] is None:
+            raise self._error(f"{function} takes one variable", at)
+        (token,) = arguments
+        if token.type == "STAR":
             if function != "count":
-                raise self._error(f"* may only stand in count(*), not in {function}", token.position)
-            inner = None
-        else:
-            argument = self._argument()
-            if not isinstance(argument, Variable) or argument.is_anonymous:
-                raise self._error(f"{function} takes a variable", argument.position)
-            inner = argument
-        self._expect(")", f"after the argument of {function}")
-        return Call(function, inner, token.position)
+                raise self._error(f"* may only stand in count(*), not in {function}", at)
+            return Call(function, None, at)
+        argument = self._argument(token)
+        if not isinstance(argument, Variable) or argument.is_anonymous:
+            raise self._error(f"{function} takes a variable", argument.position)
+        return Call(function, argument, at)
 
-    def _body_part(self) -> Goal | Comparison:
-        token, after = self.current, self.tokens[min(self.at + 1, len(self.tokens) - 1)]
-        if token.text in ("!", "~") or (token.kind == "name" and token.text.lower() == "not" and after.kind == "name"):
+    def _part(self, item: Any) -> Goal | Comparison:
+        first, *rest = item.children
+        if item.data == "negated":
             raise UnsupportedError(
                 "negation is not supported",
                 construct="negation",
-                position=token.position,
+                position=self._at(first),
                 source=self.text,
                 hint="only positive atoms can be maintained",
             )
-        if token.kind == "name" and after.text == "(":
-            self.at += 2
-            arguments = self._list(self._argument)
-            return Goal(token.text, tuple(a for a in arguments if not isinstance(a, Call)), token.position)
-        left = self._argument()
-        operator = self.current
-        if operator.kind != "symbol" or operator.text not in _COMPARISONS:
-            raise self._error("expected an atom or a comparison", token.position, "r(x, y), or x < y")
-        self.at += 1
-        return Comparison(left, _COMPARISONS[operator.text], self._argument(), token.position)
+        if item.data == "goal":
+            arguments = tuple(self._argument(token) for token in rest if token is not None)
+            return Goal(str(first), arguments, self._at(first))
+        operator, right = rest
+        return Comparison(self._argument(first), _COMPARISONS[operator], self._argument(right), self._at(first))
 
-    def _argument(self) -> Argument:
-        token = self.current
-        if token.kind == "number":
-            self.at += 1
-            text = token.text
-            value = float(text) if "e" in text.lower() else Decimal(text) if "." in text else int(text)
-            return Literal(Const(value), token.position)
-        if token.kind == "string":
-            self.at += 1
-            quote = token.text[0]
-            inner = token.text[1:-1].replace(quote * 2, quote)
-            return Literal(Const(re.sub(r"\\(.)", r"\1", inner)), token.position)
-        if token.kind != "name":
-            found = f"and this is {token.text}" if token.text else "and the text ends"
-            raise self._error(f"expected a variable or constant, {found}", token.position)
-        self.at += 1
-        if token.text == "_":
+    def _argument(self, token: Token) -> Argument:
+        at = self._at(token)
+        if token.type == "NUMBER":
+            return Literal(Const(number_value(token)), at)
+        if token.type == "STRING":
+            return Literal(Const(string_value(token)), at)
+        if token == "_":
             self.anonymous += 1
-            return Variable(f"_${self.anonymous}", token.position)
-        if token.text.lower() in ("true", "false"):
-            return Literal(Const(token.text.lower() == "true"), token.position)
-        if token.text.lower() == "null":
-            raise self._error("null cannot stand in a rule", token.position, "NULL never joins and equals nothing")
-        return Variable(token.text, token.position)
+            return Variable(f"_${self.anonymous}", at)
+        if token.lower() in ("true", "false"):
+            return Literal(Const(token.lower() == "true"), at)
+        if token.lower() == "null":
+            raise self._error("null cannot stand in a rule", at, "NULL never joins and equals nothing")
+        return Variable(str(token), at)
+
+    def _at(self, token: Token) -> Position:
+        return _place(self.text, token)
+
+    def _error(self, message: str, at: Position, hint: str | None = None) -> RuleSyntaxError:
+        return RuleSyntaxError(message, position=at, source=self.text, hint=hint)
