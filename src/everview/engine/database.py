@@ -174,10 +174,18 @@ class Database:
             commands += [catalogue.create_view(Definition(v, "model", "", relations_read(v))) for v in views]
             run(self, commands)
 
-    def _filled(self, view: ViewDefinition, limit: int | None = None, *, build: BuildPart | None = None) -> ViewRuntime:
+    def _filled(
+        self,
+        view: ViewDefinition,
+        limit: int | None = None,
+        *,
+        build: BuildPart | None = None,
+        may_suspend: bool = False,
+    ) -> ViewRuntime:
         """A new view, with everything that its tables and views hold already; all together within ``limit`` bytes.
 
-        ``build`` makes the operator of its result, if that is not the one of its query.
+        ``build`` makes the operator of its result, if that is not the one of its query. With ``may_suspend`` a formula
+        whose data are beyond a limit has no result for now; without it that is refused.
         """
         schema = Schema(tuple(t.schema for t in self._tables.values()))
         plan = plan_view(view, schema, views=frozenset(self._views), told=self._told)
@@ -196,7 +204,7 @@ class Database:
                                 pass
                             self._check_filling(view, runtime, limit)
                             progress.add(len(rows))
-                runtime.judge()
+                runtime.judge(may_suspend=may_suspend)
                 if progress.done:
                     self._check_filling(view, runtime, limit)
             except MemoryLimitError as error:
@@ -345,7 +353,8 @@ class Database:
             for field in ("updates", "deltas", "updates_with_deltas", "refills", "restored")
         }
         companions = {key: self._filled(c.view, build=c.build) for key, c in runtime.companions.items()}
-        vars(runtime).update(vars(self._filled(runtime.view)) | counted | {"companions": companions})
+        filled = self._filled(runtime.view, may_suspend=runtime.suspension is not None)
+        vars(runtime).update(vars(filled) | counted | {"companions": companions})
         if self._feeds[name] or self._is_read(name):
             runtime.emit_deltas(True)
 
@@ -379,6 +388,8 @@ class Database:
         """Open a feed on a view (``View.changes`` and ``View.subscribe`` call this)."""
         schema = feed_schema(runtime.view.columns, delivery is Delivery.PER_UPDATE)
         with self._lock:
+            for formula in runtime.formulas:
+                formula.check_result()
             runtime.emit_deltas(True)
             feed = ChangeFeed(
                 runtime.view.name, schema, self._close_feed, self._lock, self._room_of, delivery, callback

@@ -63,10 +63,19 @@ class Transaction:
             with within(self._left()):
                 is_net_batch = self._applied(operations, disjoint)
         self._db.version += 1
+        self._end_feeds_of_suspended(operations)
         try:
             self._deliver(is_net_batch=is_net_batch)
         finally:
             self._db._dictionary.collect()
+
+    def _end_feeds_of_suspended(self, operations: Sequence[Operation]) -> None:
+        """Tell the feeds of views without a result, formulas beyond a limit, that nobody knows what has changed."""
+        for runtime in self._db.readers.behind({operation.table for operation in operations}):
+            why = runtime.suspension if runtime.formulas else None
+            for feed in self._db._feeds[runtime.view.name] if why is not None else ():
+                if feed.is_open and why is not None:
+                    feed.end(why)
 
     def _applied_directly(self, operations: Sequence[Operation]) -> bool | None:
         """Do as much as possible in one call of the kernel, and gives what ``_applied`` does; None if nothing was done.
@@ -359,9 +368,15 @@ def judge(db: Database, tables: Iterable[str] | None = None) -> None:
     """
     views = list(db._views.values()) if tables is None else db.readers.behind(tables)
     for view in views:
-        view.judge()
+        view.judge(may_suspend=bool(view.formulas) and _may_suspend(db, view.view.name))
     for view in views:
         view.conclude()
+
+
+def _may_suspend(db: Database, name: str) -> bool:
+    """True if nobody needs what a batch changes in a view to go on: no other view, and no shard's output."""
+    is_needed = any(feed.delivery is Delivery.AS_COMPUTED for feed in db._feeds[name])
+    return not is_needed and not db.readers.is_read(name)
 
 
 def per_update_views(db: Database) -> list[str]:

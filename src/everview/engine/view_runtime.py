@@ -20,7 +20,7 @@ from everview.engine.progress import Progress
 from everview.engine.values.dictionary import Dictionary
 from everview.engine.values.rows import ZERO, Changes, WordRows, zeros
 from everview.engine.values.words import is_wide
-from everview.errors import DataError, ExpressionError, MemoryLimitError
+from everview.errors import DataError, ExpressionError, FormulaLimitError, MemoryLimitError
 from everview.kernel.machine import Unit
 from everview.plan.view_plan import PartPlan, ViewPlan, looked_up
 from everview.programs.link import Linker
@@ -212,13 +212,14 @@ class ViewRuntime:
 
     # --- what fails ------------------------------------------------------------------------------------------------
 
-    def judge(self) -> None:
+    def judge(self, *, may_suspend: bool = False) -> None:
         """A batch is at its end: raises if it leaves a row or group that an expression fails on.
 
         Not so if that is made of the row that a global aggregate has over no input: then the view has no result now.
+        Nor, with ``may_suspend``, if a formula meets a limit: but what is kept beside it would not be right any more.
         """
         for formula in self.formulas:
-            formula.judge()
+            formula.judge(may_suspend=may_suspend and formula is self.result)
         for parked, source in self._parked:
             if parked.is_left and not self._is_excused(parked, source):
                 raise parked.refusal(self.view.name)
@@ -281,8 +282,15 @@ class ViewRuntime:
         failing = next((p for p, _ in self._parked if p.is_left), None)
         return None if failing is None else (self.view.name, failing.failure()[0])
 
+    @property
+    def suspension(self) -> FormulaLimitError | None:
+        """Why the view, a formula, has no result, as its data are beyond a limit; None if that is not so."""
+        return next((f.suspension for f in self.formulas if f.suspension is not None), None)
+
     def check_result(self) -> None:
         """Raise if the view has no result now."""
+        for formula in self.formulas:
+            formula.check_result()
         why = self.why_no_result()
         if why is not None:
             hint = "it has one again once there is input; or write nullif(x, 0), or CASE, around what fails"
@@ -290,6 +298,8 @@ class ViewRuntime:
 
     def why_no_result(self) -> str | None:
         """Why the view has no result now; None if it has one, which is nearly always."""
+        if self.suspension is not None:
+            return self.suspension.message
         found = self._standing()
         if found is None:
             return None

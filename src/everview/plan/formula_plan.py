@@ -171,6 +171,8 @@ def census_text(census: Mapping[str, Any], degree: int) -> str:
     """What the census has met, in a sentence."""
     types = ", ".join(f"{number} of radius {radius}" for radius, number in census["types"].items()) or "none counted"
     most = census["max_degree"]
+    if census["suspended"] is not None:
+        types = f"none, as the view is suspended: {census['suspended']}"
     return (
         f"{census['elements']} elements and {census['facts']} facts; types that occur: {types}; the most neighbours of "
         f"an element are {most}, so there is room for {max(0, degree - most)} more"

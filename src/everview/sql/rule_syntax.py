@@ -119,7 +119,7 @@ def _parser() -> Lark:
 def _refused(text: str, error: UnexpectedInput) -> RuleSyntaxError:
     """An error of the parser in our words."""
     if not isinstance(error, UnexpectedToken):
-        start = error.pos_in_stream or 0
+        start = getattr(error, "pos_in_stream", 0)
         what = "the string is never closed" if text[start] in "'\"" else f"unexpected character {text[start]}"
         return RuleSyntaxError(what, position=position_at(text, start), source=text)
     token = error.token

@@ -125,9 +125,9 @@ class Beside:
         for census in self.censuses:
             census.begin()
             change(census, self.names, changes)
-            assert census.judge() is not None
-            with pytest.raises(DegreeFault):
-                census.settle()
+            for _ in range(2):  # It is pending still: what comes now may make it good.
+                with pytest.raises(DegreeFault):
+                    census.settle()
             census.roll_back()
         self.compare()
 
@@ -136,7 +136,6 @@ class Beside:
         for census in self.censuses:
             census.begin()
             change(census, self.names, changes)
-            assert census.judge() is None
             census.settle()
             census.roll_back()
         self.compare()

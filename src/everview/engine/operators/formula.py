@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,11 +14,11 @@ from everview.engine.operators.counts import Kept
 from everview.engine.operators.join import Join
 from everview.engine.operators.steps import CHUNK, explained
 from everview.engine.values.dictionary import NULL, Dictionary
-from everview.engine.values.rows import Changes, WordRows, ones, repeated, words_array, zeros
+from everview.engine.values.rows import ZERO, Changes, WordRows, ones, repeated, words_array, zeros
 from everview.engine.values.words import arrow_type, from_words, is_wide, to_words
 from everview.errors import DegreeExceeded, FormulaLimitError, NotCountedError
 from everview.kernel import StaleCursor
-from everview.kernel.census.faults import LimitFault
+from everview.kernel.census.faults import DegreeFault, LimitFault
 from everview.kernel.census.machine import Census, StaleListing
 from everview.kernel.machine import UpdateFault
 from everview.query.formula_facts import FactSource
@@ -27,6 +27,7 @@ from everview.query.types import DataType
 from everview.strategies.fo_mod.plan import FormulaPlan
 
 _NULL = pa.scalar(NULL, pa.int64())
+_SMALLER: Final = "define it with a smaller radius: guard quantifiers, or split the query"
 
 
 class FormulaOperator(Answers):
@@ -57,6 +58,13 @@ class FormulaOperator(Answers):
                 self._sources.setdefault(source.table, []).append((number, source))
         self._is_in_batch = False
         self._is_pending = False
+        self._over: DegreeFault | None = None
+        """An element has too many neighbours, as far as the batch has come: nothing is made of that."""
+        self._suspended: LimitFault | None = None
+        self._was_suspended = False
+        """So it was when the batch began."""
+        self._is_changed = False
+        """True if facts have changed since it was last tried whether it can go on."""
 
     # --- changes ---------------------------------------------------------------------------------------------------
 
@@ -94,17 +102,23 @@ class FormulaOperator(Answers):
     def process(self, changes: Changes) -> WordRows:
         """Take in updates of a table, and give what changes by them, if that is wanted."""
         self._begin()
-        self._is_pending = True
+        self._is_pending = self._is_changed = True
         for number, source in self._sources.get(changes.relation, ()):
             columns, weight = self._facts(changes, source)
             if len(weight):
                 self.census.apply(number, columns, weight)
-        if self.is_loading or not self.emits_deltas:
+        if self.is_loading or not self.emits_deltas or not self._may_fit(changes):
             return WordRows.empty(self.width)
         self._settle()
+        if self._over is not None or self._suspended is not None:
+            return WordRows.empty(self.width)
         columns, signs = self.census.take_difference()
         position = changes.rows.update[0].as_py() if len(changes) else 0
         return WordRows(tuple(map(words_array, columns)), words_array(signs), repeated(position, len(signs)))
+
+    def _may_fit(self, changes: Changes) -> bool:
+        """False if an element has too many neighbours, and still has after these changes, as no row goes."""
+        return self._over is None or pc.any(pc.less(changes.rows.weight, ZERO)).as_py()
 
     def _facts(self, changes: Changes, source: FactSource) -> tuple[list[pa.Array], pa.Array]:
         """The elements of those rows that are facts, and the change of their copies."""
@@ -127,38 +141,49 @@ class FormulaOperator(Answers):
     def _begin(self) -> None:
         if not self._is_in_batch:
             self._is_in_batch = True
+            self._was_suspended = self._suspended is not None
             self.census.begin()
             self.dictionary.machine.on_roll_back(self._take_back)
 
     def _take_back(self) -> None:
         self._is_in_batch = self._is_pending = self.is_loading = False
+        self._over = None
         self.census.roll_back()
-        if self.census.stats()["suspended"] is not None:
-            self.census.resume()
-        if self.emits_deltas:
+        if not self._was_suspended:
+            self._suspended = None
+            if self.census.stats()["suspended"] is not None:
+                self._resume()
+        if self.emits_deltas and self._suspended is None:
             self.census.take_difference()
 
     def _settle(self) -> None:
-        if self._is_pending:
-            self._is_pending = False
-            before = self.census.nbytes()
-            try:
-                self.census.settle(judged=False)
-                self.dictionary.machine.grow_beside(self.census.nbytes() - before)
-            except LimitFault as fault:
-                self._refuse(fault)
-            except UpdateFault as fault:
-                raise explained(fault) from fault
+        """Have the census take over what is pending, unless an element has too many neighbours by it."""
+        if not self._is_pending:
+            return
+        before = self.census.nbytes()
+        try:
+            self.census.settle()
+        except DegreeFault as fault:
+            self._over = fault
+            return
+        except LimitFault as fault:
+            self._suspended = fault
+        self._over, self._is_pending = None, False
+        try:
+            self.dictionary.machine.grow_beside(self.census.nbytes() - before)
+        except UpdateFault as fault:
+            raise explained(fault) from fault
 
-    def judge(self) -> None:
-        """The batch is at its end: raises if an element has more neighbours than it may have."""
+    def judge(self, *, may_suspend: bool = False) -> None:
+        """The batch is at its end: raises if an element has more neighbours than it may have, or a limit is met.
+
+        With ``may_suspend`` a limit does not refuse the batch: there is no result, until the data are within it again.
+        """
         if not self._is_in_batch:
             return
-        found = self.census.judge()  # Before anything is made of what is pending: it may have a hub.
-        if found is None:
-            self._settle()
-        else:
-            element, degree = found
+        self._settle()
+        if self._over is not None:
+            element, degree = self._over.element, self._over.degree
             (value,) = from_words(pa.array([element], pa.int64()), self.body.element, self.dictionary).to_pylist()
             raise DegreeExceeded(
                 f"element {value!r} of {self.body.query.name} has {degree} neighbours or more, and may have "
@@ -168,6 +193,8 @@ class FormulaOperator(Answers):
                 bound=self.body.degree,
                 hint=f"define {self.body.query.name} with a larger degree, or drop it",
             )
+        if self._suspended is not None and not self._was_suspended and not may_suspend:
+            raise self._refusal(self._suspended, "; nothing has changed", _SMALLER) from self._suspended
 
     def conclude(self) -> None:
         """The batch has been taken."""
@@ -175,20 +202,47 @@ class FormulaOperator(Answers):
             self._is_in_batch = False
             self.census.commit()
 
-    def _refuse(self, fault: LimitFault) -> NoReturn:
+    # --- limits met at run time ------------------------------------------------------------------------------------
+
+    @property
+    def suspension(self) -> FormulaLimitError | None:
+        """Why there is no result now; None if there is one."""
+        if self._suspended is None:
+            return None
+        goes_on = "delete rows: whoever reads it then has all of them looked at anew; or " + _SMALLER
+        return self._refusal(
+            self._suspended, ", and so it has no result now; its tables are as they should be", goes_on
+        )
+
+    def check_result(self) -> None:
+        """Raise if there is no result; if facts have changed since that was so, all are looked at anew before."""
+        if self._suspended is not None and self._is_changed:
+            self._resume()
+        if self.suspension is not None:
+            raise self.suspension
+
+    def _resume(self) -> None:
+        self._is_changed = False
+        self._suspended = None
+        try:
+            self.census.resume()
+        except LimitFault as fault:
+            self._suspended = fault
+
+    def _refusal(self, fault: LimitFault, what_now: str, hint: str) -> FormulaLimitError:
         name = self.body.query.name
         if fault.kind == "types":
-            message = f"the data would have more than {fault.limit:,} kinds of surroundings for {name}"
+            message = f"the data have more than {fault.limit:,} kinds of surroundings for {name}"
         else:
-            message = f"the update takes more than {fault.limit:,} steps for {name}"
-        raise FormulaLimitError(
-            f"{message}; nothing has changed",
+            message = f"an update takes more than {fault.limit:,} steps for {name}"
+        return FormulaLimitError(
+            message + what_now,
             limit="TYPE_LIMIT" if fault.kind == "types" else "STEP_LIMIT",
             bound=fault.limit + 1,
             allowed=fault.limit,
             subformula=str(self.body.normal.formula),
-            hint="define it with a smaller radius: guard quantifiers, or split the query",
-        ) from fault
+            hint=hint,
+        )
 
     @property
     def is_empty(self) -> bool:
@@ -226,12 +280,13 @@ class FormulaOperator(Answers):
         return self._chunks(())
 
     def _chunks(self, prefix: Sequence[int]) -> Iterator[WordRows]:
+        self.check_result()
         cursor = self.census.cursor(prefix)
         while True:
             try:
                 columns, each = self.census.fetch(cursor, CHUNK)
             except LimitFault as fault:
-                self._refuse(fault)
+                raise self._refusal(fault, " when it is listed", _SMALLER) from fault
             except StaleListing as error:
                 raise StaleCursor(str(error)) from error
             if not len(each):

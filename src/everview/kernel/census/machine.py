@@ -119,18 +119,9 @@ class Census:
         """Add to what is pending: rows of a relation, with the change of their copies."""
         self.kernel.apply(relation, columns, weights)
 
-    def drop_pending(self) -> None:
-        """Forget what is pending."""
-        self.kernel.drop_pending()
-
-    def judge(self) -> tuple[int, int] | None:
-        """An element that would have too many neighbours after what is pending, and how many; None if none has."""
-        refused = self.kernel.judge()
-        return None if refused is None else refused[1:]
-
-    def settle(self, judged: bool = True) -> None:
-        """Take over what is pending; raises ``DegreeFault``, ``LimitFault``."""
-        self._check(self.kernel.settle(judged))
+    def settle(self) -> None:
+        """Take over what is pending; raises ``DegreeFault``, after which it is pending still, and ``LimitFault``."""
+        self._check(self.kernel.settle())
 
     def resume(self) -> None:
         """Look at all facts anew, after a limit has been met; differences begin anew, too."""

@@ -78,36 +78,20 @@ class CensusReference:
         for *row, weight in zip(*columns, weights, strict=True):
             self._pending[(relation, tuple(row))] += weight
 
-    def drop_pending(self) -> None:
-        """Forget what is pending."""
-        self._pending.clear()
-
-    def judge(self) -> tuple[int, int] | None:
-        """An element that has too many neighbours, by what has come since ``begin`` or is pending, and how many."""
-        for (_, row), weight in self._since_begin.items():
-            for element in row if weight > 0 else ():
-                near = len(self.storage.adjacent.get(element, ()))
-                if near > self.program.degree:
-                    return element, near
-        changed = dict(self.storage.near_change)
-        try:
-            self.storage.take(self._pending, judged=True)
-        except DegreeFault as fault:
-            return fault.element, fault.degree
-        self.storage.take({key: -weight for key, weight in self._pending.items()}, judged=False)
-        self.storage.near_change = changed
-        return None
-
-    def settle(self, judged: bool = True) -> None:
+    def settle(self) -> None:
         """Take over what is pending.
 
-        Raises ``DegreeFault`` if an element would have too many neighbours, and it is judged: then what was pending is
-        forgotten. Raises ``LimitFault`` if there are too many types, or it takes too many steps: then the facts are
-        what they should be, and nothing can be read until ``resume``.
+        Raises ``DegreeFault`` if an element would have too many neighbours: then nothing has changed, and what was
+        pending still is, so that more can come that makes it good. Raises ``LimitFault`` if there are too many types,
+        or it takes too many steps: then the facts are what they should be, and nothing can be read until ``resume``.
         """
-        weights = {key: weight for key, weight in self._pending.items() if weight}
+        pending = self._pending.copy()
         self._pending.clear()
-        self._take(weights, judged)
+        try:
+            self._take({key: weight for key, weight in pending.items() if weight}, judged=True)
+        except DegreeFault:
+            self._pending = pending
+            raise
 
     def _take(self, weights: dict[Row, int], judged: bool) -> None:
         self.version += 1

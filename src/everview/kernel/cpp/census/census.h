@@ -52,38 +52,18 @@ class Upkeep {
   }
 
   void apply(std::size_t relation, const Word* row, Word weight) { pending_.add(relation, row, weight); }
-  void drop_pending() noexcept { pending_.clear(); }
-
-  // An element that has too many neighbours, by what has come since `begin`, or after what is pending; or none.
-  std::optional<DegreeFault> judge() {
-    for (const Changes::Change& change : since_begin_.all()) {
-      for (std::size_t i = 0; i < program_.relations[change.relation].arity; ++i) {
-        const Vertex v = storage_.find(since_begin_.row(change)[i]);
-        if (v != kNoVertex && storage_.degree(v) > program_.degree) return DegreeFault{storage_.element(v), storage_.degree(v)};
-      }
-    }
-    pending_.net();
-    try {
-      storage_.take(pending_, true);
-      pending_.negate();
-      storage_.take(pending_, false);
-    } catch (const DegreeFault& fault) {
-      return fault;
-    } catch (const std::bad_alloc&) {
-      is_broken_ = true;
-      throw;
-    }
-    pending_.negate();
-    storage_.forget_near_change();
-    return std::nullopt;
-  }
-
-  // Takes over what is pending, which is forgotten if it is refused. A `LimitFault` leaves the facts as they should be.
-  void settle(bool judged) {
+  // Takes over what is pending. After a `DegreeFault` it is pending still; a `LimitFault` leaves the facts as they
+  // should be.
+  void settle() {
     pending_.net();
     Changes changes(program_.relations);
     std::swap(changes, pending_);
-    take(changes, judged);
+    try {
+      take(changes, true);
+    } catch (const DegreeFault&) {
+      std::swap(changes, pending_);
+      throw;
+    }
   }
 
   void resume() {

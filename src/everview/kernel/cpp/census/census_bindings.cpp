@@ -262,16 +262,7 @@ void bind_census(nb::module_& module) {
       .def("commit", [](SharedCensus& self) { self.use([](Upkeep& upkeep) { upkeep.commit(); }); })
       .def("roll_back", [](SharedCensus& self) { self.use([](Upkeep& upkeep) { upkeep.roll_back(); }); })
       .def("apply", &apply, "relation"_a, "columns"_a, "weights"_a)
-      .def("drop_pending", [](SharedCensus& self) { self.use([](Upkeep& upkeep) { upkeep.drop_pending(); }); })
-      .def("judge",
-           [](SharedCensus& self) {
-             return self.use([](Upkeep& upkeep) -> Refusal {
-               const auto fault = upkeep.judge();
-               return fault ? refusal(*fault) : std::nullopt;
-             });
-           })
-      .def("settle",
-           [](SharedCensus& self, bool judged) { return attempt(self, [&](Upkeep& u) { u.settle(judged); }); }, "judged"_a)
+      .def("settle", [](SharedCensus& self) { return attempt(self, [](Upkeep& u) { u.settle(); }); })
       .def("resume", [](SharedCensus& self) { return attempt(self, [](Upkeep& u) { u.resume(); }); })
       .def("told", [](SharedCensus& self, bool is_told) { self.use([&](Upkeep& u) { u.tell(is_told); }); }, "is_told"_a)
       .def("take_difference", &take_difference)
