@@ -7,6 +7,7 @@ untouched: so nearly all calls parse as plain ``name(arguments)``.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any, ClassVar, Final
 
 from sqlglot import exp
@@ -16,7 +17,7 @@ from sqlglot.errors import ParseError
 from sqlglot.generators.duckdb import DuckDBGenerator
 from sqlglot.generators.spark import SparkGenerator
 from sqlglot.parsers.spark import SparkParser
-from sqlglot.tokenizer_core import Token
+from sqlglot.tokenizer_core import Token, TokenType
 
 from everview.sql.chains import ChainWriter
 
@@ -24,6 +25,7 @@ WRITTEN: Final = "written"
 """Where a type's node keeps the words that it was read from."""
 CHECK_OPTIONS: Final = "options"
 """Where a CHECK's node keeps the words behind it, such as NOT ENFORCED."""
+_SPAN_FUNCTIONS = ("tumble", "hop")
 _SPECIAL_SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "SUBSTRING", "SUBSTR", "POSITION")
 
 
@@ -44,6 +46,13 @@ class _Parser(SparkParser):
     NO_PAREN_FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
         name: parse for name, parse in SparkParser.NO_PAREN_FUNCTION_PARSERS.items() if name in ("CASE", "ANY")
     }
+
+    def parse(self, raw_tokens: list[Token], sql: str) -> list[exp.Expr | None]:
+        """``window(`` is a call, and not the clause of that name; in ``TUMBLE(TABLE t, …)`` stands a table."""
+        for token, after in pairwise(raw_tokens):
+            if token.token_type in (TokenType.WINDOW, TokenType.SESSION) and after.token_type is TokenType.L_PAREN:
+                token.token_type = TokenType.VAR
+        return super().parse(_without_table(raw_tokens), sql)
 
     def raise_error(self, message: str, token: Token | None = None) -> None:
         expected = message.startswith("Expect")  # then what stands there now matters, not what stood before
@@ -99,6 +108,16 @@ class _SparkWriter(ChainWriter, SparkGenerator):
 
 class _DuckDBWriter(ChainWriter, DuckDBGenerator):
     pass
+
+
+def _without_table(tokens: list[Token]) -> list[Token]:
+    """The tokens without TABLE before a table that is the first argument of a function."""
+    found = []
+    for i, token in enumerate(tokens):
+        is_named = i > 1 and token.token_type is TokenType.TABLE and tokens[i - 1].token_type is TokenType.L_PAREN
+        if not (is_named and tokens[i - 2].text.lower() in _SPAN_FUNCTIONS):
+            found.append(token)
+    return found
 
 
 class EverviewSpark(Spark):

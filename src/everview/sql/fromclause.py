@@ -22,6 +22,7 @@ from everview.sql.outerjoin import drop_matched, outer_join
 from everview.sql.refuse import refuse_clauses, refuse_join
 from everview.sql.semijoin import semi_join
 from everview.sql.session import Cte, Rows, stage_columns
+from everview.sql.spans import spanned_table
 from everview.sql.subqueries import anti_join, is_one_row, lateral
 from everview.sql.windows import is_windowed
 
@@ -207,7 +208,13 @@ def _add_item(rows: Rows, item: exp.Expr) -> None:
         _add_apart(rows, inner, item.args["joins"])
     elif isinstance(item, exp.Table):
         if isinstance(item.this, exp.Func):
-            raise source.unsupported("table function", item, hint="join tables")
+            spanned = spanned_table(rows, item)
+            if spanned is None:
+                raise source.unsupported("table function", item, hint="join tables")
+            _add_subquery(rows, spanned)
+            for join in item.args.get("joins") or ():
+                _add_join(rows, join)
+            return
         refuse_clauses(source, item, ("this", "alias", "db", "catalog", "joins", "hints"))
         _add_table(rows, item)
         for join in item.args.get("joins") or ():

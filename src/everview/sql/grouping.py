@@ -35,7 +35,7 @@ def add_groups(rows: Rows, select: exp.Select, projections: list[exp.Expr]) -> N
         for node in _keys(rows, group, projections):
             _add_key(rows, node)
         return
-    sets = [{_add_key(rows, _key(rows, k, projections)) for k in keys} for keys in sets_of(rows.source, group)]
+    sets = [{_add_key(rows, key_node(rows, k, projections)) for k in keys} for keys in sets_of(rows.source, group)]
     whole = range(len(rows.groups.keys))
     rows.groups.left_out = [frozenset(i for i in whole if i not in kept) for kept in sets]
 
@@ -57,10 +57,11 @@ def _keys(rows: Rows, group: exp.Group, projections: list[exp.Expr]) -> list[exp
     nodes = []
     for node in group.expressions:
         nodes += node.expressions if isinstance(node, exp.Tuple) else [node.unnest()]
-    return [_key(rows, node, projections) for node in nodes]
+    return [key_node(rows, node, projections) for node in nodes]
 
 
-def _key(rows: Rows, node: exp.Expr, projections: list[exp.Expr]) -> exp.Expr:
+def key_node(rows: Rows, node: exp.Expr, projections: list[exp.Expr]) -> exp.Expr:
+    """A key of GROUP BY as an expression; an ordinal or an output's alias stands for what it names."""
     named: exp.Expr | None = None
     if isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit():
         index = int(node.name)

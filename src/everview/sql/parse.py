@@ -21,7 +21,6 @@ from everview.errors import EverviewError, Position, SizeError, SqlSyntaxError
 from everview.sql.chains import balanced
 from everview.sql.dialect import EverviewSpark, TokenSyntaxError
 from everview.sql.limits import MOST_TYPES, MOST_WORDS
-from everview.sql.refuse import TIME_WINDOWS
 from everview.sql.sql_text import SqlText, is_word, position_at
 
 _DIALECT = EverviewSpark()
@@ -277,8 +276,6 @@ def _check_tokens(source: SqlText) -> None:
                 raise source.syntax("unexpected ,", source.token(after), hint="something is missing between the commas")
             if is_word(after, *_AFTER_LISTS) or after.token_type is TokenType.R_PAREN:
                 raise source.syntax(f"unexpected , before {after.text}", source.token(token), hint="drop the comma")
-        if token.token_type is TokenType.GROUP_BY and is_word(after, "WINDOW"):
-            raise source.unsupported("window", source.token(after), TIME_WINDOWS[1], TIME_WINDOWS[0])
         if is_word(token, "TOP") and after.token_type is TokenType.NUMBER:
             raise source.unsupported("LIMIT", source.token(token), hint="cut the view when you read it")
         if token.token_type is TokenType.L_PAREN and after.token_type is TokenType.COMMA:

@@ -12,11 +12,10 @@ from everview.sql.sql_text import SqlText
 
 _ORDERED = "a view is a bag of rows: cut or order it when you read it"
 TIME_WINDOWS = (
-    "window(…) makes groups of spans of time, and is not supported",
-    "group by the span's beginning: date_trunc('HOUR', ts), or for five minutes "
-    "timestamp_seconds(unix_seconds(ts) DIV 300 * 300)",
+    "a time window stands in the SELECT list, GROUP BY, HAVING or ORDER BY",
+    "compare the timestamp itself, or make the window in a subquery in FROM",
 )
-"""What is wrong with Spark's function of that name, and what to do."""
+"""What is wrong with window(…) elsewhere, and what to do."""
 CLAUSES: dict[str, tuple[str, tuple[str, ...], str]] = {
     # argument of the tree: construct, the keywords it begins with, hint
     "limit": ("LIMIT", ("LIMIT", "FETCH", "TOP"), _ORDERED),

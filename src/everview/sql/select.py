@@ -26,6 +26,7 @@ from everview.sql.ordering import CUTS, HIDDEN, TIES_REMARK, cut, is_cut, ordere
 from everview.sql.overgroups import after_grouping, subqueries_over_groups
 from everview.sql.refuse import refuse_clauses
 from everview.sql.session import Cte, Environment, Lowering, Query, Rows, Selected, over_stage, spell_names, written
+from everview.sql.spans import add_spans
 from everview.sql.subqueries import lower_subqueries
 from everview.sql.windows import goes_by_place, is_windowed, over_windows
 
@@ -206,6 +207,7 @@ class Lower(Lowering):
             add_one_row(rows, select.expressions[0])
         if select.args.get("where"):
             add_condition(rows, select.args["where"].this, "WHERE")
+        add_spans(rows, select)
         _lower_listed(rows, select)
         projections = self._projections(rows, select)
         if is_grouped(select):

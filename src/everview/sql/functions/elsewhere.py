@@ -7,7 +7,7 @@ from sqlglot import exp
 from everview.query.aggregates import BY_NAME
 from everview.sql.sql_text import SqlText
 
-_SHIFTS = frozenset("dateadd date_add timestampadd".split())
+_SHIFTS = frozenset("dateadd date_add".split())
 
 OTHER_AGGREGATES = frozenset(
     "any any_value approx_count_distinct approx_percentile array_agg bit_and bit_or bit_xor bool_and bool_or "
@@ -35,5 +35,5 @@ def refuse_shift(call: exp.Anonymous, source: SqlText) -> None:
             f"{call.name.lower()} with a unit",
             call,
             message=f"{call.name.lower()} with a unit of time is not known here",
-            hint="write d + INTERVAL 1 DAY, date_add(d, days) or add_months(d, months)",
+            hint="write timestampadd(DAY, 1, d), d + INTERVAL 1 DAY, date_add(d, days) or add_months(d, months)",
         )

@@ -10,24 +10,13 @@ from sqlglot import exp
 
 from everview.query.types import BIGINT, DATE, DOUBLE, INT, STRING, TIMESTAMP, DataType, Kind, decimal
 from everview.sql.dialect import EverviewSpark
+from everview.sql.durations import MICROSECONDS, MONTHS
 from everview.sql.functions.conversions import converted
 from everview.sql.functions.entry import Call, function
 from everview.sql.nodes import call, cast, refused
 from everview.sql.sql_text import SqlText
 
-MICROSECONDS: Final = {
-    "MICROSECOND": 1,
-    "MILLISECOND": 1_000,
-    "SECOND": 1_000_000,
-    "MINUTE": 60_000_000,
-    "HOUR": 3_600_000_000,
-    "DAY": 86_400_000_000,
-    "WEEK": 7 * 86_400_000_000,
-}
-"""Units of time of one length."""
-MONTHS: Final = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
-"""Units of time that are so many months."""
-
+_SHIFTS: Final = ("timestampadd",)
 _PARTS: Final = {"DAYOFWEEK": "spark_dayofweek", "DOW": "spark_dayofweek", "SECOND": "spark_seconds"}
 _UNITS: Final = {"MM": "MONTH", "MON": "MONTH", "YYYY": "YEAR", "YY": "YEAR", "DD": "DAY"}
 _SHOWN: Final = frozenset("yyyy yy MMMM MMM MM M dd d HH H hh h mm m ss s EEEE EEE EE E a".split())
@@ -36,17 +25,25 @@ _FLOORED: Final = "(({x}) - ((({x}) % {unit}) + {unit}) % {unit}) // {unit}"
 
 
 def span_type(node: exp.Anonymous, types: Sequence[DataType], source: SqlText) -> DataType:
-    """Check ``datediff(unit, start, end)``, the whole units between two times, whose types are given; its type."""
-    unit, *times = node.expressions
+    """Check a call whose first argument is a unit of time; ``types`` are those of the others. Gives its type.
+
+    ``datediff(unit, start, end)`` is the whole units between two times, ``timestampadd(unit, number, time)`` a time
+    that is so many units later.
+    """
+    unit, *arguments = node.expressions
     name, units = node.name.lower(), [*MICROSECONDS, *MONTHS]
     if not isinstance(unit, exp.Column) or unit.table or unit.name.upper() not in units:
         raise source.unknown("unit of time", unit.sql(), unit, units, "the units are")
-    for argument, type_ in zip(times, types, strict=True):
-        if not (type_.is_temporal or type_.is_open):
-            raise source.mismatch(
-                f"{name} takes a unit and two dates or timestamps, and this is {type_}", argument, hint="CAST it"
+    shifts = name in _SHIFTS
+    for argument, type_, is_number in zip(arguments, types, (shifts, False), strict=True):
+        if not (type_.is_open or (type_.is_integer if is_number else type_.is_temporal)):
+            wanted = (
+                "a unit, a whole number and a date or timestamp" if shifts else "a unit and two dates or timestamps"
             )
-    return BIGINT
+            raise source.mismatch(f"{name} takes {wanted}, and this is {type_}", argument, hint="CAST it")
+    if not shifts:
+        return BIGINT
+    return TIMESTAMP if types[1].kind is Kind.DATE else types[1]
 
 
 def part_of(part: str) -> str | None:
@@ -72,6 +69,22 @@ def _span(of: Call) -> exp.Expr | None:
     macro = "spark_span_of_months" if word in MONTHS else "spark_span"
     length = exp.Literal.number(MONTHS.get(word) or MICROSECONDS[word])
     return call(macro, length, *(cast(t, DataType(Kind.TIMESTAMP_NTZ)) for t in times))
+
+
+def _shifted(of: Call) -> exp.Expr | None:
+    """A time that is so many units later; a date becomes its first moment."""
+    if len(of.arguments) < 3:
+        return None
+    unit, number, time = of.arguments
+    word = unit.name.upper()
+    if word in MONTHS:
+        return call("spark_months_later", time, exp.Mul(this=exp.Paren(this=number), expression=_whole(MONTHS[word])))
+    moment = cast(time, of.type)
+    return call("spark_later", moment, exp.Mul(this=cast(number, BIGINT), expression=_whole(MICROSECONDS[word])))
+
+
+def _whole(number: int) -> exp.Expr:
+    return exp.Literal.number(number)
 
 
 def _months_between(of: Call) -> exp.Expr:
@@ -140,6 +153,10 @@ _SPAN_MACROS: Final = {
     "spark_in_month(x)": "(year(x) * 12 + month(x)) * 32 + day(x)",
     "spark_span_of_months(unit, a, b)": "CAST((spark_in_month(spark_last_whole_day(a, b)) - spark_in_month(a)) // 32 "
     "// unit AS BIGINT)",
+}
+_LATER_MACROS: Final = {
+    "spark_later(x, micros)": "x + to_microseconds(micros)",
+    "spark_months_later(x, months)": "x + to_months(CAST(months AS INTEGER))",
 }
 _MONTHS_BETWEEN_MACROS: Final = {
     "spark_months(a, b)": "(year(a) - year(b)) * 12 + month(a) - month(b)",
@@ -259,6 +276,17 @@ FUNCTIONS: Final = (
         spelling=_moment,
     ),
     function("date_add dateadd", "t i", DATE, "date_add(d, -n)", "dateadd(d, -n)"),
+    function(
+        "timestampadd",
+        "x i t",
+        TIMESTAMP,
+        *(f"timestampadd({u}, -n, ts)" for u in (*MICROSECONDS, *MONTHS)),
+        "timestampadd(DAY, -n, d)",
+        "timestampadd(MICROSECOND, l % 1000000000, CAST(ts AS TIMESTAMP_NTZ))",
+        macros=_LATER_MACROS,
+        spelling=_shifted,
+        takes_unit=True,
+    ),
     function("date_sub", "t i", DATE, "date_sub(d, n)"),
     function("add_months", "t i", DATE, "add_months(d, -1)", "add_months(d, -n)"),
     function("last_day", "t", DATE, "last_day(d)"),
