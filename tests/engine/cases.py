@@ -206,7 +206,7 @@ class Follower:
             return
         for batch in batches:
             told = []
-            for row in batch.to_pylist():
+            for row in batch.to_pylist(maps_as_pydicts="strict"):
                 kind, count, update = row.pop("_change_type"), row.pop("_count"), row.pop("_update", None)
                 expect(row.pop("_commit_version") == version, "a feed tells the batch's version")
                 told.append(Told(update, kind, *bag([tuple(row.values())]), count))

@@ -85,7 +85,11 @@ def plain(value: Any) -> Any:
         return "nan" if math.isnan(value) else value + 0.0
     if isinstance(value, date) and not isinstance(value, datetime):  # DuckDB's date_add gives a timestamp
         return datetime(value.year, value.month, value.day)
-    return value
+    if hasattr(value, "asDict"):  # a struct of Spark's
+        value = value.asDict()
+    if isinstance(value, dict):
+        return frozenset((plain(k), plain(v)) for k, v in value.items())
+    return tuple(map(plain, value)) if isinstance(value, list) else value
 
 
 def bag(rows: Iterable[Sequence[Any]]) -> Bag:

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from everview.engine.base_table import BaseTable
 from everview.engine.direct.batch import given_rows
 from everview.engine.input.read import read_changes, read_rows
+from everview.engine.values.nested import as_keys
 from everview.engine.values.rows import ZERO, Changes, WordRows, counted, joined, negated, ones, repeated
 from everview.engine.values.words import is_wide, to_words
 from everview.errors import ClosedError, OverDeleteError, RowShapeError, SchemaError
@@ -137,7 +138,7 @@ def _going(base: BaseTable, rows: WordRows, position: int) -> Changes:
 def _last_of_each(keys: Sequence[pa.Array]) -> pa.Array:
     """Where each key comes for the last time, in order."""
     names = [str(i) for i in range(len(keys))]
-    numbered = pa.table([*keys, counted(0, len(keys[0]))], names=[*names, "place"])
+    numbered = pa.table([*as_keys(keys), counted(0, len(keys[0]))], names=[*names, "place"])
     places = numbered.group_by(names, use_threads=False).aggregate([("place", "max")]).column("place_max")
     return joined(places.take(pc.sort_indices(places)))
 

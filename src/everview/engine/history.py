@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from everview.engine.base_table import MOST_COPIES
 from everview.engine.change_feed import AFTER, BEFORE, DELETE, INSERT, ChangeFeed, Delivery
+from everview.engine.values.nested import as_keys, from_key
 from everview.errors import EverviewError, HistoryExceeded, TooManyRowsError
 
 _HALVES = "#above", "#below"
@@ -107,7 +108,7 @@ def _net(changes: pa.Table, version: int, keys: Sequence[int] | None) -> pa.Tabl
     signed = pc.if_else(added, changes["_count"], pc.negate(changes["_count"]))
     names = [f"c{i}" for i in range(width)]
     halves = pc.shift_right(signed, 32), pc.bit_wise_and(signed, 2**32 - 1)
-    rows = pa.table([*changes.columns[:width], *halves], names=[*names, *_HALVES])
+    rows = pa.table([*as_keys(changes.columns[:width]), *halves], names=[*names, *_HALVES])
     summed = rows.group_by(names, use_threads=False).aggregate([(half, "sum") for half in _HALVES])
     above, below = (summed[f"{half}_sum"].to_pylist() for half in _HALVES)
     totals = [(high << 32) + low for high, low in zip(above, below, strict=True)]
@@ -124,7 +125,7 @@ def _net(changes: pa.Table, version: int, keys: Sequence[int] | None) -> pa.Tabl
     found = summed.select(names).take(pa.array(places, pa.int64()))
     told = (pa.array(kinds, pa.string()), pa.array([version] * len(places), pa.int64()))
     counts = pa.array([abs(net[place]) for place in places], pa.int64())
-    columns = [c.cast(f.type) for c, f in zip(found.columns, schema, strict=False)]
+    columns = [from_key(c, f.type) for c, f in zip(found.columns, schema, strict=False)]
     return pa.table([*columns, *told, counts], schema=schema)
 
 

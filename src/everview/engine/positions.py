@@ -223,5 +223,14 @@ def _bounds(positions: slice, size: int) -> tuple[int, int, int]:
 
 def _in_order(row: Sequence[Any], columns: Sequence[int]) -> tuple[Any, ...]:
     """What a row is compared by: NULL comes first, and NaN last."""
-    values = (row[c] for c in columns)
-    return tuple((0,) if v is None else (2,) if isinstance(v, float) and isnan(v) else (1, v) for v in values)
+    return tuple(_comparable(row[c]) for c in columns)
+
+
+def _comparable(value: Any) -> tuple[Any, ...]:
+    if value is None:
+        return (0,)
+    if isinstance(value, float) and isnan(value):
+        return (2,)
+    if isinstance(value, dict):
+        value = list(value.values())
+    return (1, tuple(map(_comparable, value)) if isinstance(value, list) else value)

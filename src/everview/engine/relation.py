@@ -243,4 +243,4 @@ def tuples(batch: pa.RecordBatch) -> list[Row]:
     """A batch's rows."""
     if batch.num_columns == 0:
         return [()] * batch.num_rows
-    return list(zip(*(c.to_pylist() for c in batch.columns), strict=True))
+    return list(zip(*(c.to_pylist(maps_as_pydicts="strict") for c in batch.columns), strict=True))

@@ -41,7 +41,7 @@ def as_html(table: pa.Table, more_rows: int | None = 0) -> str:
 
 
 def _cells(table: pa.Table) -> list[list[str]]:
-    columns = [[_cell(v) for v in column.to_pylist()] for column in table.columns]
+    columns = [[_cell(v) for v in column.to_pylist(maps_as_pydicts="strict")] for column in table.columns]
     return [list(row) for row in zip(*columns, strict=True)]
 
 

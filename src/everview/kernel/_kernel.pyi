@@ -10,6 +10,8 @@ InputColumn = Buffer | ArrowArray
 ENCODING: int
 SNAPSHOTS: int
 
+_Parts = tuple[int, int, list[bytes | None], list["_Parts"]]
+
 class StaleCursor(RuntimeError): ...
 
 class Column:
@@ -29,6 +31,9 @@ def narrowed(
 
 class Values:
     def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]: ...
+
+def nested_bytes(values: ArrowArray, shape: str) -> Values: ...
+def nested_parts(values: ArrowArray, shape: str) -> _Parts: ...
 
 class ValueTable:
     def __init__(self) -> None: ...

@@ -242,6 +242,6 @@ def _output_variable(block: Block, column: int) -> Var | None:
 
 def hash_type(type_: DataType | None) -> DataType | str | None:
     """Types whose equal values hash alike once integers are widened; None where that is not so."""
-    if type_ is None or type_.is_open or type_.kind is Kind.INTERVAL:
+    if type_ is None or type_.is_open or type_.kind is Kind.INTERVAL or not type_.has_order:
         return None
     return "integer" if type_.is_integer else type_

@@ -67,7 +67,7 @@ def _whole(_: DataType) -> DataType:
 
 
 def _same(argument: DataType) -> DataType | None:
-    return None if argument.kind is Kind.INTERVAL else argument
+    return argument if argument.has_order and argument.kind is not Kind.INTERVAL else None
 
 
 def _sum(argument: DataType) -> DataType | None:

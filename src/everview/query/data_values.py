@@ -50,7 +50,11 @@ def short(value: object) -> str:
 
 
 def type_to_data(type_: DataType) -> str:
-    """A type as text: its name, and precision and scale if it has any."""
+    """A type as text: its name, and what it is made of: precision and scale, or parts."""
+    if type_.is_nested:
+        names = [f"{json.dumps(name)}: " for name in type_.names] or [""] * len(type_.parts)
+        parts = (name + type_to_data(part) for name, part in zip(names, type_.parts, strict=True))
+        return f"{type_.kind.value}<{', '.join(parts)}>"
     return (
         f"{type_.kind.value}({type_.precision}, {type_.scale})" if type_.precision or type_.scale else type_.kind.value
     )
@@ -58,7 +62,35 @@ def type_to_data(type_: DataType) -> str:
 
 def type_from_data(text: str) -> DataType:
     """The type that a text names."""
-    found = _TYPE.fullmatch(text)
+    try:
+        found, end = _type_at(text, 0)
+    except RecursionError:
+        raise ValueError(f"{short(text)} is nested too deeply") from None
+    if end != len(text):
+        raise ValueError(f"{text!r} is no type")
+    return found
+
+
+def _type_at(text: str, start: int) -> tuple[DataType, int]:
+    found = _TYPE.match(text, start)
     if found is None:
         raise ValueError(f"{text!r} is no type")
-    return DataType(Kind(found[1]), int(found[2] or 0), int(found[3] or 0))
+    kind, at = Kind(found[1]), found.end()
+    if text[at : at + 1] != "<":
+        return DataType(kind, int(found[2] or 0), int(found[3] or 0)), at
+    parts: list[DataType] = []
+    names: list[str] = []
+    while text[at : at + 1] in ("<", ","):
+        at += 1 if text[at] == "<" else 2
+        if kind is Kind.STRUCT:
+            name, at = json.JSONDecoder().raw_decode(text, at)
+            if not isinstance(name, str):
+                raise ValueError(f"{text!r} is no type")
+            names.append(name)
+            at += 2
+        part, at = _type_at(text, at)
+        parts.append(part)
+    wanted = {Kind.ARRAY: 1, Kind.MAP: 2, Kind.STRUCT: len(names)}.get(kind)
+    if text[at : at + 1] != ">" or len(parts) != wanted:
+        raise ValueError(f"{text!r} is no type")
+    return DataType(kind, parts=tuple(parts), names=tuple(names)), at + 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
@@ -23,6 +25,9 @@ class Kind(Enum):
     TIMESTAMP = "TIMESTAMP"
     TIMESTAMP_NTZ = "TIMESTAMP_NTZ"
     INTERVAL = "INTERVAL"
+    ARRAY = "ARRAY"
+    STRUCT = "STRUCT"
+    MAP = "MAP"
     NULL = "NULL"
     ANY = "ANY"
 
@@ -32,12 +37,16 @@ _FRACTIONS = (Kind.FLOAT, Kind.DOUBLE)
 _TIMES = (Kind.DATE, Kind.TIMESTAMP_NTZ, Kind.TIMESTAMP)
 MOST_DIGITS = 38
 """A decimal has no more."""
+_NESTED = (Kind.ARRAY, Kind.STRUCT, Kind.MAP)
 _DIGITS = {Kind.TINYINT: 3, Kind.SMALLINT: 5, Kind.INT: 10, Kind.BIGINT: 20}
 
 
 @dataclass(frozen=True, slots=True)
 class DataType:
     """A column's or an expression's type; precision and scale matter for DECIMAL only.
+
+    ``parts`` are the types that a nested one is made of: that of an ARRAY's elements, those of a STRUCT's fields, which
+    have ``names``, or those of a MAP's keys and values.
 
     ``length`` is that of a column of type VARCHAR or, if it is ``padded`` with blanks, CHAR: how many characters its
     values may have. They are strings in all other respects, so two types that differ in it are equal.
@@ -48,8 +57,15 @@ class DataType:
     scale: int = 0
     length: int | None = field(default=None, compare=False, repr=False)
     padded: bool = field(default=False, compare=False, repr=False)
+    parts: tuple[DataType, ...] = ()
+    names: tuple[str, ...] = ()
 
     def __str__(self) -> str:
+        if self.kind is Kind.STRUCT:
+            fields = (f"{_field_name(n)}: {t}" for n, t in zip(self.names, self.parts, strict=True))
+            return f"STRUCT<{', '.join(fields)}>"
+        if self.is_nested:
+            return f"{self.kind.value}<{', '.join(map(str, self.parts))}>"
         if self.length is not None:
             return f"{'CHAR' if self.padded else 'VARCHAR'}({self.length})"
         return f"DECIMAL({self.precision}, {self.scale})" if self.kind is Kind.DECIMAL else self.kind.value
@@ -75,6 +91,25 @@ class DataType:
         return self.kind in _TIMES
 
     @property
+    def is_nested(self) -> bool:
+        """True for arrays, structs and maps."""
+        return self.kind in _NESTED
+
+    @property
+    def element(self) -> DataType:
+        """The type of an array's elements."""
+        return self.parts[0]
+
+    @property
+    def has_order(self) -> bool:
+        """True if values can be compared, as Spark has it: a map, or what holds one, cannot."""
+        return self.kind is not Kind.MAP and all(part.has_order for part in self.parts)
+
+    def field(self, name: str) -> int | None:
+        """The place of a struct's field by its name, in any case; None if there is none."""
+        return next((i for i, n in enumerate(self.names) if n.lower() == name.lower()), None)
+
+    @property
     def is_open(self) -> bool:
         """True where any type fits: an undeclared column or a bare NULL."""
         return self.kind in (Kind.ANY, Kind.NULL)
@@ -82,6 +117,8 @@ class DataType:
 
 def same_words(have: DataType, want: DataType) -> bool:
     """True if a value of one type has the same word in the other, as the engine keeps it."""
+    if have.is_nested and have.kind is want.kind and len(have.parts) == len(want.parts):
+        return all(a == b or same_words(a, b) for a, b in zip(have.parts, want.parts, strict=True))
     return have == want or want.is_open or (have.is_integer and want.is_integer)
 
 
@@ -97,6 +134,26 @@ TIMESTAMP = DataType(Kind.TIMESTAMP)
 INTERVAL = DataType(Kind.INTERVAL)
 NULL = DataType(Kind.NULL)
 ANY = DataType(Kind.ANY)
+
+
+def array_of(element: DataType) -> DataType:
+    """An array of values of a type, any of which may be NULL."""
+    return DataType(Kind.ARRAY, parts=(element.unbounded,))
+
+
+def struct_of(fields: Iterable[tuple[str, DataType]]) -> DataType:
+    """A struct of fields with these names and types, any of which may be NULL."""
+    names, types = zip(*fields, strict=True)
+    return DataType(Kind.STRUCT, parts=tuple(t.unbounded for t in types), names=tuple(names))
+
+
+def map_of(key: DataType, value: DataType) -> DataType:
+    """A map; no key is NULL."""
+    return DataType(Kind.MAP, parts=(key.unbounded, value.unbounded))
+
+
+def _field_name(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z_]\w*", name) else "`" + name.replace("`", "``") + "`"
 
 
 def varchar(length: int) -> DataType:
@@ -122,7 +179,7 @@ def adjusted(precision: int, scale: int) -> DataType:
 
 
 def common_type(left: DataType, right: DataType) -> DataType | None:
-    """The type in which values of both can be compared or united, or None if there is none.
+    """The type in which values of both can be united, or None if there is none.
 
     Follows Spark's ANSI rules without the implicit casts from strings: those are the business of literals.
     """
@@ -134,7 +191,24 @@ def common_type(left: DataType, right: DataType) -> DataType | None:
         return _common_numeric(left, right)
     if left.is_temporal and right.is_temporal:
         return max(left, right, key=lambda t: _TIMES.index(t.kind))
+    if left.is_nested and left.kind is right.kind and len(left.parts) == len(right.parts):
+        return _common_nested(left, right)
     return None
+
+
+def compared_in(left: DataType, right: DataType) -> DataType | None:
+    """The type in which values of both can be compared, or None: of maps, nobody can say which is less."""
+    found = common_type(left, right)
+    return found if found is not None and found.has_order else None
+
+
+def _common_nested(left: DataType, right: DataType) -> DataType | None:
+    """Part by part; fields of structs have the same names, in any case."""
+    if [n.lower() for n in left.names] != [n.lower() for n in right.names]:
+        return None
+    parts = [common_type(a, b) for a, b in zip(left.parts, right.parts, strict=True)]
+    known = tuple(p for p in parts if p is not None)
+    return replace(left, parts=known) if len(known) == len(parts) else None
 
 
 def _common_numeric(left: DataType, right: DataType) -> DataType:

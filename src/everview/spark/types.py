@@ -11,7 +11,7 @@ from pyspark.sql import types as spark
 
 from everview.errors import SchemaError
 from everview.query.schema import Column, Schema, Table
-from everview.query.types import ANY, DataType, Kind, char, varchar
+from everview.query.types import ANY, DataType, Kind, array_of, char, map_of, struct_of, varchar
 from everview.sql import parse_schema
 
 CHANGE_TYPE: Final = "_change_type"
@@ -48,12 +48,19 @@ def spark_type(type_: DataType) -> spark.DataType:
         return spark.DecimalType(type_.precision, type_.scale)
     if type_.kind is Kind.NULL:
         return spark.NullType()
+    if type_.kind is Kind.ARRAY:
+        return spark.ArrayType(spark_type(type_.element))
+    if type_.kind is Kind.STRUCT:
+        fields = zip(type_.names, type_.parts, strict=True)
+        return spark.StructType([spark.StructField(name, spark_type(part)) for name, part in fields])
+    if type_.kind is Kind.MAP:
+        return spark.MapType(spark_type(type_.parts[0]), spark_type(type_.parts[1]))
     return _SPARK[type_.kind]
 
 
 def data_type(type_: spark.DataType, metadata: Mapping[str, Any] | None = None) -> DataType | None:
-    """The type of a Spark column; None if there is none: arrays, maps, structs, intervals, times, and texts with a
-    collation, which are equal where their bytes are not.
+    """The type of a Spark column; None if there is none: intervals, times, and texts with a collation, which are equal
+    where their bytes are not; and what is made of these.
 
     CHAR and VARCHAR are texts to Spark, which keeps in the column's metadata what it was declared as.
     """
@@ -63,10 +70,29 @@ def data_type(type_: spark.DataType, metadata: Mapping[str, Any] | None = None) 
         return DataType(Kind.DECIMAL, type_.precision, type_.scale) if 0 <= type_.scale <= type_.precision else None
     if isinstance(type_, spark.StringType) and not is_binary(type_.collation):
         return None
+    if isinstance(type_, spark.ArrayType | spark.MapType | spark.StructType):
+        return _nested(type_)
     kind = _KINDS.get(type(type_))
     if kind is Kind.STRING and metadata and DECLARED in metadata:
         return sized(str(metadata[DECLARED]))
     return None if kind is None else DataType(kind)
+
+
+def _nested(type_: spark.ArrayType | spark.MapType | spark.StructType) -> DataType | None:
+    """The type of arrays, maps and structs, whose parts may all be NULL here; texts in them have no length."""
+    if isinstance(type_, spark.ArrayType):
+        parts = [data_type(type_.elementType)]
+    elif isinstance(type_, spark.MapType):
+        parts = [data_type(type_.keyType), data_type(type_.valueType)]
+    else:
+        parts = [data_type(field.dataType) for field in type_.fields]
+    known = [part for part in parts if part is not None]
+    names = [field.name for field in type_.fields] if isinstance(type_, spark.StructType) else []
+    if len(known) < len(parts) or not known or len({name.lower() for name in names}) < len(names):
+        return None
+    if isinstance(type_, spark.ArrayType):
+        return array_of(*known)
+    return map_of(*known) if isinstance(type_, spark.MapType) else struct_of(zip(names, known, strict=True))
 
 
 def sized(written: str) -> DataType | None:

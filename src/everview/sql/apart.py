@@ -14,7 +14,7 @@ from typing import Final
 from sqlglot import exp
 
 from everview.query.terms import Const, Expression, Var
-from everview.query.types import BOOLEAN, INT, Kind, common_type
+from everview.query.types import BOOLEAN, INT, DataType, Kind, common_type
 from everview.query.view import Block, Output, SetOperation, SetOperator, Stage
 from everview.query.view import Body as AnyBody
 from everview.sql.body import Body, cast, equality
@@ -185,12 +185,23 @@ def null_safe(left: Expression, right: Expression) -> list[Pair]:
 
 def _filled(side: Expression) -> tuple[Expression, Expression]:
     type_ = side.type.unbounded
-    nothing = _NOTHING.get(type_.kind, f"CAST(0 AS {spark_name(type_)})")
+    nothing = _nothing(type_)
     inner = side.parts if side.term is not None else ("(", *side.parts, ")")
     return (
         Expression(("coalesce(", *inner, f", {nothing})"), type_),
         Expression((*inner, " IS NULL"), BOOLEAN),
     )
+
+
+def _nothing(type_: DataType) -> str:
+    """Some value of a type."""
+    if type_.kind is Kind.ARRAY:
+        return f"CAST(array() AS {spark_name(type_)})"
+    if type_.kind is Kind.STRUCT:
+        names = ("'" + name.replace("'", "''") + "'" for name in type_.names)
+        fields = (f"{n}, {_nothing(t)}" for n, t in zip(names, type_.parts, strict=True))
+        return f"named_struct({', '.join(fields)})"
+    return _NOTHING.get(type_.kind, f"CAST(0 AS {spark_name(type_)})")
 
 
 def equate_null_safe(body: Body, left: Expression, right: Expression, whole: Expression) -> None:

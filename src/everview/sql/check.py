@@ -31,6 +31,8 @@ from everview.sql.names import Cell, Scope
 from everview.sql.padding import pad
 from everview.sql.refuse import TIME_WINDOWS, refuse_expression, refuse_subquery
 
+MAPS_COMPARE = "a MAP has no order: compare map_entries(m), or single values as m['key']"
+
 
 class Typed(NamedTuple):
     """An expression's type, and whether it is NULL only where one of its columns is."""
@@ -195,6 +197,8 @@ class Checker:
         for index, node in enumerate(nodes):
             if model is None:
                 break
+            if not model.has_order:
+                raise self.source.mismatch(f"{model} cannot be compared", whole, hint=MAPS_COMPARE)
             if is_string_literal(node) and model.kind not in (Kind.STRING, Kind.ANY):
                 coerce(node, model, self.source)
                 types[index] = model

@@ -18,10 +18,13 @@ from everview.query.types import (
     DataType,
     Kind,
     adjusted,
+    array_of,
     as_decimal,
     char,
     common_type,
     decimal,
+    map_of,
+    struct_of,
     varchar,
 )
 from everview.sql.dialect import WRITTEN
@@ -61,16 +64,18 @@ BINARY_COLLATION: Final = "UTF8_BINARY"
 
 
 def read_type(node: exp.Expr, source: SqlText, where: exp.Expr | None = None) -> DataType:
-    """The type that a type name means; nested and other types are refused, at ``where`` if given.
+    """The type that a type name means; those that Spark does not have are refused, at ``where`` if given.
 
     What stands after the name counts: a collation but the binary one, and a size where Spark has none, are refused.
     """
+    if isinstance(node, exp.DataType) and node.args.get("nested"):
+        return _read_nested(node, source, where)
     kind = _KINDS.get(node.this) if isinstance(node, exp.DataType) else None
     written = str(node.meta.get(WRITTEN, ""))
     if isinstance(node, exp.DataType) and node.this is DType.USERDEFINED:
         name = written.partition(" ")[0]
         raise _refused(source, node, where, name, f"there is no type {name}")
-    if kind is None or node.args.get("nested") or not _is_spark(written):
+    if kind is None or not _is_spark(written):
         name = node.this.value if isinstance(node, exp.DataType) and isinstance(node.this, DType) else node.sql()
         if isinstance(node, exp.DataType) and node.this is DType.UNKNOWN:
             name = node.sql()
@@ -97,6 +102,28 @@ def read_type(node: exp.Expr, source: SqlText, where: exp.Expr | None = None) ->
             f"DECIMAL({precision}, {scale}) is not a type", node, hint="1 ≤ precision ≤ 38 and 0 ≤ scale ≤ precision"
         )
     return decimal(precision, scale)
+
+
+def _read_nested(node: exp.DataType, source: SqlText, where: exp.Expr | None) -> DataType:
+    """ARRAY<T>, MAP<K, V> or STRUCT<name: T, …>."""
+    parts = list(node.expressions)
+    if node.this is DType.STRUCT:
+        fields = [(f.name, f.args.get("kind")) for f in parts if isinstance(f, exp.ColumnDef)]
+        known = [(name, type_) for name, type_ in fields if isinstance(type_, exp.DataType)]
+        if parts and len(known) == len(parts):
+            twice = {n.lower() for n, _ in known}
+            if len(twice) == len(known):
+                return struct_of((name, read_type(t, source, where)) for name, t in known)
+            raise source.mismatch("two fields of a STRUCT have one name", where or node, hint="rename one of them")
+    elif node.this is DType.ARRAY and len(parts) == 1:
+        return array_of(read_type(parts[0], source, where))
+    elif node.this is DType.MAP and len(parts) == 2:
+        key, value = (read_type(p, source, where) for p in parts)
+        if not key.has_order:
+            raise source.mismatch(f"{key} cannot be the key of a MAP", where or node, hint="use a type without MAP")
+        return map_of(key, value)
+    name = node.this.value if isinstance(node.this, DType) else node.sql()
+    raise _refused(source, node, where, name, f"{name} with these parts is no type that is known")
 
 
 def refuse_collation(collation: exp.Expr | None, source: SqlText, where: exp.Expr, what: str = "text") -> None:
@@ -127,7 +154,7 @@ def _refused(
         where or _place(source, node, re.split("[<(]", name)[0]),
         message=message or f"columns of type {name} are not supported",
         hint="use BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, DECIMAL(p, s), STRING, VARCHAR(n), CHAR(n), "
-        "BINARY, DATE, TIMESTAMP or TIMESTAMP_NTZ",
+        "BINARY, DATE, TIMESTAMP, TIMESTAMP_NTZ, ARRAY<T>, MAP<K, V> or STRUCT<name: T>",
     )
 
 
@@ -137,6 +164,12 @@ def _place(source: SqlText, node: exp.Expr, name: str) -> Position:
 
 def spark_name(type_: DataType) -> str:
     """The type as CAST writes it."""
+    if type_.kind is Kind.STRUCT:
+        names = ("`" + name.replace("`", "``") + "`" for name in type_.names)
+        fields = zip(names, map(spark_name, type_.parts), strict=True)
+        return f"STRUCT<{', '.join(f'{n}: {t}' for n, t in fields)}>"
+    if type_.is_nested:
+        return f"{type_.kind.value}<{', '.join(map(spark_name, type_.parts))}>"
     return {Kind.NULL: "STRING", Kind.ANY: "STRING"}.get(type_.kind, str(type_.unbounded))
 
 
@@ -144,6 +177,8 @@ def same_word(left: DataType, right: DataType) -> bool:
     """True if equal values of the two types are equal as stored words, so that a join need not convert them."""
     if left.is_open or right.is_open or (left.is_integer and right.is_integer):
         return True
+    if left.is_nested and left.kind is right.kind and len(left.parts) == len(right.parts):
+        return all(same_word(a, b) for a, b in zip(left.parts, right.parts, strict=True))
     return left.kind is right.kind and (left.kind is not Kind.DECIMAL or left.scale == right.scale)
 
 
@@ -204,7 +239,12 @@ def _temporal(operator: str, left: DataType, right: DataType) -> DataType | None
 
 def can_cast(source: DataType, target: DataType) -> bool:
     """True if CAST makes sense between the two types."""
-    if source.is_open or STRING in (source, target) or source == target:
+    if source.is_open or source == target:
+        return True
+    if source.is_nested or target.is_nested:
+        alike = source.kind is target.kind and len(source.parts) == len(target.parts)
+        return alike and all(can_cast(a, b) for a, b in zip(source.parts, target.parts, strict=True))
+    if STRING in (source, target):
         return True
     if (source.is_numeric or source.kind is Kind.BOOLEAN) and (target.is_numeric or target.kind is Kind.BOOLEAN):
         return True

@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from everview.errors import UnknownNameError
 from everview.query.schema import Column
-from everview.query.types import common_type
+from everview.query.types import compared_in
 from everview.query.view import Stage
 from everview.sql.aggregates import aggregates_in
 from everview.sql.apart import hold_constants
@@ -188,7 +188,7 @@ def _pairs(
                 )
             pair.append(found[0])
         a, b = (c.cell.opened(source, where).expression for c in pair)
-        if common_type(a.type, b.type) is None:
+        if compared_in(a.type, b.type) is None:
             raise source.mismatch(f"{a.type} and {b.type} cannot be compared: column {name.name}", where)
         if a.type.padded and b.type.padded and a.type.length != b.type.length:
             raise source.unsupported(

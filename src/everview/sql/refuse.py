@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from sqlglot import exp
 
 from everview.errors import EverviewError
+from everview.query.types import DataType
 from everview.sql.sql_text import SqlText
 
 _ORDERED = "a view is a bag of rows: cut or order it when you read it"
@@ -84,6 +85,16 @@ def refuse_subquery(source: SqlText, node: exp.Expr, place: str) -> EverviewErro
         source.position(node),
         hint="make it a column of a subquery in FROM, and use that: FROM (SELECT *, (SELECT …) AS m FROM t) AS t",
     )
+
+
+def refuse_map(source: SqlText, type_: DataType, where: exp.Expr, clause: str) -> None:
+    """Raise if values of a type cannot be compared, and a clause would have to."""
+    if not type_.has_order:
+        raise source.mismatch(
+            f"{clause} cannot compare values of type {type_}",
+            source.position(where),
+            hint="a MAP has no order: take map_entries(m), map_keys(m), or single values as m['key']",
+        )
 
 
 def refuse_expression(source: SqlText, node: exp.Expr) -> EverviewError:

@@ -24,7 +24,7 @@ from everview.sql.nested import subqueries_in
 from everview.sql.one_row import add_one_row, values_query
 from everview.sql.ordering import CUTS, HIDDEN, TIES_REMARK, cut, is_cut, ordered, output_place, read_bounds
 from everview.sql.overgroups import after_grouping, subqueries_over_groups
-from everview.sql.refuse import refuse_clauses
+from everview.sql.refuse import refuse_clauses, refuse_map
 from everview.sql.session import Cte, Environment, Lowering, Query, Rows, Selected, over_stage, spell_names, written
 from everview.sql.spans import add_spans
 from everview.sql.subqueries import lower_subqueries
@@ -119,6 +119,8 @@ class Lower(Lowering):
 
     def _cut(self, body: model.Body, columns: Sequence[Output], keys: Sequence[SortKey], node: exp.Expr) -> model.Cut:
         bounds = read_bounds(self.source, node)
+        for key in keys:
+            refuse_map(self.source, body.columns[key.column].type, node.args["order"], "ORDER BY")
         if not bounds.has_ties and bounds.limit != 0 and {k.column for k in keys} < set(range(len(columns))):
             self.remark(TIES_REMARK)
         return cut(body, columns, keys, bounds)
@@ -159,6 +161,8 @@ class Lower(Lowering):
         if rows.groups is not None and subqueries_over_groups(rows, select):
             return after_grouping(rows, select, projections)
         rows.outputs = [self.output(rows, _bare(p), name, p) for p, name in projections]
+        for output in rows.outputs if distinct else ():
+            refuse_map(self.source, output.expression.type, output.place, "DISTINCT")
         self._having(rows, select, projections)
         if select.args.get("order") and (self.is_arranged or not is_cut(select)):
             self.check_order(rows, select.args["order"])
@@ -345,6 +349,8 @@ class Lower(Lowering):
                     right.places[index],
                     hint="CAST one of the two",
                 )
+            if node.args.get("distinct") or operator is not SetOperator.UNION:
+                refuse_map(self.source, type_, right.places[index], word)
             nullable = a.nullable or (b.nullable and operator is SetOperator.UNION)
             columns.append(Output(a.name, replace(a.expression, type=type_), nullable))
         types = [c.type for c in columns]

@@ -8,7 +8,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from everview.query.terms import Expression
-from everview.query.types import common_type
+from everview.query.types import compared_in
 from everview.query.view import Block, Output, SetOperation, group_key
 from everview.sql.aggregates import aggregates_in
 from everview.sql.apart import as_compared
@@ -94,7 +94,7 @@ def _pairs(rows: Rows, outputs: Sequence[Expression], outer: Sequence[Expression
             hint=f"select {len(outer)} column{'s' * (len(outer) != 1)} in the subquery",
         )
     for a, b in zip(outputs, outer, strict=True):
-        if common_type(a.type, b.type) is None:
+        if compared_in(a.type, b.type) is None:
             raise rows.source.mismatch(f"IN compares {b.type} with {a.type}", node, hint="CAST one of the two")
     return [(a, b, node) for a, b in zip(outputs, outer, strict=True)]
 

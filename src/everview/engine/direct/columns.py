@@ -63,10 +63,15 @@ class RowReader:
 
     def __init__(self, table: Table) -> None:
         keys = {name.lower() for name in table.primary_key}
-        codes = [type_code(c.type, required=not c.nullable or c.name.lower() in keys) for c in table.columns]
+        is_known = all(has_code(c.type) for c in table.columns)
+        codes = [
+            type_code(c.type, required=not c.nullable or c.name.lower() in keys) for c in table.columns if is_known
+        ]
         self._names = [c.name for c in table.columns]
         enforced = any(d.enforcement is Enforcement.ENFORCED for d in table.small_domains)
-        self.is_plain = not enforced and all(c.type.length is None for c in table.columns)
+        self.is_known = is_known
+        """True if the kernel knows the types of all columns."""
+        self.is_plain = is_known and not enforced and all(c.type.length is None for c in table.columns)
         """True if the types are all that rows have to keep to."""
         self._python = PythonReader(codes, Decimal)
         self._arrow = ArrowReader(codes)
@@ -83,6 +88,8 @@ class RowReader:
 
     def of_table(self, table: pa.Table) -> ReadRows | None:
         """Rows that have been checked, as columns of exactly the table's types."""
+        if not self.is_known:
+            return None
         return self._arrow.read(table.__arrow_c_stream__(), table.num_rows)
 
     def _checked(self, table: pa.Table) -> ReadRows | None:

@@ -8,6 +8,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from everview.engine.values.nested import parts_of
 from everview.query.types import DataType, Kind
 
 YEARS: Final = "0001-01-01 to 9999-12-31"
@@ -23,8 +24,18 @@ _RANGES: Final = {
 }
 
 
+def _has_beyond(array: pa.Array, type_: DataType) -> bool:
+    """True if there is one in a nested value."""
+    parts = zip(parts_of(array), type_.parts, strict=True)
+    return len(array) > 0 and any(first_beyond(part, inner) is not None for part, inner in parts)
+
+
 def first_beyond(array: pa.Array, type_: DataType) -> int | None:
     """The position of the first date or timestamp out of range; None if there is none, or the type is another."""
+    if type_.is_nested:
+        if not _has_beyond(array, type_):
+            return None
+        return next(i for i in range(len(array)) if _has_beyond(array.slice(i, 1), type_))
     if type_.kind not in _RANGES:
         return None
     plain, (least, most) = _RANGES[type_.kind]

@@ -10,8 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
+from everview.engine.input.from_nested import check_keys
 from everview.engine.input.from_python import narrowed
 from everview.engine.input.rejection import UNFIT, Where, first_unfit, shown_text
+from everview.engine.values.nested import parts_of
 from everview.engine.values.words import arrow_type
 from everview.errors import ValueTypeError
 from everview.query.types import DataType, Kind
@@ -43,6 +45,9 @@ _TAKES: Final[dict[Kind, tuple[_Test, ...]]] = {
     Kind.DATE: (types.is_date,),
     Kind.TIMESTAMP: (types.is_timestamp,),
     Kind.TIMESTAMP_NTZ: (lambda t: types.is_timestamp(t) and t.tz is None,),
+    Kind.ARRAY: (types.is_list, types.is_large_list, types.is_fixed_size_list, types.is_list_view),
+    Kind.STRUCT: (types.is_struct,),
+    Kind.MAP: (types.is_map,),
 }
 
 
@@ -60,11 +65,35 @@ def from_arrow(column: pa.ChunkedArray, type_: DataType, where: Where) -> pa.Arr
     column = unpacked(column, type_, where)
     if column.null_count == len(column):
         return pa.nulls(len(column), target)
-    if not any(takes(column.type) for takes in _TAKES[type_.kind]):
+    if not _is_taken(column.type, type_):
         row = first_true(pc.is_valid(column))
         raise where.wrong_type(row, column[row], type_)
     converted = _attempt(column, lambda part: _convert(part, target), type_, where)
-    return converted.chunk(0) if converted.num_chunks == 1 else _joined(converted, type_, where)
+    found = converted.chunk(0) if converted.num_chunks == 1 else _joined(converted, type_, where)
+    if type_.is_nested:
+        check_keys(found, type_, where)
+    return found
+
+
+def _is_taken(have: pa.DataType, type_: DataType) -> bool:
+    """True if a column takes values of this Arrow type; whether each fits is another question."""
+    if type_.kind is Kind.NULL or types.is_null(have):
+        return True
+    if types.is_dictionary(have):
+        return _is_taken(have.value_type, type_)
+    if not any(takes(have) for takes in _TAKES[type_.kind]):
+        return False
+    if type_.kind is Kind.ARRAY:
+        return _is_taken(have.value_type, type_.element)
+    if type_.kind is Kind.MAP:
+        return _is_taken(have.key_type, type_.parts[0]) and _is_taken(have.item_type, type_.parts[1])
+    if type_.kind is Kind.STRUCT:
+        names = [field.name.lower() for field in have.fields]
+        places = [type_.field(name) for name in names]
+        if None in places or len(set(names)) < len(names):
+            return False
+        return all(_is_taken(f.type, type_.parts[p]) for f, p in zip(have.fields, places, strict=True) if p is not None)
+    return True
 
 
 def unpacked(column: pa.ChunkedArray, type_: DataType, where: Where) -> pa.ChunkedArray:
@@ -148,6 +177,8 @@ def _attempt(
 def _convert(column: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArray:
     if column.type == target:
         return column
+    if types.is_nested(target):
+        return pa.chunked_array([_nested(chunk, target) for chunk in column.chunks], target)
     if target == pa.float32():
         return narrowed(column.cast(pa.float64()))
     if types.is_decimal(target) and types.is_integer(column.type):
@@ -155,6 +186,36 @@ def _convert(column: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArray:
     if types.is_decimal256(column.type):  # Arrow (26.0) cannot bring some of these to a smaller scale
         return pa.chunked_array([pa.array(_shortest(column.to_pylist()), target)], target)
     return column.cast(target)
+
+
+def _nested(array: pa.Array, target: pa.DataType) -> pa.Array:
+    """Nested values in another type of the same shape: their parts are converted as columns are."""
+    if array.type == target:
+        return array
+    if types.is_null(array.type):
+        return pa.nulls(len(array), target)
+    nulls = array.is_null() if array.null_count else None
+    if types.is_struct(target):
+        parts = dict(zip((f.name.lower() for f in array.type.fields), array.flatten(), strict=True))
+        made = [
+            _part(parts[f.name.lower()], f.type) if f.name.lower() in parts else pa.nulls(len(array), f.type)
+            for f in target.fields
+        ]
+        return pa.StructArray.from_arrays(made, fields=list(target.fields), mask=nulls)
+    if types.is_map(target):
+        keys, items = parts_of(array)
+        starts = pc.subtract(array.offsets, array.offsets[0])
+        keys, items = _part(keys, target.key_type), _part(items, target.item_type)
+        return pa.MapArray.from_arrays(starts, keys, items, type=target, mask=nulls)
+    lists = array.cast(pa.list_(array.type.value_type))
+    counts = pc.fill_null(pc.list_value_length(lists), 0).cast(pa.int64())
+    starts = pa.concat_arrays([pa.array([0], pa.int64()), pc.cumulative_sum(counts)]).cast(pa.int32())
+    return pa.ListArray.from_arrays(starts, _part(lists.flatten(), target.value_type), type=target, mask=nulls)
+
+
+def _part(array: pa.Array, target: pa.DataType) -> pa.Array:
+    column = _convert(pa.chunked_array([array]), target)
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def _shortest(values: list[Decimal | None]) -> list[Decimal | None]:

@@ -11,6 +11,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from everview.engine.input.from_nested import nested_values
 from everview.engine.input.rejection import UNFIT, Where, first_unfit
 from everview.engine.values.words import arrow_type
 from everview.query.types import DataType, Kind
@@ -41,6 +42,8 @@ def from_values(values: Sequence[object], type_: DataType, where: Where) -> pa.A
     without a time zone in a TIMESTAMP column is UTC. Everything else of another type is refused.
     """
     target = arrow_type(type_)
+    if type_.is_nested:
+        return nested_values(values, type_, where, from_values)
     plain = set(map(type, values)) <= {NoneType, *_TYPES.get(type_.kind, ())}
     if not plain or type_.kind is Kind.TIMESTAMP_NTZ:  # where each may have a time zone or not
         values = [_checked(row, value, type_, where) for row, value in enumerate(values)]

@@ -41,6 +41,7 @@ from everview.engine.storage.unit_state import read_unit, write_unit
 from everview.engine.transaction import Transaction, judge
 from everview.engine.update_kinds import queue_schema
 from everview.engine.values.dictionary import KINDS, Dictionary, saved_schema
+from everview.engine.values.nested import as_keys
 from everview.engine.values.rows import ZERO, WordRows, ones, zeros
 from everview.engine.values.words import arrow_type, from_words, is_wide
 from everview.engine.view_runtime import ViewRuntime
@@ -338,13 +339,14 @@ def _content(view: ViewRuntime) -> pa.Table:
     Strings that a view computes when it is read have another number in every database.
     """
     names = [f"w{i}" for i in range(len(view.types))]
-    types = [arrow_type(t) if is_wide(t) else pa.int64() for t in view.types]
+    arrows = (arrow_type(t) if is_wide(t) else pa.int64() for t in view.types)
+    types = [pa.large_binary() if pa.types.is_nested(t) else t for t in arrows]
     schema = pa.schema([*zip(names, types, strict=True), (_COPIES, pa.int64())])
 
     def shown(rows: WordRows) -> pa.Table:
         columns = zip(rows.columns, view.types, strict=True)
         values = [from_words(c, t, view.dictionary) if is_wide(t) else c for c, t in columns]
-        return pa.table([*values, rows.weight], schema=schema)
+        return pa.table([*as_keys(values), rows.weight], schema=schema)
 
     pieces = map(shown, view.rows())
     whole = pa.concat_tables([schema.empty_table(), *pieces])

@@ -8,6 +8,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from everview.engine.values.nested import is_well_formed, nested_array, nested_bytes
 from everview.errors import DataError
 from everview.kernel import Machine, ValueTable
 
@@ -19,12 +20,18 @@ UNKNOWN: Final = -1
 
 # How each kind lies in Arrow when saved: 64-bit offsets, since all values together may exceed 2 GB, and a decimal that
 # holds every precision and scale up to 38 exactly. The names are those of the saved state, the places the kernel's.
-_KINDS: Final = {"string": pa.large_string(), "binary": pa.large_binary(), "decimal": pa.decimal256(76, 38)}
+_KINDS: Final = {
+    "string": pa.large_string(),
+    "binary": pa.large_binary(),
+    "decimal": pa.decimal256(76, 38),
+    "nested": pa.large_binary(),
+}
 KINDS: Final = tuple(_KINDS)
-"""Strings, binary and decimals, by the names that they are saved under."""
+"""Strings, binary, decimals and nested values (``nested``), by the names that they are saved under."""
 _TOGETHER: Final = 8_192
 """So many values are saved at once."""
-_STRING, _BINARY, _DECIMAL = range(3)
+_STRING, _BINARY, _DECIMAL, _NESTED = range(4)
+_NUMBER_BY_NAME: Final = dict(zip(_KINDS, range(4), strict=True))
 _NUMBERS: Final[dict[int, int]] = {
     pa.lib.Type_STRING: _STRING,
     pa.lib.Type_LARGE_STRING: _STRING,
@@ -34,6 +41,9 @@ _NUMBERS: Final[dict[int, int]] = {
     pa.lib.Type_DECIMAL64: _DECIMAL,
     pa.lib.Type_DECIMAL128: _DECIMAL,
     pa.lib.Type_DECIMAL256: _DECIMAL,
+    pa.lib.Type_LIST: _NESTED,
+    pa.lib.Type_STRUCT: _NESTED,
+    pa.lib.Type_MAP: _NESTED,
 }
 _LONG: Final = {pa.lib.Type_LARGE_STRING, pa.lib.Type_LARGE_BINARY}
 _EXACT = Context(prec=80)
@@ -42,7 +52,7 @@ _EXACT = Context(prec=80)
 def _kind(arrow: pa.DataType) -> int:
     kind = _NUMBERS.get(arrow.id)
     if kind is None:
-        raise TypeError(f"a dictionary holds strings, binary and decimals, not {arrow}")
+        raise TypeError(f"a dictionary holds strings, binary, decimals and nested values, not {arrow}")
     return kind
 
 
@@ -83,12 +93,12 @@ class Dictionary:
         if array.type.id == pa.lib.Type_DECIMAL128 and array.type.scale >= 0:
             return pa.array(self._table.encode_decimals(array, array.type.scale))
         kind = _kind(array.type)
-        return pa.array(self._table.encode(kind, array if kind != _DECIMAL else _to_bytes(array)))
+        return pa.array(self._table.encode(kind, _stored(kind, array)))
 
     def lookup(self, array: pa.Array) -> pa.Array:
         """The ids of values, as words; NULL for nulls and UNKNOWN for values that are not stored. Adds nothing."""
         kind = _kind(array.type)
-        return pa.array(self._table.lookup(kind, array if kind != _DECIMAL else _to_bytes(array)))
+        return pa.array(self._table.lookup(kind, _stored(kind, array)))
 
     # --- ids to values -----------------------------------------------------------------------------------------------
 
@@ -98,6 +108,8 @@ class Dictionary:
         IndexError if an id has no value of that type's kind, ValueError if they are too long for one array.
         """
         kind = _kind(arrow)
+        if kind == _NESTED:
+            return nested_array(self._saved(kind, ids), arrow)
         if kind != _DECIMAL:
             return pa.array(self._table.decode(kind, ids, text=kind == _STRING, is_long=arrow.id in _LONG))
         if arrow.id == pa.lib.Type_DECIMAL128 and arrow.scale >= 0:
@@ -163,7 +175,7 @@ class Dictionary:
 
     def saved(self, name: str) -> Iterator[pa.RecordBatch]:
         """All values of a kind with columns id, value and count, some thousand at a time, by id."""
-        kind, schema, first = _kind(_KINDS[name]), saved_schema(name), 0
+        kind, schema, first = _NUMBER_BY_NAME[name], saved_schema(name), 0
         while len(ids := pa.array(self._table.ids_of(kind, first, _TOGETHER))):
             counts = pa.array(self._table.uses_of(ids))
             yield pa.RecordBatch.from_arrays([ids, self._saved(kind, ids), counts], schema=schema)
@@ -176,7 +188,7 @@ class Dictionary:
         """
         if saved.schema != saved_schema(name) or any(c.null_count for c in saved.columns):
             raise ValueError(f"the dictionary of {name} values is not well formed")
-        kind = _kind(_KINDS[name])
+        kind = _NUMBER_BY_NAME[name]
         ids, values, counts = saved.columns
         try:
             self._table.load(kind, values if kind != _DECIMAL else _to_bytes(values), ids, counts)
@@ -208,12 +220,15 @@ class Dictionary:
 
     def has_all(self, ids: pa.Array, arrow: pa.DataType) -> bool:
         """True if each of the ids is NULL or stands for a value that a column of the given Arrow type can have."""
-        return self._table.has_all(_kind(arrow), ids)
+        kind = _kind(arrow)
+        if not self._table.has_all(kind, ids):
+            return False
+        return kind != _NESTED or is_well_formed(self._saved(kind, ids), arrow)
 
 
 def _too_often() -> DataError:
     return DataError(
-        "a string, binary or decimal would be held more often than 64 bits can count; nothing has changed",
+        "a string or other wide value would be held more often than 64 bits can count; nothing has changed",
         hint="insert fewer copies of the rows that hold it",
     )
 
@@ -226,6 +241,11 @@ def _decimals(words: object, there: object | None, arrow: pa.DataType) -> pa.Arr
         return pa.Array.from_buffers(arrow, length, [None, data])
     valid = pa.array(there).cast(pa.bool_())
     return pa.Array.from_buffers(arrow, length, [valid.buffers()[1], data])
+
+
+def _stored(kind: int, array: pa.Array) -> pa.Array:
+    """Values as the kernel takes them: bytes."""
+    return array if kind < _DECIMAL else _to_bytes(array) if kind == _DECIMAL else nested_bytes(array)
 
 
 def _to_bytes(decimals: pa.Array) -> pa.Array:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from everview.engine.values.dictionary import NULL, Dictionary
 from everview.errors import ValueTypeError
-from everview.query.types import DataType, Kind
+from everview.query.types import DataType, Kind, array_of, map_of, struct_of
 
 __all__ = ["NARROW_DIGITS", "NULL", "arrow_type", "data_type", "from_words", "is_wide", "to_words"]
 
@@ -46,6 +46,12 @@ def arrow_type(type_: DataType) -> pa.DataType:
     """The Arrow type that holds the values of a column or expression."""
     if type_.kind is Kind.DECIMAL:
         return pa.decimal128(type_.precision, type_.scale)
+    if type_.kind is Kind.ARRAY:
+        return pa.list_(arrow_type(type_.element))
+    if type_.kind is Kind.STRUCT:
+        return pa.struct([pa.field(n, arrow_type(t)) for n, t in zip(type_.names, type_.parts, strict=True)])
+    if type_.kind is Kind.MAP:
+        return pa.map_(*map(arrow_type, type_.parts))
     if type_.kind not in _ARROW:
         raise ValueTypeError(f"a value of type {type_} cannot be stored", hint="CAST it to a type that tables can have")
     return _ARROW[type_.kind]
@@ -55,6 +61,12 @@ def data_type(arrow: pa.DataType) -> DataType:
     """The type whose ``arrow_type`` this is."""
     if pa.types.is_decimal128(arrow) and arrow.scale >= 0:
         return DataType(Kind.DECIMAL, arrow.precision, arrow.scale)
+    if pa.types.is_list(arrow):
+        return array_of(data_type(arrow.value_type))
+    if pa.types.is_struct(arrow):
+        return struct_of((f.name, data_type(f.type)) for f in arrow.fields)
+    if pa.types.is_map(arrow):
+        return map_of(data_type(arrow.key_type), data_type(arrow.item_type))
     if arrow not in _KINDS:
         raise ValueTypeError(f"Everview has no type for Arrow's {arrow}", hint="cast it to one of Everview's types")
     return DataType(_KINDS[arrow])
@@ -63,7 +75,12 @@ def data_type(arrow: pa.DataType) -> DataType:
 def is_wide(type_: DataType) -> bool:
     """Whether words of this type are ids of the dictionary, and so have to be retained and released."""
     kind = type_.kind
-    return kind is Kind.STRING or kind is Kind.BINARY or (kind is Kind.DECIMAL and type_.precision > NARROW_DIGITS)
+    return (
+        kind is Kind.STRING
+        or kind is Kind.BINARY
+        or type_.is_nested
+        or (kind is Kind.DECIMAL and type_.precision > NARROW_DIGITS)
+    )
 
 
 def to_words(array: pa.Array, type_: DataType, dictionary: Dictionary) -> pa.Array:

@@ -27,6 +27,7 @@ from everview.engine.shard_interface import (
     scan,
     tell,
 )
+from everview.engine.values.nested import as_keys, from_key
 from everview.engine.values.rows import joined, ones
 from everview.errors import BadRowError, DataError, MemoryLimitError, ReferenceViolationError
 from everview.plan.shard_tables import masked
@@ -325,13 +326,17 @@ def _first_of_each_key(data: pa.Table, table: Table) -> pa.Array:
     """True for the least row by value of each key, NULL being less than any value."""
     key = [table.columns[i].name for i in table.positions(table.primary_key)]
     sorted_by: dict[str, Any] = {}
-    for column in (data.column(c.name) for c in table.columns if c.name != MASK):
+    for column in as_keys(data.column(c.name) for c in table.columns if c.name != MASK):
         sorted_by[f"valid{len(sorted_by)}"] = pc.cast(pc.is_valid(column), pa.int8())
         sorted_by[f"value{len(sorted_by)}"] = column
     order = pc.sort_indices(pa.table(sorted_by), [(name, "ascending") for name in sorted_by])
     place = np.empty(data.num_rows, np.int64)
     place[order.to_numpy()] = np.arange(data.num_rows)
-    least = data.select(key).append_column(_PLACE, pa.array(place)).group_by(key, use_threads=False)
+    least = (
+        pa.table(as_keys(data.select(key).columns), names=key)
+        .append_column(_PLACE, pa.array(place))
+        .group_by(key, use_threads=False)
+    )
     first = least.aggregate([(_PLACE, "min")]).column(f"{_PLACE}_min")
     return pa.array(np.isin(place, first.to_numpy()))
 
@@ -386,9 +391,12 @@ def _netted(data: pa.Table) -> pa.Table:
         if pa.types.is_floating(column.type):
             data = data.set_column(i, column, _one_zero_one_nan(data.column(i)))
     columns = [c for c in data.column_names if c != WEIGHT]
-    summed = data.group_by(columns, use_threads=False).aggregate([(WEIGHT, "sum")])
+    keys = as_keys(data.select(columns).columns)
+    whole = pa.table([*keys, data.column(WEIGHT)], names=[*columns, WEIGHT])
+    summed = whole.group_by(columns, use_threads=False).aggregate([(WEIGHT, "sum")])
     summed = summed.rename_columns([*columns, WEIGHT])
-    return summed.filter(pc.not_equal(summed.column(WEIGHT), 0)).select(data.column_names)
+    summed = summed.filter(pc.not_equal(summed.column(WEIGHT), 0)).select(data.column_names)
+    return pa.table([from_key(c, f.type) for c, f in zip(summed.columns, data.schema, strict=True)], schema=data.schema)
 
 
 def _one_zero_one_nan(values: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from everview.engine.values.nested import as_keys, from_key
 from everview.errors import TargetError
 from everview.spark.targets.base import CHANGE_TYPE, COUNT
 
@@ -43,10 +44,12 @@ class Rows:
     def net(self) -> Rows:
         """Each row once, with the sum of its weights; none whose sum is zero."""
         names = [str(i) for i in range(self.columns.num_columns)]
-        table = self.columns.rename_columns(names).append_column(_WEIGHT, self.weights)
+        table = pa.table([*as_keys(self.columns.columns), self.weights], names=[*names, _WEIGHT])
         summed = table.group_by(names, use_threads=False).aggregate([(_WEIGHT, "sum")])
         summed = summed.filter(pc.not_equal(summed[f"{_WEIGHT}_sum"], 0))
-        columns = summed.select(names).rename_columns(self.columns.column_names).cast(self.columns.schema)
+        schema = self.columns.schema
+        values = [from_key(summed[name], field.type) for name, field in zip(names, schema, strict=True)]
+        columns = pa.table(values, schema=schema)
         return Rows(columns, summed[f"{_WEIGHT}_sum"])
 
     def copies(self, most: int) -> Iterator[pa.Table]:

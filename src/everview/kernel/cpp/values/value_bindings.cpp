@@ -13,6 +13,7 @@
 #include "../arrow/arrow.h"
 #include "../arrow/feed_columns.h"
 #include "../batch/exact.h"
+#include "nested.h"
 #include "value_table.h"
 
 namespace nb = nanobind;
@@ -252,6 +253,66 @@ bool has_all(SharedValues& shared, ValueKind kind, nb::handle ids) {
   });
 }
 
+// Arrays, structs or maps as binary values, which tell them apart and have their order.
+OutputValues nested_bytes(nb::handle values, const std::string& shape) {
+  const arrow::Borrowed borrowed(values, "the values");
+  const nested::Encoder encoder(nested::ShapeReader(shape).read(), *borrowed.schema, *borrowed.array);
+  const auto size = static_cast<std::size_t>(borrowed.array->length);
+  ValueArray<std::int64_t> made;
+  made.offsets.make_room(size + 1);
+  made.offsets.push_back(0);
+  std::string bytes;
+  std::vector<std::uint8_t> valid(size / 8 + 1);
+  for (std::size_t i = 0; i < size; ++i) {
+    const auto row = static_cast<std::int64_t>(i);
+    if (encoder.is_null(row)) {
+      ++made.nulls;
+    } else {
+      valid[i / 8] = static_cast<std::uint8_t>(valid[i / 8] | 1u << (i % 8));
+      encoder.write(row, bytes);
+    }
+    made.offsets.push_back(static_cast<std::int64_t>(bytes.size()));
+  }
+  made.valid.make_room(valid.size());
+  for (const std::uint8_t byte : valid) made.valid.push_back(byte);
+  made.bytes.make_room(std::max<std::size_t>(bytes.size(), 1));
+  made.bytes.resize(bytes.size());
+  std::memcpy(made.bytes.data(), bytes.data(), bytes.size());
+  made.size = size;
+  return {std::move(made), false};
+}
+
+// Length, nulls, buffers and parts of an Arrow array.
+nb::tuple parts_of(const nested::Decoder& decoder) {
+  nb::list buffers, children;
+  const auto add = [&](const std::string& bytes) { buffers.append(nb::bytes(bytes.data(), bytes.size())); };
+  if (decoder.nulls() == 0) {
+    buffers.append(nb::none());
+  } else {
+    add(decoder.valid());
+  }
+  if (decoder.has_offsets()) add(decoder.offsets());
+  if (decoder.code() != '(' && decoder.code() != '[' && decoder.code() != '{') add(decoder.data());
+  for (const nested::Decoder& child : decoder.children()) children.append(parts_of(child));
+  return nb::make_tuple(decoder.size(), decoder.nulls(), buffers, children);
+}
+
+// What `nested_bytes` was given, as the parts of an Arrow array.
+nb::tuple nested_parts(nb::handle values, const std::string& shape) {
+  const InputValues input(values);
+  nested::Decoder decoder(nested::ShapeReader(shape).read());
+  for (std::size_t i = 0; i < input.size(); ++i) {
+    if ((*input).is_null(i)) {
+      decoder.add_null();
+      continue;
+    }
+    std::string_view bytes = (*input)[i];
+    decoder.read(bytes);
+    if (!bytes.empty()) throw nested::Decoder::damaged();
+  }
+  return parts_of(decoder);
+}
+
 void load(SharedValues& shared, ValueKind kind, nb::handle values, nb::handle ids, nb::handle uses) {
   const InputValues input(values);
   const InputColumn numbers(ids, "the ids"), counts(uses, "the uses");
@@ -293,6 +354,9 @@ void bind_value_table(nb::module_& module) {
       .def("has_all", &has_all, "kind"_a, "ids"_a)
       .def("load", &load, "kind"_a, "values"_a, "ids"_a, "uses"_a)
       .def("finish_loading", [](SharedValues& self) { self.use([](ValueTable& table) { table.finish_loading(); }); });
+
+  module.def("nested_bytes", &nested_bytes, "values"_a, "shape"_a);
+  module.def("nested_parts", &nested_parts, "values"_a, "shape"_a);
 }
 
 }  // namespace everview
