@@ -194,8 +194,8 @@ def test_what_cannot_be_maintained_is_refused_at_once(stream: Any, spark: SparkS
         maintain(spark, PATHS, frames, bad_rows="ignore")
     with pytest.raises(PipelineError, match="shards is 0"):
         maintain(spark, PATHS, frames, shards=0)
-    with pytest.raises(QueryError, match="tags"):
-        maintain(spark, "SELECT tags FROM o", frames)
+    with pytest.raises(QueryError, match="flags"):
+        maintain(spark, "SELECT flags FROM o", frames)
     with pytest.raises(SchemaError, match="has none"):
         maintain(spark, PATHS, frames, schema="CREATE TABLE g (src BIGINT, target BIGINT)")
     with pytest.raises(SchemaError, match="BIGINT"):

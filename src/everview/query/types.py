@@ -105,6 +105,10 @@ class DataType:
         """True if values can be compared, as Spark has it: a map, or what holds one, cannot."""
         return self.kind is not Kind.MAP and all(part.has_order for part in self.parts)
 
+    def holds(self, kind: Kind) -> bool:
+        """True if values are of a kind, or parts of them are."""
+        return self.kind is kind or any(part.holds(kind) for part in self.parts)
+
     def field(self, name: str) -> int | None:
         """The place of a struct's field by its name, in any case; None if there is none."""
         return next((i for i, n in enumerate(self.names) if n.lower() == name.lower()), None)

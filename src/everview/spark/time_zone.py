@@ -78,8 +78,8 @@ def _depends(expression: Expression, types: dict[Var, DataType]) -> bool:
     term = expression.term
     if term is not None:
         return isinstance(term, Const) and isinstance(term.value, datetime) and expression.type.kind is Kind.TIMESTAMP
-    inside = any(types[v].kind is Kind.TIMESTAMP for v in expression.variables)
-    if not inside and expression.type.kind is not Kind.TIMESTAMP:
+    inside = any(types[v].holds(Kind.TIMESTAMP) for v in expression.variables)
+    if not inside and not expression.type.holds(Kind.TIMESTAMP):
         return False
     texts = [p.strip() for p in expression.parts if isinstance(p, str)]
     only_compares = all(t in _COMPARING for t in texts) and not any(isinstance(p, Const) for p in expression.parts)

@@ -80,14 +80,29 @@ def delta_columns(path: str, entry: Entry, options: Mapping[str, str], *, change
 def _delta_column(field: Any) -> Column:
     """A field of a Delta table, which keeps what a text is beyond its bytes beside its type."""
     kind = getattr(field.type, "type", "")
-    written = kind.upper() if kind.startswith("decimal(") else _DELTA.get(kind)
-    collation = str((field.metadata.get(_COLLATIONS) or {}).get(field.name, _BINARY)).rpartition(".")[2]
-    if collation.upper() != _BINARY:
+    written = _written(field.type)
+    collations = [str(c).rpartition(".")[2] for c in (field.metadata.get(_COLLATIONS) or {}).values()]
+    collation = next((c for c in collations if c.upper() != _BINARY), None)
+    if collation is not None:
         kind, written = f"string collate {collation}", None
     if written is None:
         return Column(field.name, ANY, field.nullable, closed(field.name, "the Delta table", kind or str(field.type)))
     type_ = sized(str(field.metadata[DECLARED])) if DECLARED in field.metadata else None
     return Column(field.name, type_ or _read(written), field.nullable)
+
+
+def _written(type_: Any) -> str | None:
+    """A Delta table's type in SQL; None if views have none like it."""
+    kind = getattr(type_, "type", "")
+    if kind == "struct":
+        found = [(f.name.replace("`", "``"), _written(f.type)) for f in type_.fields]
+        parts = [f"`{name}`: {part}" for name, part in found if part is not None]
+        return f"STRUCT<{', '.join(parts)}>" if parts and len(parts) == len(found) else None
+    if kind in ("array", "map"):
+        inner = [type_.element_type] if kind == "array" else [type_.key_type, type_.value_type]
+        parts = [part for part in map(_written, inner) if part is not None]
+        return f"{kind.upper()}<{', '.join(parts)}>" if len(parts) == len(inner) else None
+    return str(kind).upper() if kind.startswith("decimal(") else _DELTA.get(kind)
 
 
 def _read(written: str) -> DataType:
