@@ -55,8 +55,9 @@ def make(**options: Any) -> ev.Database:
     return db
 
 
+@pytest.mark.slow
 def test_the_difference_of_two_full_reads(tmp_path: Path) -> None:
-    for seed in range(scaled(8, least=2)):
+    for seed in range(scaled(3, least=2)):
         draw = random.Random(seed)
         db = make(history=5)
         held: dict[str, list[tuple[Any, ...]]] = {"r": [], "s": [], "t": []}

@@ -22,6 +22,7 @@ from everview.engine.loading import loaded
 from everview.engine.memory_limit import bounded, checked_limit, too_much, within
 from everview.engine.progress import Progress
 from everview.engine.readers import Readers
+from everview.engine.row_history import RowHistory
 from everview.engine.run_query import Result
 from everview.engine.table_view import Table as TableView
 from everview.engine.transaction import Transaction
@@ -350,11 +351,13 @@ class Database:
         runtime = self._views[name]
         counted = {
             field: getattr(runtime, field)
-            for field in ("updates", "deltas", "updates_with_deltas", "refills", "restored")
+            for field in ("updates", "deltas", "updates_with_deltas", "refills", "restored", "history")
         }
         companions = {key: self._filled(c.view, build=c.build) for key, c in runtime.companions.items()}
         filled = self._filled(runtime.view, may_suspend=runtime.suspension is not None)
         vars(runtime).update(vars(filled) | counted | {"companions": companions})
+        if runtime.history is not None and runtime.logged is not None:
+            runtime.history.attach(runtime.logged)
         if self._feeds[name] or self._is_read(name):
             runtime.emit_deltas(True)
 
@@ -397,22 +400,20 @@ class Database:
             self._feeds[runtime.view.name].append(feed)
         return feed
 
-    def history(self, name: str) -> History | None:
+    def history(self, name: str) -> History | RowHistory | None:
         """What is kept of a view's changes; None if nothing is."""
-        return next((feed for feed in self._feeds[name] if isinstance(feed, History)), None)
+        rows = self._views[name].history
+        return rows or next((feed for feed in self._feeds[name] if isinstance(feed, History)), None)
 
-    def keep_histories(self) -> None:
-        """Begin to keep the changes of views whose options ask for it now, and end it for those that do no more."""
-        for name, runtime in self._views.items():
-            most, kept = runtime.view.options.history, self.history(name)
-            if most is None and kept is not None:
-                self._feeds[name].remove(kept)
-            elif most is not None and kept is not None:
-                kept.most = most
-            elif most is not None:
-                schema = feed_schema(runtime.view.columns, False)
-                made = History(name, schema, self._lock, self._room_of, most, lambda: self.version)
-                self._feeds[name].append(made)
+    @property
+    def _holders(self) -> list[ChangeFeed | RowHistory]:
+        """What holds changes that are to be read later."""
+        return [*self.feeds, *self.row_histories]
+
+    @property
+    def row_histories(self) -> list[RowHistory]:
+        """Of all views that keep which of their stored rows have changed."""
+        return [view.history for view in self._views.values() if view.history is not None]
 
     def keep_moments(self) -> None:
         """Begin to keep the moments that options of views ask for; who cannot have them now is told when asking."""
@@ -445,8 +446,8 @@ class Database:
         """The open feeds."""
         return [feed for mine in self._feeds.values() for feed in mine]
 
-    def _room_of(self, feed: ChangeFeed) -> int:
-        """How many bytes of unread changes a feed may hold."""
+    def _room_of(self, feed: ChangeFeed | RowHistory) -> int:
+        """How many bytes of unread changes a feed, or a history, may hold."""
         if self.memory_limit is None:
             return MOST_BYTES
         return self.memory_limit - self.nbytes() + feed.nbytes
@@ -455,14 +456,14 @@ class Database:
         """Have the largest feeds give up while state and unread changes together are beyond the memory limit."""
         if self.memory_limit is None:
             return
-        for feed in sorted(self.feeds, key=lambda f: -f.nbytes):
+        for feed in sorted(self._holders, key=lambda f: -f.nbytes):
             if feed.nbytes and feed.nbytes > (room := self._room_of(feed)):
                 feed.give_up(room)
 
     def nbytes(self) -> int:
         """The memory that tables, views, the dictionary and what feeds hold unread take."""
         with self._lock:
-            return self.state_nbytes() + sum(feed.nbytes for feed in self.feeds)
+            return self.state_nbytes() + sum(feed.nbytes for feed in self._holders)
 
     def state_nbytes(self) -> int:
         """The memory that tables, views and the dictionary take: what the memory limit refuses batches for."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from everview.engine.base_table import BaseTable
 from everview.engine.change_feed import ChangeFeed
+from everview.engine.histories import keep_histories
 from everview.engine.run_query import Result, answered
 from everview.engine.transaction import complain
 from everview.engine.view_runtime import ViewRuntime
@@ -103,7 +104,11 @@ class _Definitions:
         db = self.db
         for feed, error in self.ended:
             feed.end(error)
-        db.keep_histories()
+        kept = db.row_histories
+        for thing in self.gone:
+            if isinstance(thing, _Gone) and thing.runtime.history is not None and thing.runtime.history not in kept:
+                thing.runtime.history.end()
+        keep_histories(db)
         for name, view in db._views.items():
             view.emit_deltas(bool(db._feeds[name]) or db._is_read(name))
         for thing in self.gone:
@@ -183,7 +188,7 @@ class _Definitions:
             held.deltas,
             held.updates_with_deltas,
         )
-        filled.refills = held.refills + 1
+        filled.refills, filled.history = held.refills + 1, held.history
         vars(held).update(vars(filled))
 
     def _forget(self, runtime: ViewRuntime) -> None:

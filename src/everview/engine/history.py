@@ -24,7 +24,34 @@ _HALVES = "#above", "#below"
 """The upper and the lower bits of a number of copies, summed apart: a sum of numbers of 64 bits may have more."""
 
 
-class History(ChangeFeed):
+class Span:
+    """Since when what changes in a view is known."""
+
+    def __init__(self, view: str, most: int, version: Callable[[], int]) -> None:
+        self.view = view
+        self.most = most
+        """Of so many batches it is kept."""
+        self._version = version
+        self.first = version()
+        """The version after which everything is kept, but for what ``most`` leaves out."""
+
+    @property
+    def oldest(self) -> int:
+        """The oldest version since which changes are known."""
+        return max(self.first, self._version() - self.most)
+
+    def check(self, version: int) -> None:
+        """Raise if it is not known what has changed since a version."""
+        if version > self._version():
+            raise ValueError(f"the database has version {self._version()}, and {version} is to come")
+        if version < self.oldest:
+            raise HistoryExceeded(
+                f"what has changed in {self.view} is known since version {self.oldest}, and not since {version}",
+                hint=f"it keeps the last {self.most:,} batches: OPTIONS (history = …) may ask for more",
+            )
+
+
+class History(ChangeFeed, Span):
     """The net changes of the last batches of a view."""
 
     def __init__(
@@ -36,13 +63,9 @@ class History(ChangeFeed):
         most: int,
         version: Callable[[], int],
     ) -> None:
-        super().__init__(view, schema, lambda _: None, lock, room, Delivery.NET, None)
-        self.most = most
-        """Of so many batches they are kept."""
-        self._version = version
+        ChangeFeed.__init__(self, view, schema, lambda _: None, lock, room, Delivery.NET, None)
+        Span.__init__(self, view, most, version)
         self._entries: deque[tuple[int, pa.RecordBatch]] = deque()
-        self.first = version()
-        """The version after which everything is kept, but for what ``most`` leaves out."""
 
     def push(self, batch: pa.RecordBatch) -> None:
         """Keep what a batch has changed."""
@@ -70,11 +93,6 @@ class History(ChangeFeed):
         self.nbytes = 0
         self.first = self._version()
 
-    @property
-    def oldest(self) -> int:
-        """The oldest version since which changes are known."""
-        return max(self.first, self._version() - self.most)
-
     def restore(self, first: int, batches: Sequence[pa.RecordBatch]) -> None:
         """Keep what was saved."""
         self._begin()
@@ -89,13 +107,7 @@ class History(ChangeFeed):
 
     def since(self, version: int, keys: Sequence[int] | None) -> pa.Table:
         """What has changed since a version, net; ``keys`` are the columns by which rows of groups are paired."""
-        if version > self._version():
-            raise ValueError(f"the database has version {self._version()}, and {version} is to come")
-        if version < self.oldest:
-            raise HistoryExceeded(
-                f"what has changed in {self.view} is known since version {self.oldest}, and not since {version}",
-                hint=f"it keeps the last {self.most:,} batches: OPTIONS (history = …) may ask for more",
-            )
+        self.check(version)
         kept = [batch for number, batch in self._entries if number > version]
         return _net(pa.Table.from_batches(kept, schema=self.schema), self._version(), keys)
 

@@ -65,6 +65,7 @@ class Transaction:
         self._db.version += 1
         self._end_feeds_of_suspended(operations)
         try:
+            self._keep_changed_rows()
             self._deliver(is_net_batch=is_net_batch)
         finally:
             self._db._dictionary.collect()
@@ -297,6 +298,14 @@ class Transaction:
     ) -> Iterator[pa.RecordBatch]:
         keys, outputs = self._db._views[name].group_columns, self._db._views[name].view.columns
         return feed_batches(delivered, outputs, keys, version, feed.schema, self._db._dictionary)
+
+    def _keep_changed_rows(self) -> None:
+        """Have those views remember which of their stored rows have changed whose histories are made of these."""
+        for history in self._db.row_histories:
+            try:
+                history.take()
+            except (MemoryError, pa.ArrowException):  # The batch has been taken: nothing refuses it now.
+                history.begin()
 
     def _deliver(self, *, is_net_batch: bool) -> None:
         """Hand every feed its part, which can be read when all of it is there.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from everview.engine.change_feed import Callback, ChangeFeed, Delivery
+from everview.engine.change_feed import Callback, ChangeFeed, Delivery, feed_batches, feed_schema
 from everview.engine.direct.views import way_of_batches
 from everview.engine.lookups import Lookups, more_lookups
 from everview.engine.moments import Sums, kept_count, kept_sums
@@ -16,6 +16,7 @@ from everview.engine.positions import Positions
 from everview.engine.reasons import Reasons
 from everview.engine.regression import Regressions
 from everview.engine.relation import T
+from everview.engine.row_history import RowHistory
 from everview.engine.storage.check_saved import blaming_the_file
 from everview.engine.values.rows import WordRows
 from everview.engine.view_runtime import ViewRuntime
@@ -151,7 +152,17 @@ class View(Positions, Lookups, Reasons, Regressions):
                     f"what changes in {self.name} is not kept",
                     hint="have the last 100 batches kept with OPTIONS (history = 100), or follow it with changes()",
                 )
+            if isinstance(history, RowHistory):
+                return self._difference(since)
             return history.since(since, self._runtime.group_columns)
+
+    def _difference(self, since: int) -> pa.Table:
+        """The same, made of the stored rows that have changed."""
+        runtime, outputs = self._runtime, self._runtime.view.columns
+        version, schema = self._database.version, feed_schema(outputs, False)
+        rows = runtime.difference(since)
+        batches = feed_batches([rows], outputs, None, version, schema, runtime.dictionary)
+        return pa.Table.from_batches(batches, schema=schema)
 
     # --- what it is ------------------------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from everview.engine.operators.join import Join
 from everview.engine.operators.select import Select
 from everview.engine.operators.sides import Operator, pieces_of
 from everview.engine.progress import Progress
+from everview.engine.row_history import RowHistory
 from everview.engine.values.dictionary import Dictionary
 from everview.engine.values.rows import ZERO, Changes, WordRows, zeros
 from everview.engine.values.words import is_wide
@@ -93,6 +94,8 @@ class ViewRuntime:
         """How often it was filled anew, as a view that it reads was replaced."""
         self.dropped = False
         self.restored: str | None = None
+        self.history: RowHistory | None = None
+        """Which of its stored rows the last batches have changed, if that is all that is kept for differences."""
         self.companions: dict[Hashable, ViewRuntime] = {}
         """Views that are kept beside it, and that nobody else knows of (``engine.companions``)."""
         self.direct: tuple[Unit, Any, str] | None = None
@@ -114,6 +117,19 @@ class ViewRuntime:
     def result(self) -> Operator:
         """The part that gives the view's rows."""
         return self.stages[-1][1]
+
+    @property
+    def logged(self) -> Join | None:
+        """The core by whose stored rows differences of the result can be found; None if it must tell its changes."""
+        return self.result.logged if isinstance(self.result, Select) else None
+
+    def difference(self, version: int) -> WordRows:
+        """What has changed since a version that its history knows, net."""
+        assert self.history is not None
+        assert isinstance(self.result, Select)
+        (came, new), (went, old) = self.history.since(version)
+        sides = (WordRows(came, new, zeros(len(new))), WordRows(went, old, zeros(len(old))).negated())
+        return self.netted([self.result.projection.passed(rows) for rows in sides])
 
     @property
     def is_told(self) -> bool:

@@ -234,7 +234,7 @@ def plan_view(
     columns = {t.name.lower(): tuple(c.type for c in t.columns) for t in schema}
     columns |= {s.name.lower(): tuple(c.type for c in s.columns) for s in view.stages}
     known = _Known(statistics, view.options, never_null, constraints, columns)
-    parts = [_plan_part(s.name, s.purpose, s.body, known, told=True) for s in view.stages]
+    parts = [_plan_part(s.name, s.purpose, s.body, known.without_history(), told=True) for s in view.stages]
     told = told or view.options.history is not None
     parts.append(_plan_part(view.name, "", view.body, known, told=told, lookups=looked_up(view)))
     _check_moments(view)
@@ -252,6 +252,10 @@ class _Known:
     constraints: Constraints
     columns: Mapping[str, tuple[DataType, ...]]
     """The types of the columns of all relations that were declared, by their names in lower case."""
+
+    def without_history(self) -> _Known:
+        """The same for a part of which nothing is kept for differences."""
+        return replace(self, options=replace(self.options, history=None))
 
     def types_of(self, atom: Atom) -> tuple[DataType, ...]:
         """The types of the columns of an atom's relation; in rules nobody need have declared it."""
@@ -293,6 +297,7 @@ def _plan_part(
             remarks.append(f"member {listed} of the union adds nothing to the others and is not maintained")
     unites = isinstance(body, SetOperation) and _is_set_union(body)
     is_arranged = isinstance(body, Cut | Windowed)
+    known = known if isinstance(body, Block) else known.without_history()
     counts = is_arranged or (isinstance(body, SetOperation) and not unites and not _only_concatenates(body))
     lookups = () if is_arranged else lookups
 

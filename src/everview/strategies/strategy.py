@@ -243,6 +243,32 @@ class KeyedCursor:
 
 
 @dataclass(frozen=True)
+class DifferenceNode:
+    """Stored rows that results are joined of, each below one row of the parent: by them a difference is found.
+
+    Whenever a row's weight changes, its words and what it weighed before go to the channel ``log``. The rest is asked
+    when a difference is wanted: ``now`` gives for words of a row its weight, 0 if there is none, and for each child how
+    many rows below that one match. ``group`` gives the rows that match below a parent's, with their weights, on the
+    channel of its own name, and ``below`` all that a row which matches is joined with below it: ``results`` and the
+    weight. Both put the place of the row that they were asked for before that. Weights have so many ``words``.
+    """
+
+    variables: tuple[Var, ...]
+    key: tuple[Var, ...]
+    """The parent's variables, in the order in which ``group`` takes them."""
+    parent: int | None
+    """By its place among the nodes."""
+    words: int
+    """0 if its rows weigh 1: they are there because of their children alone, and nothing is noted of them."""
+    log: str | None
+    now: str
+    group: str
+    below: str | None
+    """None for a leaf, below which there is nothing."""
+    results: tuple[Var, ...]
+
+
+@dataclass(frozen=True)
 class Gauge:
     """A number for ``stats()``: a value of a table's row."""
 
@@ -324,6 +350,8 @@ class Maintained:
     """The function that gives for the words of a row that is there 1 and its first position; with ``access``."""
     order: tuple[Var, ...] = ()
     """The variables by whose values, NULL first, the cursor ``result`` lists in order; () if it lists in none."""
+    difference: tuple[DifferenceNode, ...] = ()
+    """What differences between states are found by, parents first; () if what changes must be told to know them."""
     gauges: Mapping[str, Gauge | RowCount] = field(default_factory=dict)
     pieces: str | None = None
     """A cursor that lists the same rows in pieces, as who reads everything likes it: a row may come several times.

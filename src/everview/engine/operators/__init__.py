@@ -16,5 +16,6 @@ In the order in which a delta passes:
 - ``first_rows``: the first rows of any of these in an order; ``windowed``: window functions over them;
 - ``indexed``: the rows of any of these with an index, for look-ups that options ask for;
 - ``counts``: what several of them keep: a few sums for every distinct row; ``netting``: a batch added up before;
+- ``difference``: what a join's result has that it had not, or has not, in an earlier state;
 - ``answers``: what each can be asked without listing: count, test, access, rank, look-up.
 """

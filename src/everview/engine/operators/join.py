@@ -76,6 +76,8 @@ class Join:
         self.total = total() if in_pieces else None
         """Where the pieces of rows are added up while everything is read; None if rows are not listed in pieces."""
         self.emits_deltas = False
+        self.keeps_log = False
+        """True if it is kept which of its rows change; else that is forgotten at once."""
         self.is_loading = False
         """True while rows are only stored, as its state is made of all of them at the end (``operators.loading``)."""
         self._entries = {
@@ -158,6 +160,13 @@ class Join:
             entry.count_values(changes)
             for atom_input in entry.atom_inputs:
                 atom_input.columns(changes)
+
+    def forget_log(self) -> None:
+        """Forget which rows have changed, if nobody keeps that."""
+        if not self.keeps_log:
+            for node in self.maintained.difference:
+                if node.log is not None:
+                    self.part.discard(node.log)
 
     @property
     def has_changes(self) -> bool:
@@ -327,6 +336,7 @@ class _EntryRuntime:
                 )
             except UpdateFault as fault:
                 raise explained(fault.after(done), changes) from fault
+            self.core.forget_log()
             yield
 
 

@@ -170,6 +170,12 @@ class Select(Answers):
         """True if there are no more rows than positions go."""
         return self.core.maintained.access is not None and (self.core.count() or 0) < MOST_RANKS
 
+    @property
+    def logged(self) -> Join | None:
+        """The core, if differences of its rows can be found and each is one of the result's, without fail."""
+        is_plain = self.fold is None and self.projection.residual is None and not self.needs_deltas
+        return self.core if is_plain and self.core.maintained.difference else None
+
     def lookup(self, given: Given) -> Iterator[WordRows] | None:
         """A lookup of the whole row in the fold, or of what the columns say of the core's rows."""
         if self.fold is not None:

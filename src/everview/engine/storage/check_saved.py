@@ -191,6 +191,8 @@ def _uses(database: Database) -> Iterator[tuple[pa.Array, pa.Array | None]]:
     for view in database._views.values():
         for kept in (*view.folds, *(p.counts for p in view.parked if p.counts is not None)):
             yield from ((words, None) for words in kept.wide_words())
+        if view.history is not None:
+            yield from ((words, None) for words in view.history.wide_words())
 
 
 def _wide(chunks: Iterator[Any], types: Sequence[DataType]) -> Iterator[tuple[pa.Array, pa.Array]]:

@@ -25,6 +25,7 @@ from everview.engine.loading import loaded
 from everview.engine.operators.build import grouped_blocks
 from everview.engine.operators.counts import Fold
 from everview.engine.progress import Progress
+from everview.engine.row_history import RowHistory
 from everview.engine.storage.check_saved import (
     FROM_SNAPSHOT,
     check_failing,
@@ -93,7 +94,10 @@ def save(database: Database, path: Path) -> None:
             for j, counts in _parked(view):
                 write_unit(writer.section(f"view/{i}/parked/{j}"), counts.part.whole)
             history = database.history(view.view.name)
-            if history is not None:
+            if isinstance(history, RowHistory):
+                for j, (schema, batches) in enumerate(history.saved()):
+                    _write_arrow(writer.section(f"view/{i}/rows/{j}"), schema, batches)
+            elif history is not None:
                 _write_arrow(writer.section(f"view/{i}/history"), history.schema, history.saved())
         writer.finish(
             {
@@ -124,9 +128,10 @@ def _definitions(database: Database) -> list[dict[str, Any]]:
     return found
 
 
-def _described(name: str, view: ViewRuntime, history: History | None) -> dict[str, Any]:
+def _described(name: str, view: ViewRuntime, history: History | RowHistory | None) -> dict[str, Any]:
     return {
         **({} if history is None else {"history": history.first}),
+        **({"rows": repr(history.shape)} if isinstance(history, RowHistory) else {}),
         "name": name,
         "updates": view.updates,
         "deltas": view.deltas,
@@ -215,15 +220,36 @@ def _restore_histories(database: Database, file: Reader) -> None:
     """Keep the changes of the last batches that were kept; the database has its version."""
     for i, (name, entry) in enumerate(zip(database._views, file.manifest["views"], strict=True)):
         history = database.history(name)
-        if history is None:
+        if history is None or isinstance(history, RowHistory):
             continue
         batches = []
-        if "history" in entry:
+        if "history" in entry and "rows" not in entry:
             for batch in _batches(file, f"view/{i}/history"):
                 if batch.schema != history.schema:
                     raise file.damaged(f"section view/{i}/history does not hold what it should")
                 batches += [batch] if batch.num_rows else []
-        history.restore(count_of(entry, "history", file) if "history" in entry else database.version, batches)
+        is_saved = "history" in entry and "rows" not in entry
+        history.restore(count_of(entry, "history", file) if is_saved else database.version, batches)
+
+
+def _restore_row_histories(database: Database, file: Reader, *, retains: bool) -> None:
+    """The same of views that keep which stored rows have changed: these, as words, use strings as views do."""
+    for i, (view, entry) in enumerate(zip(database._views.values(), file.manifest["views"], strict=True)):
+        history = view.history
+        if history is None:
+            continue
+        first, saved = count_of(file.manifest, "version", file), []
+        if "history" in entry and entry.get("rows") == repr(history.shape):
+            first = count_of(entry, "history", file)
+            for j, schema in enumerate(history.schemas):
+                batches = list(_batches(file, f"view/{i}/rows/{j}"))
+                if any(batch.schema != schema or any(c.null_count for c in batch.columns) for batch in batches):
+                    raise file.damaged(f"section view/{i}/rows/{j} does not hold what it should")
+                saved.append([batch for batch in batches if batch.num_rows])
+        try:
+            history.restore(first, saved, retains=retains)
+        except (IndexError, ValueError) as error:
+            raise file.damaged(f"view/{i}/rows use a value that the dictionary does not have") from error
 
 
 def _replay(database: Database, manifest: dict[str, Any], file: Reader) -> None:
@@ -286,6 +312,7 @@ def _restore(database: Database, file: Reader, progress: Progress) -> None:
         _refill(database, view)
         check_failing(view, file)
         view.restored = FROM_SNAPSHOT
+    _restore_row_histories(database, file, retains=False)
     check_uses(database, file)
 
 
@@ -316,6 +343,7 @@ def _rebuild(database: Database, file: Reader, progress: Progress) -> None:
             table.apply(changes)
             Transaction(database).propagate(changes)
     judge(database)
+    _restore_row_histories(database, file, retains=True)
     for kind in KINDS:
         for values in _batches(file, f"dictionary/{kind}"):
             dictionary.release(values["id"])

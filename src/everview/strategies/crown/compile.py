@@ -27,6 +27,7 @@ from everview.programs.optimise import optimise
 from everview.query.terms import Var
 from everview.strategies.crown.access import Access
 from everview.strategies.crown.bags import Bags
+from everview.strategies.crown.difference import Differences
 from everview.strategies.crown.found import Found, measures_of_row
 from everview.strategies.crown.full_join import FullJoin, result_weight
 from everview.strategies.crown.layout import CHANGE, Layout, Node, Words, change_of, regs
@@ -82,10 +83,15 @@ def compile_crown(
     found = [Found(layout, variables, i) for i, variables in enumerate(plan.lookups)]
     cursors = (cursor, *(f.cursor() for f in found))
     functions = (*functions, measures_of_row(layout), *(f.guard() for f in found))
-    written = Program(layout.tables(), ((DELTA, width),), tuple(layout.procedures), cursors, functions)
-    program = optimise(
-        written, [START_DELTAS, STOP_DELTAS, *(name for e in entries for name in (e.state_only, e.with_deltas))]
-    )
+    differences = Differences(layout) if plan.has_log else None
+    difference = differences.write() if differences is not None else ()
+    channels: tuple[tuple[str, int], ...] = ((DELTA, width),)
+    called = [START_DELTAS, STOP_DELTAS, *(name for e in entries for name in (e.state_only, e.with_deltas))]
+    if differences is not None:
+        functions, channels = (*functions, *differences.functions), (*channels, *differences.channels)
+        called += differences.procedures
+    written = Program(layout.tables(), channels, tuple(layout.procedures), cursors, functions)
+    program = optimise(written, called)
     verify(program)
     maintained = Maintained(
         program,
@@ -96,6 +102,7 @@ def compile_crown(
         measures=MEASURES,
         lookups=tuple(f.keyed for f in found),
         count=COUNT,
+        difference=difference,
     )
     maintained = replace(maintained, counts_at_once=access is not None)
     if access is None or not plan.has_access:

@@ -42,6 +42,7 @@ from everview.strategies.crown.layout import (
     reg,
     regs,
 )
+from everview.strategies.crown.row_log import logged
 from everview.strategies.strategy import DELTA
 
 Loop = tuple[Reg, Node, Words, int]
@@ -213,15 +214,20 @@ class FullJoin:
         level = Reg("level")
         changes: dict[int, Operand] = {j: self.layout.change(n, j) for j in (0, *self.layout.carried_sums(n))}
         appeared = (
+            *logged(self.layout, n, Lit(0)),
             *self.layout.noted(n, changes),
             *self._if_satisfied(n, (Call(self.name(n, "enter"), (ROW,)), *self._delta(n, Lit(1)))),
         )
         gone = (*self._delta(n, Lit(-1)), Call(self.name(n, "leave"), (ROW,)))
+        weight = self.layout.measure(ROW, table, 0)
         changed = self.layout.noted(n, {j: self.layout.measure(ROW, table, j) for j in changes})
+        if not self.layout.is_set:
+            changed = (*logged(self.layout, n, weight, changes[0]), *changed)
         if self.with_deltas and not self.layout.is_set:
             changed = (*changed, *self._if_matching(n, level, tuple(self._delta(n, None))))
         added = self.layout.added(table, changes)
-        gone = self._if_matching(n, level, gone)
+        before = Lit(1) if self.layout.is_set else weight
+        gone = (*logged(self.layout, n, before), *self._if_matching(n, level, gone))
         if not self.layout.plan.has_totals:
             return [Add(ROW, table, regs(n.handed), added, appeared, gone, changed)]
         if not self.layout.is_set:

@@ -278,7 +278,7 @@ class Layout:
         """
         waiting: dict[Hashable, Node] = {}
         found: dict[Node, Node] = {}
-        for n in self.nodes if self.signatures and not self.plan.has_totals else ():
+        for n in self.nodes if self.signatures and not (self.plan.has_totals or self.plan.has_log) else ():
             relation = None if n.tree.relation is None else self.plan.relations[n.tree.relation]
             if relation is None or relation.is_bag or n.output is None or n.children or n.parent is None:
                 continue

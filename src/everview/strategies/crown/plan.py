@@ -83,6 +83,8 @@ class CrownPlan:
     """True if rows are kept in order, with the number of results of each: asked for by the view's options."""
     has_count: bool = False
     """True if the number of results is kept, in no order: asked for by the view's options."""
+    has_log: bool = False
+    """True if it is told which rows have changed: for differences, which the view's options ask for."""
     lookups: tuple[Edge, ...] = ()
     """The sets of variables by whose values rows are found with constant delay: asked for by the view's options."""
 
@@ -190,11 +192,20 @@ class CrownPlan:
 
         Then a changed row changes the number of results of one row above it, and so on (q-hierarchical.md 10).
         """
+        return self._has_items and not (self.has_groups or self.sums_up)
+
+    @property
+    def may_log(self) -> bool:
+        """True if differences can be made of the rows that have changed: each row is below one row (same, 8)."""
+        return self.may_access and not self.residual and self.decomposition is None
+
+    @property
+    def _has_items(self) -> bool:
         parents, free = self.tree.parents, self.tree.free
-        if self.added or self.has_groups or self.sums_up:
-            return False
         keyed = ((n, parents[n]) for n in self.tree.connex)
-        return all(p is None or n.attributes & p.attributes & free == p.attributes & free for n, p in keyed)
+        return not self.added and all(
+            p is None or n.attributes & p.attributes & free == p.attributes & free for n, p in keyed
+        )
 
     def looks_up(self, variables: Edge) -> bool:
         """True if rows can be found by the values of these variables with constant delay (q-hierarchical.md 22).
@@ -253,6 +264,8 @@ class CrownPlan:
             found |= {Task.COUNT: Cost(bounds.update, CONSTANT), Task.ACCESS: Cost(ordered, LOGARITHMIC)}
         if self.lookups:
             found[Task.LOOKUP] = Cost(bounds.update, CONSTANT)
+        if self.has_log:
+            found[Task.DIFFERENCE] = Cost(bounds.update, CONSTANT)
         return found
 
     @property
@@ -283,6 +296,8 @@ class CrownPlan:
             found.append(("access", f"not kept in order, {self.why_unordered}: positions are found by listing"))
         if self.has_count:
             found.append(("count", "the number of results of each row is kept: count() takes constant time"))
+        if self.has_log:
+            found.append(("history", "stored rows that change are kept: diff() takes O(1) an update and row told"))
         if self.lookups:
             sets = "; ".join(names(variables) for variables in self.lookups)
             found.append(("look-up", f"by {sets}: constant delay, from the rows of the tree"))

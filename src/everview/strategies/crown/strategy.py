@@ -49,7 +49,15 @@ class Crown:
         lookups = tuple(variables for variables in facts.lookups if found.looks_up(variables))
         has_access = wanted and found.may_access
         has_count = bool(facts.options.count) and found.may_access and not has_access
-        return replace(found, wants_access=wanted, has_access=has_access, has_count=has_count, lookups=lookups)
+        has_log = facts.options.history is not None and found.may_log and not (found.is_distinct and core.operators)
+        return replace(
+            found,
+            wants_access=wanted,
+            has_access=has_access,
+            has_count=has_count,
+            has_log=has_log,
+            lookups=lookups,
+        )
 
     def compile(
         self,
