@@ -35,8 +35,8 @@ def test_a_live_view_takes_other_options_and_nobody_notices() -> None:
     rows = sorted(view)
     for clause, options in (
         ("epsilon = 1/4", "epsilon = 0.25"),
-        ("optimize = 'balanced', degree = 3", "epsilon = 0.25, optimize = 'balanced', degree = 3"),
-        ("epsilon = NULL, degree = 4", "optimize = 'balanced', degree = 4"),
+        ("optimize = 'balanced', mode = 'dynamic'", "epsilon = 0.25, optimize = 'balanced', mode = 'dynamic'"),
+        ("epsilon = NULL, mode = 'static'", "optimize = 'balanced', mode = 'static'"),
     ):
         db.sql(f"ALTER MATERIALIZED VIEW v SET OPTIONS ({clause})")
         assert options_of(db) == options
@@ -72,9 +72,9 @@ def test_reading_that_has_begun_is_stale_after_it() -> None:
     [
         f"CREATE VIEW v AS {HOPS}",
         f"CREATE VIEW v (s, t) AS {HOPS}",
-        f"CREATE MATERIALIZED VIEW v OPTIONS (epsilon = 1/3, degree = 2) AS {HOPS}",
-        f"CREATE OR REPLACE MATERIALIZED VIEW v (s, t) COMMENT 'AS (x' OPTIONS ('degree' = 2)\n AS {HOPS} -- AS",
-        f"CREATE VIEW `v` OPTIONS (degree 2) COMMENT 'x' AS WITH o AS ({HOPS}) SELECT o.a AS s, o.b AS t FROM o",
+        f"CREATE MATERIALIZED VIEW v OPTIONS (epsilon = 1/3, mode = 'dynamic') AS {HOPS}",
+        f"CREATE OR REPLACE MATERIALIZED VIEW v (s, t) COMMENT 'AS (x' OPTIONS ('mode' = 'dynamic')\n AS {HOPS} -- AS",
+        f"CREATE VIEW `v` OPTIONS (mode 'dynamic') COMMENT 'x' AS WITH o AS ({HOPS}) SELECT o.a AS s, o.b AS t FROM o",
     ],
 )
 def test_they_are_kept_in_snapshots_whatever_the_statement_was(statement: str, tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_they_are_kept_in_snapshots_whatever_the_statement_was(statement: str, t
     assert again.view("v").schema.names == names
     assert again.view("v").stats()["restored"] == "snapshot"
     assert sorted(again.view("v")) == sorted(db.view("v")) == [("p", "r"), ("p", "s")]
-    again.sql("ALTER VIEW v SET OPTIONS (epsilon = NULL, optimize = NULL, degree = NULL)")
+    again.sql("ALTER VIEW v SET OPTIONS (epsilon = NULL, optimize = NULL, mode = NULL)")
     assert options_of(again) == ""
     again.save(tmp_path / "again.db")
     assert options_of(ev.Database.load(tmp_path / "again.db")) == ""
@@ -112,7 +112,7 @@ def test_a_replaced_view_that_an_altered_one_reads_leaves_it_its_options() -> No
 
 
 def test_a_script_happens_whole_or_not_at_all() -> None:
-    db = database(f"CREATE MATERIALIZED VIEW v OPTIONS (degree = 7) AS {HOPS}; CREATE VIEW w AS SELECT a FROM v")
+    db = database(f"CREATE MATERIALIZED VIEW v OPTIONS (mode = 'dynamic') AS {HOPS}; CREATE VIEW w AS SELECT a FROM v")
     feed = db.view("v").changes()
     before = db.nbytes()
     with pytest.raises(EverviewError):
@@ -123,12 +123,12 @@ def test_a_script_happens_whole_or_not_at_all() -> None:
     with pytest.raises(ev.errors.MemoryLimitError):
         db.sql("ALTER VIEW v SET OPTIONS (epsilon = 0.5); ALTER VIEW w SET OPTIONS (epsilon = 1)")
     db.memory_limit = None
-    assert (options_of(db), options_of(db, "w")) == ("degree = 7", "")
+    assert (options_of(db), options_of(db, "w")) == ("mode = 'dynamic'", "")
     db.sql(
         "ALTER VIEW w SET OPTIONS (epsilon = 1); ALTER VIEW v SET OPTIONS (epsilon = 0.5); CREATE TABLE f (a BIGINT);"
-        "ALTER VIEW IF EXISTS nothing SET OPTIONS (epsilon = 0.5); ALTER VIEW v SET OPTIONS (degree = 8)"
+        "ALTER VIEW IF EXISTS nothing SET OPTIONS (epsilon = 0.5); ALTER VIEW v SET OPTIONS (mode = 'static')"
     )
-    assert (options_of(db), options_of(db, "w")) == ("epsilon = 0.5, degree = 8", "epsilon = 1")
+    assert (options_of(db), options_of(db, "w")) == ("epsilon = 0.5, mode = 'static'", "epsilon = 1")
     db.insert("e", [("s", "t")])
     assert len(feed.read()) == 1
     assert sorted(db.view("w")) == [("p",), ("p",), ("q",)]

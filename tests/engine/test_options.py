@@ -30,10 +30,10 @@ def options_of(db: ev.Database) -> dict[str, str]:
 
 def test_sql_keywords_and_rules_say_the_same() -> None:
     db = database()
-    db.sql(f"CREATE MATERIALIZED VIEW v OPTIONS (epsilon = 0.5, optimize = 'reads', degree = 8) AS {HOPS}")
-    made = db.create_view("w", HOPS, epsilon=0.5, optimize="reads", degree=8)
-    db.rules("h(a, c) :- e(a, b), e(b, c).", epsilon=0.5, optimize="reads", degree=8)
-    assert set(options_of(db).values()) == {"epsilon = 0.5, optimize = 'reads', degree = 8"}
+    db.sql(f"CREATE MATERIALIZED VIEW v OPTIONS (epsilon = 0.5, optimize = 'reads', mode = 'dynamic') AS {HOPS}")
+    made = db.create_view("w", HOPS, epsilon=0.5, optimize="reads", mode="dynamic")
+    db.rules("h(a, c) :- e(a, b), e(b, c).", epsilon=0.5, optimize="reads", mode="dynamic")
+    assert set(options_of(db).values()) == {"epsilon = 0.5, optimize = 'reads', mode = 'dynamic'"}
     assert made.name == "w"
     assert sorted(made) == sorted(db.view("v")) == sorted(db.view("h")) == [(1, 3), (1, 4)]
     db.insert("e", [(3, 1)])
@@ -43,16 +43,16 @@ def test_sql_keywords_and_rules_say_the_same() -> None:
 @pytest.mark.parametrize(
     "statement",
     [
-        "CREATE VIEW v OPTIONS (degree = 8) AS SELECT a FROM e",
-        "CREATE VIEW IF NOT EXISTS v OPTIONS (degree = 8) AS SELECT a FROM e",
-        "CREATE OR REPLACE MATERIALIZED VIEW v (x) OPTIONS ('degree' = 8) AS SELECT a FROM e",
-        "CREATE MATERIALIZED VIEW v COMMENT 'x' OPTIONS (DEGREE 8) AS SELECT a FROM e",
+        "CREATE VIEW v OPTIONS (mode = 'dynamic') AS SELECT a FROM e",
+        "CREATE VIEW IF NOT EXISTS v OPTIONS (mode = 'dynamic') AS SELECT a FROM e",
+        "CREATE OR REPLACE MATERIALIZED VIEW v (x) OPTIONS ('mode' = 'dynamic') AS SELECT a FROM e",
+        "CREATE MATERIALIZED VIEW v COMMENT 'x' OPTIONS (MODE 'dynamic') AS SELECT a FROM e",
     ],
 )
 def test_every_form_of_create_view_takes_options(statement: str) -> None:
     db = database()
     db.sql(statement)
-    assert options_of(db) == {"v": "degree = 8"}
+    assert options_of(db) == {"v": "mode = 'dynamic'"}
 
 
 def test_explain_says_options_only_where_there_are_some() -> None:
@@ -71,7 +71,8 @@ def test_explain_says_options_only_where_there_are_some() -> None:
 
 
 def test_explain_says_which_options_have_no_effect() -> None:
-    found = ev.explain(HOPS, "CREATE TABLE e (a BIGINT, b BIGINT)", epsilon=0.5, degree=3)
+    rules = "h(a, c) :- e(a, b), e(b, c)."
+    found = ev.explain(rules, "CREATE TABLE e (a BIGINT, b BIGINT)", epsilon=0.5, degree=3)
     idle = [note for note in found.notes if note.startswith("option ")]
     assert [note.split()[1] for note in idle] == ["degree"]
     assert all(f"has no effect on {found.strategy}, which maintains the view" in note for note in idle)
@@ -102,7 +103,7 @@ def test_snapshots_keep_options(tmp_path: Path, way: str, monkeypatch: pytest.Mo
 
 def test_a_view_that_is_read_again_keeps_its_options() -> None:
     db = database()
-    db.sql("CREATE VIEW low OPTIONS (degree = 2) AS SELECT a, b FROM e")
+    db.sql("CREATE VIEW low OPTIONS (optimize = 'reads') AS SELECT a, b FROM e")
     db.create_view("high", "SELECT a FROM low", epsilon=0.5)
     db.rules("top(a) :- low(a, b).", epsilon=1)
     db.sql("CREATE OR REPLACE VIEW low AS SELECT a, b FROM e WHERE b > 2")

@@ -175,7 +175,12 @@ def test_a_changed_query_is_refused_and_can_be_migrated(stream: Any, spark: Spar
 def test_a_query_goes_on_with_other_options(stream: Any) -> None:
     s = stream(GRAPH)
     held = [(1, 2), (2, 3), (5, 6), (3, 5)]
-    for options, row in (({"epsilon": 0.5}, (1, 2)), ({"degree": 4}, (2, 3)), ({}, (5, 6)), ({"degree": 4}, (3, 5))):
+    for options, row in (
+        ({"epsilon": 0.5}, (1, 2)),
+        ({"mode": "static"}, (2, 3)),
+        ({}, (5, 6)),
+        ({"mode": "static"}, (3, 5)),
+    ):
         s.start(PATHS, shards=2, options=options)
         s.put({"g": [(row, "insert")]})
         s.stop()

@@ -167,16 +167,21 @@ def options_kept(cluster: Cluster) -> dict[str, set[str]]:
 def test_a_query_goes_on_with_other_options(shards: int) -> None:
     """Its shards make their views anew, by the options of now; their rows and what was told stay."""
     history = History(shards)
-    asked = {"joined": {"epsilon": 0.25}, "total": {"degree": 9}}
+    asked = {"joined": {"epsilon": 0.25}, "total": {"mode": "dynamic"}}
     first = Cluster(VIEWS, SCHEMA, shards, options=asked)
     first.apply(history.batch())
-    assert first.identity.parts["options"] == {"joined": {"epsilon": "1/4"}, "total": {"degree": 9}}
+    assert first.identity.parts["options"] == {"joined": {"epsilon": "1/4"}, "total": {"mode": "dynamic"}}
     other = {"joined": {"optimize": "reads"}, "pairs": {"epsilon": 0.5}}
     again = Cluster(VIEWS, SCHEMA, None, pins=(through_text(first.identity),), options=other)
     assert again.identity.digest != first.identity.digest
     assert not again.identity.differences(first.identity)
     assert fitting(again.identity, [first.identity]) == [first.identity]
-    assert options_kept(first) == {"joined": {"epsilon = 0.25"}, "cities": {""}, "total": {"degree = 9"}, "pairs": {""}}
+    assert options_kept(first) == {
+        "joined": {"epsilon = 0.25"},
+        "cities": {""},
+        "total": {"mode = 'dynamic'"},
+        "pairs": {""},
+    }
     wanted = {"joined": {"optimize = 'reads'"}, "cities": {""}, "total": {""}, "pairs": {"epsilon = 0.5"}}
     assert options_kept(again) == wanted
     again.take(first)
@@ -201,10 +206,11 @@ def test_the_same_option_in_other_words_is_no_change() -> None:
         (VIEWS, {"epsilon": 1}, "options for epsilon, and no such view"),
         (VIEWS, {"total": 3}, "the options of total are 3"),
         (VIEWS, {"total": {"degree": 0}}, "degree is 0"),
+        (VIEWS, {"total": {"degree": 3}}, "an output of a formula that is no column is not supported"),
         (JOINED, {"access": True}, "option access of .* is for reads of a result in this process"),
         (JOINED, {"lookup": "city"}, "option lookup of .* is for reads"),
         (VIEWS, {"total": {"history": 3}}, "option history of total is for reads"),
-        ("CREATE VIEW v OPTIONS (degree = 3) AS " + JOINED, {"degree": 4}, "degree is given twice"),
+        ("CREATE VIEW v OPTIONS (epsilon = 0.5) AS " + JOINED, {"epsilon": 0.25}, "epsilon is given twice"),
     ],
 )
 def test_wrong_options_are_refused(sql: Any, options: dict[str, Any], said: str) -> None:

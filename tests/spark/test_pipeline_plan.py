@@ -97,7 +97,7 @@ def test_options_of_views(tmp_path: Path, alone: bool) -> None:
 tables: {e: {source: s}}
 views:
   hops:
-    sql: CREATE VIEW hops OPTIONS (degree = 3) AS SELECT x.a, y.b FROM e x JOIN e y ON x.b = y.a
+    sql: CREATE VIEW hops OPTIONS (mode = 'dynamic') AS SELECT x.a, y.b FROM e x JOIN e y ON x.b = y.a
     options: {epsilon: 1/3, optimize: reads}
 targets: {hops: parquet:out}
 checkpoint: checkpoint
@@ -106,10 +106,12 @@ checkpoint: checkpoint
     pipeline = load(written(tmp_path, text if alone else text.replace("targets", f"{more}targets")))
     assert pipeline.options["hops"] == {"epsilon": Fraction(1, 3), "optimize": "reads"}
     planned = plan(pipeline)
-    shown = "options     epsilon = 1/3, optimize = 'reads', degree = 3"
+    shown = "options     epsilon = 1/3, optimize = 'reads', mode = 'dynamic'"
     assert shown in str(planned)
     kept = {v.name: str(v.options) for v in planned.distribution.first.views}
-    wanted = {"hops": "epsilon = 1/3, optimize = 'reads', degree = 3"} | ({} if alone else {"more": "epsilon = 0.5"})
+    wanted = {"hops": "epsilon = 1/3, optimize = 'reads', mode = 'dynamic'"} | (
+        {} if alone else {"more": "epsilon = 0.5"}
+    )
     assert kept == wanted
 
 

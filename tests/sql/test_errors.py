@@ -14,17 +14,24 @@ import pytest
 
 from everview import errors
 from everview.errors import EverviewError, UnsupportedError
+from everview.query.options import ViewOptions
 from everview.sql import parse_rules, parse_schema, parse_script, parse_view
 from tests.sql.cases import schema
 
 FOLDER = Path(__file__).parent / "bad"
 SCHEMA = schema()
+FORMULA_TABLES = parse_schema(
+    """CREATE TABLE p (a INT NOT NULL, b INT NOT NULL, k STRING, m INT NOT NULL);
+    CREATE TABLE r (a INT, b INT);
+    CREATE TABLE s (id INT NOT NULL, name STRING);"""
+)
 READERS: dict[str, Callable[[str], object]] = {
     "view": lambda text: parse_view(text, SCHEMA),
     "schema": parse_schema,
     "script": parse_script,
     "rules": lambda text: parse_rules(text, SCHEMA),
     "free rules": parse_rules,
+    "formula": lambda text: parse_view(text, FORMULA_TABLES, options=lambda _: ViewOptions(degree=3, component="m")),
 }
 
 

@@ -101,9 +101,9 @@ class Database:
         """Define a view by a SELECT, as CREATE MATERIALIZED VIEW … OPTIONS (…) AS … does; gives the view.
 
         The options say what is asked of its maintenance, and never change its rows: ``epsilon`` (0 to 1) trades updates
-        against reads, ``optimize`` is "updates", "reads" or "balanced", ``degree`` promises that no value has more
-        neighbours, and ``mode`` is "static" if tables are filled once and then read. ``explain`` says which of them
-        have an effect.
+        against reads, ``optimize`` is "updates", "reads" or "balanced", and ``mode`` is "static" if tables are filled
+        once and then read. ``explain`` says which of them have an effect. With ``degree`` the query is kept as a
+        formula over data in which no value has more neighbours, or refused.
         """
         from everview.sql.script import read_query_into
 

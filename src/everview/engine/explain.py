@@ -75,13 +75,15 @@ def explain_all(
     asked = ViewOptions.of(options)
     tables = parse_schema(schema) if isinstance(schema, str) else schema
     if is_rules(text):
-        tables, views = tables or Schema(), parse_rules(text, tables)
+        tables, views = (
+            tables or Schema(),
+            tuple(replace(v, options=v.options.joined(asked)) for v in parse_rules(text, tables)),
+        )
     else:
-        tables, views = parse_script(text, tables or Schema())
+        tables, views = parse_script(text, tables or Schema(), options=lambda _: asked)
     if not views:
         raise QueryError("there is no view to explain", hint="give a SELECT, a CREATE MATERIALIZED VIEW or a rule")
     check_views(views, tables)
-    views = tuple(replace(v, options=v.options.joined(asked)) for v in views)
     names = frozenset(v.name for v in views)
     if shards is None:
         return [explained(plan_view(view, tables, rates, names - {view.name})) for view in views]

@@ -52,7 +52,7 @@ class OptionValues(ReadOptions, total=False):
     optimize: Literal["updates", "reads", "balanced"] | None
     """What to be cheap at, where strategies differ in it."""
     degree: int | None
-    """A promise: no value has more neighbours than this."""
+    """No value has more neighbours than this: a SELECT with it is kept as a formula, or refused."""
     mode: Literal["dynamic", "static"] | None
     """Whether tables go on changing, or are filled once and then read: then updates may be dear."""
     access: bool | None

@@ -12,11 +12,12 @@ from everview.errors import OptionError, PipelineError
 from everview.query.catalogue import as_table
 from everview.query.conjunctive import Atom
 from everview.query.data import table_to_data
-from everview.query.options import READING, ViewOptions
+from everview.query.options import NO_OPTIONS, READING, ViewOptions
 from everview.query.schema import Schema, Table
 from everview.query.terms import Var
 from everview.query.view import Block, View, blocks, each_block
 from everview.sql import parse_script, parse_view
+from everview.sql.statements import Further, no_options
 
 
 def read_views(
@@ -31,16 +32,20 @@ def read_views(
     ``tables`` has them with these columns and perhaps more, which are then kept. ``options`` are those of a single
     view, or of several by their names, beside what stands in the SQL.
     """
-    views, single = _parsed(sql, schema)
-    views = _with_options(views, options or {})
+    views, single = _parsed(sql, schema, no_options)
+    further = _further(views, options or {})
+    if options:
+        views, single = _parsed(sql, schema, further)
+    for view in views:
+        _refuse_reads(view)
     check_views(views, schema)
     read = _columns_read(views, schema)
     narrow = tables or Schema(tuple(_narrowed(t, read[t.name], read) for t in schema if t.name in read))
     return tuple(_over(view, schema, narrow) for view in views), single, narrow
 
 
-def _with_options(views: tuple[View, ...], options: Mapping[str, Any]) -> tuple[View, ...]:
-    """The views with further options: those of each by its name or, of a single view, by themselves."""
+def _further(views: tuple[View, ...], options: Mapping[str, Any]) -> Further:
+    """The further options of views: those of each by its name or, of a single view, by themselves."""
     is_single = len(views) == 1 and not any(isinstance(value, Mapping) for value in options.values())
     by_view = {views[0].name.lower(): options} if is_single else {name.lower(): own for name, own in options.items()}
     names = ", ".join(v.name for v in views)
@@ -51,12 +56,12 @@ def _with_options(views: tuple[View, ...], options: Mapping[str, Any]) -> tuple[
             raise PipelineError(
                 f"the options of {name} are {own!r}", hint="give each view a dict of its options, as {'epsilon': 0.5}"
             )
-    found = (replace(v, options=v.options.joined(ViewOptions.of(by_view.get(v.name.lower(), {})))) for v in views)
-    return tuple(map(_without_reads, found))
+    asked = {name: ViewOptions.of(own) for name, own in by_view.items()}
+    return lambda name: asked.get(name.lower(), NO_OPTIONS)
 
 
-def _without_reads(view: View) -> View:
-    """A view as it is; refused if its options are for reads of a result, which nobody holds on Spark."""
+def _refuse_reads(view: View) -> None:
+    """Refuse options for reads of a result, which nobody holds on Spark."""
     name = next((name for name in view.options.given() if name in READING), None)
     if name is not None:
         raise OptionError(
@@ -64,7 +69,6 @@ def _without_reads(view: View) -> View:
             option=name,
             hint="leave it out; write the feed to a table with materialize, and read that, or use ev.Database",
         )
-    return view
 
 
 def narrowed_to(tables: Sequence[Table], schema: Schema, read: Schema) -> Schema | None:
@@ -101,9 +105,9 @@ def _over(view: View, schema: Schema, narrow: Schema) -> View:
     return replace(view, stages=stages, body=each_block(view.body, block))
 
 
-def _parsed(sql: str | Mapping[str, str], schema: Schema) -> tuple[tuple[View, ...], bool]:
+def _parsed(sql: str | Mapping[str, str], schema: Schema, options: Further) -> tuple[tuple[View, ...], bool]:
     if isinstance(sql, str):
-        made, views = parse_script(sql, schema)
+        made, views = parse_script(sql, schema, options=options)
         extra = [t.name for t in made if t.name not in schema]
         if extra:
             raise PipelineError(
@@ -119,7 +123,7 @@ def _parsed(sql: str | Mapping[str, str], schema: Schema) -> tuple[tuple[View, .
     for name, text in sql.items():
         if not re.fullmatch(r"\w+", name):
             raise PipelineError(f"{name!r} is no name for a view", hint="use letters, digits and _")
-        view = parse_view(text, known, name)
+        view = parse_view(text, known, name, views=[v.name.lower() for v in found], options=options)
         found.append(view)
         known = known.with_table(as_table(view))
     return tuple(found), False

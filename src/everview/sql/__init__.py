@@ -17,6 +17,7 @@ What passes through, in this order:
 - ``lark_tokens``, ``rules``, ``rule_syntax``, ``rule_lowering``: the second front end, in place of all these, read by
   lark;
 - ``formula_syntax``, ``formula_binding``: formulas that count, read by lark, too, over the tables of a schema;
+- ``formula_columns``, ``formula_rows``, ``formula_counts``, ``formula_select``: SELECTs that are to be formulas;
 - ``meaning``, ``nodes``, ``macros``, ``expansion``, ``sizes``, ``duckdb``, ``duckdb_errors``: expressions for DuckDB;
 - ``column_expressions``, ``fallible``: which of them Arrow computes, and which may fail on data.
 """

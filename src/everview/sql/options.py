@@ -108,6 +108,10 @@ def _value(name: str, node: exp.Expr | None) -> object:
     """What stands behind an option's name: a number, a quotient of whole numbers, a text, true or false."""
     if name in ("lookup", "moments"):
         return _columns(node)
+    if name == "component" and isinstance(node, exp.Var | exp.Identifier):
+        return node.name
+    if name == "component" and isinstance(node, exp.Column) and len(node.parts) == 1:
+        return node.name
     if isinstance(node, exp.Neg):
         found = _value(name, node.this)
         return -found if isinstance(found, int | Decimal | Fraction) else None

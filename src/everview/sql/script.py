@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import count
+from typing import Final
 
 from sqlglot import exp
 
@@ -31,17 +32,28 @@ from everview.sql.options import create_view_text, read_changed_options, with_op
 from everview.sql.parse import guarded, parse_one, parse_statements
 from everview.sql.rules import parse_rules, texts_by_head
 from everview.sql.sql_text import SqlText
-from everview.sql.statements import created, full_name, is_create, read_view, unexpected
+from everview.sql.statements import Further, created, full_name, is_create, no_options, read_view, unexpected
+
+_OF_FORMULAS: Final = ("degree", "domain", "component")
+"""The options that say what a formula is, and not only how it is maintained."""
 
 
-def parse_script(text: str, schema: Schema = Schema()) -> tuple[Schema, tuple[View, ...]]:  # noqa: B008 - immutable
-    """Read tables and views in order; later queries may read earlier views. Bare queries are query1, query2, …"""
+def parse_script(
+    text: str,
+    schema: Schema = Schema(),  # noqa: B008 - immutable
+    *,
+    options: Further = no_options,
+) -> tuple[Schema, tuple[View, ...]]:
+    """Read tables and views in order; later queries may read earlier views. Bare queries are query1, query2, …
+
+    ``options`` tells further options of a view of a name.
+    """
     catalogue = Catalogue(schema)
     source, statements = parse_statements(text)
     for statement in statements:
         if isinstance(statement, exp.Drop | exp.Alter):
             raise unexpected(source, statement, "")
-    _read(source, statements, catalogue, Queries.VIEWS)
+    guarded(source, lambda: _Reader(source, catalogue, Queries.VIEWS, options).commands(statements))
     return Schema(tuple(catalogue.tables.values())), tuple(d.view for d in catalogue.views.values())
 
 
@@ -59,10 +71,10 @@ def read_query_into(text: str, catalogue: Catalogue, name: str, options: ViewOpt
         place = source.token(source.first_token(statement))
         raise source.syntax("a query is expected, and this is CREATE", place, hint="write the SELECT alone")
     catalogue.check_free("view", name)
-    reader = _Reader(source, catalogue, Queries.VIEWS)
+    reader = _Reader(source, catalogue, Queries.VIEWS, lambda _: options)
     (written,) = source.statement_texts()
     found = guarded(source, lambda: reader.definition(statement, create_view_text(name, options, written), name))
-    return catalogue.create_view(replace(found, view=replace(found.view, options=options)))
+    return catalogue.create_view(found)
 
 
 def read_rules_into(text: str, catalogue: Catalogue, options: ViewOptions) -> list[Change]:
@@ -94,6 +106,15 @@ def read_again(definition: Definition, schema: Schema) -> Definition:
     return replace(definition, view=guarded(source, lambda: read_view(source, statement, schema, definition.name)))
 
 
+def _check_same_columns(old: View, new: View) -> None:
+    """Refuse to have a view become a formula, or none, if others would see columns of other types."""
+    if [(c.name, c.type) for c in old.columns] != [(c.name, c.type) for c in new.columns]:
+        raise QueryError(
+            f"{old.name} would have columns of other types as a formula, whose elements are all of one type",
+            hint="write CREATE OR REPLACE MATERIALIZED VIEW … OPTIONS (degree = …) AS …",
+        )
+
+
 def _read(source: SqlText, statements: list[exp.Expr], catalogue: Catalogue, queries: Queries) -> list[Command]:
     return guarded(source, lambda: _Reader(source, catalogue, queries).commands(statements))
 
@@ -101,10 +122,11 @@ def _read(source: SqlText, statements: list[exp.Expr], catalogue: Catalogue, que
 class _Reader:
     """The reading of one script."""
 
-    def __init__(self, source: SqlText, catalogue: Catalogue, queries: Queries) -> None:
+    def __init__(self, source: SqlText, catalogue: Catalogue, queries: Queries, options: Further = no_options) -> None:
         self.source = source
         self.catalogue = catalogue
         self.queries = queries
+        self.options = options
         self.references: dict[str, References] = {}
         self.bare = 0
 
@@ -179,12 +201,19 @@ class _Reader:
         text = old.text
         if old.language == "sql":
             text = with_options(text, parse_statements(text)[0].tokens, options)
-        return catalogue.alter_view(replace(old, view=replace(old.view, options=options), text=text))
+        altered = replace(old, view=replace(old.view, options=options), text=text)
+        if old.language != "rules" and any(getattr(options, n) != getattr(old.view.options, n) for n in _OF_FORMULAS):
+            with self._at(target):
+                others = Schema(tuple(t for t in catalogue.schema() if t.name != old.name))
+                altered = read_again(altered, others)
+                _check_same_columns(old.view, altered.view)
+        return catalogue.alter_view(altered)
 
     def definition(self, statement: exp.Expr, text: str, name: str) -> Definition:
         """The view of a statement, whose text may be another one that means the same."""
         before = len(self.source.read)
-        view = read_view(self.source, statement, self.catalogue.schema(), name)
+        schema, views = self.catalogue.schema(), self.catalogue.views.keys()
+        view = read_view(self.source, statement, schema, name, views=views, options=self.options)
         reads = frozenset(read.lower() for _, read in self.source.read[before:])
         return Definition(view, "sql", text, reads)
 

@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 from sqlglot import exp
 
 from everview.errors import EverviewError, UnsupportedError
+from everview.query.options import NO_OPTIONS, ViewOptions
 from everview.query.schema import Schema
 from everview.query.view import FEED_COLUMNS, Block, Body, SetOperation, Stage, View, relations_in
 from everview.sql.blockers import other_blockers
 from everview.sql.ddl import create_table, resolve_references
+from everview.sql.formula_binding import formula_view
+from everview.sql.formula_select import formula_of_query
 from everview.sql.options import read_options
 from everview.sql.parse import guarded, parse_one, parse_statements
 from everview.sql.select import Lower
 from everview.sql.session import Environment
 from everview.sql.sql_text import SqlText
 from everview.sql.window_cuts import with_cuts
+
+Further: TypeAlias = Callable[[str], ViewOptions]
+"""What is asked of a view, by its name, beside the options that stand in its SQL."""
+
+
+def no_options(_: str) -> ViewOptions:
+    """Nothing more is asked of any view."""
+    return NO_OPTIONS
 
 
 def parse_schema(text: str, schema: Schema = Schema()) -> Schema:  # noqa: B008 - immutable
@@ -39,22 +51,42 @@ def parse_schema(text: str, schema: Schema = Schema()) -> Schema:  # noqa: B008 
     return guarded(source, work)
 
 
-def parse_view(text: str, schema: Schema, name: str = "view") -> View:
-    """Read one query, or one CREATE [MATERIALIZED] VIEW … AS query."""
+def parse_view(
+    text: str,
+    schema: Schema,
+    name: str = "view",
+    *,
+    views: Collection[str] = (),
+    options: Further = no_options,
+) -> View:
+    """Read one query, or one CREATE [MATERIALIZED] VIEW … AS query.
+
+    ``views``, in lower case, are no tables of the schema; ``options`` tells further options of a view of a name.
+    """
     source, statement = parse_one(text, "query")
-    return guarded(source, lambda: read_view(source, statement, schema, name))
+    return guarded(source, lambda: read_view(source, statement, schema, name, views=views, options=options))
 
 
-def read_view(source: SqlText, statement: exp.Expr, schema: Schema, name: str) -> View:
+def read_view(
+    source: SqlText,
+    statement: exp.Expr,
+    schema: Schema,
+    name: str,
+    *,
+    views: Collection[str] = (),
+    options: Further = no_options,
+) -> View:
     """The view of a CREATE VIEW statement, or the query as a view of this name."""
     if is_create(statement, "VIEW"):
-        return _create_view(source, statement, schema)
+        return _create_view(source, statement, schema, views, options)
     if not isinstance(statement, exp.Query) or isinstance(statement, exp.Table):
         raise unexpected(source, statement, "SELECT or CREATE MATERIALIZED VIEW")
-    return _lowered(source, statement, schema, name, ())
+    return _read(source, statement, schema, name, (), views, options(name))
 
 
-def _create_view(source: SqlText, statement: exp.Expr, schema: Schema) -> View:
+def _create_view(
+    source: SqlText, statement: exp.Expr, schema: Schema, views: Collection[str], further: Further
+) -> View:
     target, query = statement.this, statement.expression
     columns: list[exp.Expr] = []
     if isinstance(target, exp.Schema):
@@ -64,12 +96,29 @@ def _create_view(source: SqlText, statement: exp.Expr, schema: Schema) -> View:
         raise source.ambiguous(f"{name} exists already", target, hint="choose another name")
     if not isinstance(query, exp.Query):
         raise source.syntax("CREATE VIEW needs AS SELECT …", target)
-    options = read_options(source, statement)
-    found = _lowered(source, query, schema, name, [c.this if isinstance(c, exp.ColumnDef) else c for c in columns])
-    return replace(found, options=options)
+    options = read_options(source, statement).joined(further(name))
+    renamed = [c.this if isinstance(c, exp.ColumnDef) else c for c in columns]
+    return _read(source, query, schema, name, renamed, views, options)
 
 
-def _lowered(source: SqlText, query: exp.Expr, schema: Schema, name: str, columns: Iterable[exp.Expr]) -> View:
+def _read(
+    source: SqlText,
+    query: exp.Expr,
+    schema: Schema,
+    name: str,
+    columns: Sequence[exp.Expr],
+    views: Collection[str],
+    options: ViewOptions,
+) -> View:
+    """The view of a query: a formula, if the degree of its data is promised, or else blocks and stages."""
+    if options.degree is None:
+        return replace(_lowered(source, query, schema, name, columns), options=options)
+    found, tables, places = formula_of_query(source, query, schema, views, name, columns, options.component)
+    _check_names(source, [v.name for v in found.head], places)
+    return formula_view(found, tables, options, source.text)
+
+
+def _lowered(source: SqlText, query: exp.Expr, schema: Schema, name: str, columns: Sequence[exp.Expr]) -> View:
     lower, as_written = Lower(source, schema, name), query.copy()
     try:
         result = lower.query(query, Environment())
@@ -77,15 +126,21 @@ def _lowered(source: SqlText, query: exp.Expr, schema: Schema, name: str, column
         again = lambda tree: Lower(source, schema, name).query(tree, Environment())  # noqa: E731
         error.others = tuple(other_blockers(source, as_written, error, again))
         raise
-    renamed = list(columns)
-    if renamed:
-        if len(renamed) != len(result.names):
+    if columns:
+        if len(columns) != len(result.names):
             raise source.query(
-                f"view {name} names {len(renamed)} columns, and its query has {len(result.names)}", renamed[0]
+                f"view {name} names {len(columns)} columns, and its query has {len(result.names)}", columns[0]
             )
-        result.names, result.places = [c.name for c in renamed], renamed
+        result.names, result.places = [c.name for c in columns], list(columns)
+    _check_names(source, result.names, result.places)
+    stages = _needed(result.body, lower.stages)
+    return with_cuts(View(name, _renamed(result.body, result.names), stages, tuple(lower.remarks)))
+
+
+def _check_names(source: SqlText, names: Sequence[str], places: Sequence[exp.Expr]) -> None:
+    """Refuse columns whose names a change feed has for its own, and two of the same name."""
     seen: set[str] = set()
-    for column, place in zip(result.names, result.places, strict=True):
+    for column, place in zip(names, places, strict=True):
         if column.lower() in FEED_COLUMNS:
             raise source.ambiguous(
                 f"a view's column cannot be named {column}: its change feed has a column of that name",
@@ -99,8 +154,6 @@ def _lowered(source: SqlText, query: exp.Expr, schema: Schema, name: str, column
                 hint="each column of a view needs a name of its own: write AS",
             )
         seen.add(column.lower())
-    stages = _needed(result.body, lower.stages)
-    return with_cuts(View(name, _renamed(result.body, result.names), stages, tuple(lower.remarks)))
 
 
 def _needed(body: Body, stages: list[Stage]) -> tuple[Stage, ...]:

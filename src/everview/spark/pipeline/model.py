@@ -78,6 +78,10 @@ class ViewSpec:
     options: ViewOptions = NO_OPTIONS
     """What is asked of its maintenance beside OPTIONS (…) in the SQL."""
 
+    def further(self, _: str) -> ViewOptions:
+        """The same, for whoever asks by the view's name."""
+        return self.options
+
 
 @dataclass(frozen=True)
 class Feed:

@@ -134,8 +134,8 @@ def _parsed(pipeline: Pipeline) -> tuple[View, ...]:
     found: list[View] = []
     for spec in pipeline.views.values():
         try:
-            view = parse_view(spec.sql, known, spec.name)
-            view = replace(view, options=view.options.joined(spec.options))
+            earlier = [v.name.lower() for v in found]
+            view = parse_view(spec.sql, known, spec.name, views=earlier, options=spec.further)
         except EverviewError as error:
             raise _located(spec, error) from error
         if view.name != spec.name:
