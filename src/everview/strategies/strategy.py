@@ -161,6 +161,8 @@ class Sum:
 
     factors: Mapping[int, int]
     limit: int | None = None
+    kinds: Mapping[int, Hashable] = field(default_factory=dict)
+    """What the factors are, by their atoms: those of equal kinds are the same of a row of the same relation."""
 
     @property
     def atom(self) -> int:
@@ -201,6 +203,8 @@ class AtomInput:
     variables: tuple[Var, ...]
     sums: tuple[int, ...]
     serves: tuple[int, ...] = ()
+    served_sums: tuple[tuple[int, int], ...] = ()
+    """Further factors that come in after those of ``sums``: a sum, and which of the atoms that are served has it."""
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,13 @@ from fractions import Fraction
 from itertools import accumulate
 
 from everview.kernel.wide_numbers import number_of
+from everview.kernel.wide_numbers import words_of as split
 from everview.programs.parts import COLUMNS, ThresholdBase
 from everview.query.terms import Var
+from everview.strategies.strategy import Sum
+from everview.strategies.triangle.count_measures import Stored
 from everview.strategies.triangle.count_parts import PartitionedTriangle
-from everview.strategies.triangle.count_program import CountProgram, Status, Stored
+from everview.strategies.triangle.count_program import CountProgram, Status
 from everview.strategies.triangle.count_shared import SharedTriangle
 from everview.strategies.triangle.loomis_whitney import LoomisWhitney
 from everview.strategies.triangle.paths import FourPath
@@ -30,10 +33,20 @@ def words_of(bundles: Sequence[tuple[Var, ...]], everywhere: tuple[Var, ...] = (
     return [(*everywhere, *(v for i in range(1, n) for v in bundles[(j + i) % n])) for j in range(n)]
 
 
-def stored(words: Sequence[tuple[Var, ...]], sums: Sequence[int] = ()) -> list[Stored]:
-    """Relations r0, r1, …, with sums over some of them."""
-    own = [tuple(s for s, at in enumerate(sums, 1) if at == j) for j in range(len(words))]
-    return [Stored("r", j, w, own[j]) for j, w in enumerate(words)]
+Measure = Mapping[int, int]
+"""A sum over a product: for each atom that has a factor, which of its rows' numbers that is."""
+WORDS = 1, 2
+"""Of how many words the numbers are that come with every row, beside its copies."""
+
+
+def stored(words: Sequence[tuple[Var, ...]]) -> list[Stored]:
+    """Relations r0, r1, …"""
+    return [Stored("r", j, w) for j, w in enumerate(words)]
+
+
+def sums_of(measures: Sequence[Measure]) -> list[Sum]:
+    """The measures as a strategy is told of them."""
+    return [Sum({atom: WORDS[n] for atom, n in m.items()}, None, dict(m)) for m in measures]
 
 
 Part = tuple[tuple[Var, ...], Mapping[Row, int]]
@@ -59,10 +72,17 @@ def joined(parts: Sequence[Part], outputs: tuple[Var, ...]) -> dict[Row, int]:
 
 
 class Driver:
-    """A count's program, and its relations as they should be: copies and a sum for each row."""
+    """A count's program, and its relations as they should be: copies and numbers for each row."""
 
-    def __init__(self, program: CountProgram, machine_of: type = Kernel, roles: Sequence[int] | None = None) -> None:
+    def __init__(
+        self,
+        program: CountProgram,
+        machine_of: type = Kernel,
+        roles: Sequence[int] | None = None,
+        measures: Sequence[Measure] = (),
+    ) -> None:
         self.program = program
+        self.measured = list(measures)
         self.maintained = program.compile()
         self.machine = machine_of(self.maintained.program)
         self.rows: list[dict[Row, tuple[int, ...]]] = [{} for _ in program.relations]
@@ -72,18 +92,22 @@ class Driver:
         self.tells = True
         """False: updates change the state alone."""
 
-    def update(self, j: int, row: Row, change: int, sums: Sequence[int] = ()) -> None:
+    def update(self, j: int, row: Row, change: int, numbers: Sequence[int] = (0,) * len(WORDS)) -> None:
         """Change one relation, and hear what the total changes by."""
-        relation = self.program.relations[j]
-        own = list(sums) or [0] * len(relation.sums)
-        known = self.rows[j].get(row, (0,) * (1 + len(own)))
-        self.rows[j][row] = tuple(a + b for a, b in zip(known, (change, *own), strict=True))
+        known = self.rows[j].get(row, (0,) * (1 + len(WORDS)))
+        self.rows[j][row] = tuple(a + b for a, b in zip(known, (change, *numbers), strict=True))
         if not self.rows[j][row][0]:
             assert not any(self.rows[j].pop(row))
+        (entry,) = self.maintained.entries
         arguments: list[int] = []
-        for r in self.program.relations:
-            mine = r is relation
-            arguments += [*(row if mine else (0,) * len(r.words)), int(mine), *(own if mine else (0,) * len(r.sums))]
+        for given in entry.atom_inputs:
+            factors = [
+                self.measured[s - 1][atom] for atom, s in (*((given.atom, s) for s in given.sums), *given.served_sums)
+            ]
+            if given.atom == self.program.relations[j].atom:
+                arguments += [*row, 1, *(word for n in factors for word in split(numbers[n], WORDS[n]))]
+            else:
+                arguments += [0] * (len(given.variables) + 1 + sum(WORDS[n] for n in factors))
         self.machine.apply("update r!" if self.tells else "update r", [[w] for w in (*arguments, change)])
         if not self.tells:
             self.told = self.total()
@@ -109,9 +133,9 @@ class Driver:
     def view(self, name: str) -> dict[Row, int]:
         return {key: values[0] for key, values, _ in self.machine.dump(name)}
 
-    def expected(self, words: Sequence[tuple[Var, ...]], summed: Sequence[int]) -> list[int]:
+    def expected(self, words: Sequence[tuple[Var, ...]]) -> list[int]:
         """Brute force: the sum over all ways to take a row of each atom that agree."""
-        found = [0] * (1 + len(summed))
+        found = [0] * (1 + len(self.measured))
 
         def go(atom: int, known: dict[Var, int], values: list[int]) -> None:
             if atom == len(words):
@@ -121,12 +145,12 @@ class Driver:
             for row, have in self.rows[self.roles[atom]].items():
                 more = dict(known)
                 if all(more.setdefault(v, x) == x for v, x in zip(words[atom], row, strict=True)):
-                    own = [s for s, at in enumerate(summed, 1) if at == atom]
                     go(atom + 1, more, [
-                        value * (have[1 + own.index(i)] if i in own else have[0]) for i, value in enumerate(values)
+                        value * have[1 + m[atom] if atom in m else 0]
+                        for value, m in zip(values, [{}, *self.measured], strict=True)
                     ])  # fmt: skip
 
-        go(0, {}, [1] * (1 + len(summed)))
+        go(0, {}, [1] * len(found))
         return found
 
     def check_parts(self) -> None:
@@ -192,7 +216,7 @@ class Driver:
                     one, other = {program._first[j]: True}, {program._first[n]: False}
                     if program.double:
                         one[program._second[j]], other[program._second[n]] = False, True
-                    name, words, _ = program._view(j)
+                    name, words = program.view(j)
                     found[name] = joined([part(relations[j], one), part(relations[n], other)], words)
                 return found
             case FourPath():
@@ -231,7 +255,7 @@ class Driver:
         """Delete everything: nothing is left but the base."""
         for j, rows in enumerate(self.rows):
             for row, have in list(rows.items()):
-                self.update(j, row, -have[0], [-s for s in have[1:]])
+                self.update(j, row, -have[0], [-x for x in have[1:]])
         for table in self.program.views:
             assert self.machine.dump(table.name) == []
         assert not any(self.heavy(i) for i in range(len(self.program.statuses)))
@@ -239,30 +263,28 @@ class Driver:
         assert not any(self.told)
 
 
-Make = Callable[[Fraction, Sequence[int]], tuple[CountProgram, list[tuple[Var, ...]], list[int]]]
+Make = Callable[[Fraction, Sequence[Measure]], tuple[CountProgram, list[tuple[Var, ...]], list[int]]]
 
 
-def shared(epsilon: Fraction, sums: Sequence[int]) -> tuple[CountProgram, list[tuple[Var, ...]], list[int]]:
-    own = tuple(s for s, at in enumerate(sums, 1) if at == 0)
-    edges = Stored("r", 0, (A, B), own, (1, 2))
-    program = SharedTriangle([edges], [1] * len(own), ThresholdBase(epsilon))
+def shared(epsilon: Fraction, measures: Sequence[Measure]) -> tuple[CountProgram, list[tuple[Var, ...]], list[int]]:
+    edges = Stored("r", 0, (A, B), (1, 2))
+    program = SharedTriangle(edges, (0, 1, 2), sums_of(measures), ThresholdBase(epsilon))
     return program, words_of(CORNERS), [0, 0, 0]
 
 
 def over(bundles: Sequence[tuple[Var, ...]], kind: str, everywhere: tuple[Var, ...] = ()) -> Make:
-    def make(epsilon: Fraction, sums: Sequence[int]) -> tuple[CountProgram, list[tuple[Var, ...]], list[int]]:
-        words = words_of(bundles, everywhere)
-        relations, base = stored(words, sums), ThresholdBase(epsilon)
+    def make(epsilon: Fraction, measures: Sequence[Measure]) -> tuple[CountProgram, list[tuple[Var, ...]], list[int]]:
+        words, sums, base = words_of(bundles, everywhere), sums_of(measures), ThresholdBase(epsilon)
         if kind == "heavy":
-            return LoomisWhitney(relations, bundles, [1] * len(sums), base), words, list(range(len(words)))
-        return PartitionedTriangle(relations, bundles, [1] * len(sums), base, kind == "double"), words, [0, 1, 2]
+            return LoomisWhitney(stored(words), bundles, sums, base), words, list(range(len(words)))
+        return PartitionedTriangle(stored(words), bundles, sums, base, kind == "double"), words, [0, 1, 2]
 
     return make
 
 
-def path(epsilon: Fraction, sums: Sequence[int]) -> tuple[CountProgram, list[tuple[Var, ...]], list[int]]:
+def path(epsilon: Fraction, measures: Sequence[Measure]) -> tuple[CountProgram, list[tuple[Var, ...]], list[int]]:
     words = [(B,), (B, C), (C, D), (D,)]
-    return FourPath(stored(words, sums), [1] * len(sums), ThresholdBase(epsilon)), words, [0, 1, 2, 3]
+    return FourPath(stored(words), sums_of(measures), ThresholdBase(epsilon)), words, [0, 1, 2, 3]
 
 
 COMPOSITE = [(C, Var("c2")), (A,), (B,)]

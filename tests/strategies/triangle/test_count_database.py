@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
 import duckdb
 import pytest
@@ -42,6 +42,23 @@ VIEWS = {
 }
 
 
+PRODUCTS = {
+    "three, and others": "SELECT SUM(CAST(r.w AS BIGINT) * s.w * t.w) AS k, AVG(CAST(t.w AS BIGINT) * r.w) AS m, "
+    f"COUNT(CAST(s.w AS BIGINT) * t.w) AS n, SUM(s.w) AS j, COUNT(*) AS o {JOINED}",
+    "squares": "SELECT SUM(CAST(r.w AS DECIMAL(6, 1)) * (CAST(s.w AS INT) * s.w)) AS k, "
+    f"ROUND(VAR_POP(CAST(r.w AS BIGINT) * t.w), 6) AS v {JOINED}",
+    "one edge table": f"SELECT SUM(CAST(p.w AS BIGINT) * q.w * o.w) AS k, COUNT(*) AS n {OF_EDGES}",
+    "one edge table, two sides": f"SELECT SUM(CAST(p.w AS BIGINT) * q.w) AS k, AVG(CAST(o.w AS BIGINT) * p.w) AS m, "
+    f"SUM(q.w + 1) AS j {OF_EDGES}",
+    "one edge table, different factors": f"SELECT SUM(CAST(p.w AS BIGINT) * q.w * q.w) AS k {OF_EDGES} AND q.w < 3",
+    "3-path": "SELECT SUM(CAST(r.w AS BIGINT) * t.w) AS k, SUM(s.w) AS m FROM r, s, t WHERE r.b = s.b AND s.c = t.c",
+    "4-path": "SELECT SUM(CAST(r.w AS BIGINT) * e.w) AS k, SUM(CAST(s.w AS BIGINT) * t.w * r.w) AS m FROM r, s, t, e "
+    "WHERE r.b = s.b AND s.c = t.c AND t.a = e.x",
+    "composite": "SELECT SUM(CAST(s.w AS BIGINT) * t.c) AS k FROM r, s, t "
+    "WHERE r.a = t.a AND r.w = t.w AND r.b = s.b AND s.c = t.c",
+}
+
+
 class Counted(Twins):
     """A count's tables: some rows come twice, and few values so that there is something to count."""
 
@@ -55,6 +72,26 @@ class Counted(Twins):
 @pytest.mark.parametrize("view", VIEWS)
 def test_against_duckdb(view: str, tmp_path: Path) -> None:
     Counted(VIEWS[view]).grow_and_shrink(Random(view), tmp_path / "saved.db")
+
+
+class Multiplied(Counted):
+    """Tables of numbers whose products fit a BIGINT, so that the sum of a product is made of each table's own sums."""
+
+    columns: ClassVar = {
+        "r": "a BIGINT, b BIGINT, w SMALLINT",
+        "s": "b BIGINT, c BIGINT, w SMALLINT",
+        "t": "c INT, a BIGINT, w SMALLINT",
+        "e": "x BIGINT, y BIGINT, w SMALLINT",
+    }
+
+    def row(self, random: Random) -> tuple[Any, ...]:
+        x, y, w = super().row(random)
+        return x, y, w if w is None else w - 1
+
+
+@pytest.mark.parametrize("view", PRODUCTS)
+def test_products_against_duckdb(view: str, tmp_path: Path) -> None:
+    Multiplied(PRODUCTS[view]).grow_and_shrink(Random(view), tmp_path / "saved.db")
 
 
 def test_counts_are_taken_without_being_asked_for() -> None:
@@ -112,6 +149,46 @@ def test_sums_beyond_64_bits() -> None:
     db.delete("e", rows[3:9])
     duck.executemany("DELETE FROM e WHERE x = ? AND y = ?", [row[:2] for row in rows[3:9]])
     assert list(db.view("v")) == duck.execute(sql).fetchall()
+
+
+COLUMNS = "w INT, d DECIMAL(19, 0)"
+SUMS = {
+    "three tables": (f"r (a BIGINT, b BIGINT, {COLUMNS}); s (b BIGINT, c BIGINT, {COLUMNS}); t (c INT, a INT)", JOINED),
+    "one table": (f"e (x BIGINT, y BIGINT, {COLUMNS})", OF_EDGES),
+}
+
+
+@pytest.mark.parametrize("epsilon", ["0", "0.5"])
+@pytest.mark.parametrize("kind", SUMS)
+@pytest.mark.parametrize("value", ["CAST(u.w AS BIGINT) * v.w", "u.d * v.d"], ids=["BIGINT", "DECIMAL(38)"])
+def test_a_sum_of_products_is_judged_by_how_a_batch_ends(kind: str, value: str, epsilon: str) -> None:
+    """It may leave its type on the way; else the batch is refused, the view is named, and nothing has changed."""
+    tables, joined = SUMS[kind]
+    db = ev.Database()
+    db.sql(";".join(f"CREATE TABLE {t}" for t in tables.split("; ")))
+    first, second = ("r.", "s.") if "r" in db.tables else ("p.", "q.")
+    value = value.replace("u.", first).replace("v.", second)
+    db.sql(f"CREATE MATERIALIZED VIEW v OPTIONS (epsilon = {epsilon}) AS SELECT SUM({value}) AS k {joined}")
+    assert db.view("v").explain().strategy == "ivm-eps-triangle"
+    most, large = (2**31 - 1, 10**19 - 1)
+    row = (0, 0, most, Decimal(large))
+    each = most**2 if "w" in value else large**2
+    a = "r" if first == "r." else "e"
+    if first == "r.":
+        db.insert("t", [(0, 0)])
+        db.insert("s", [row])
+    db.insert(a, [row])
+    found = list(db.view("v"))
+    assert found == [(each,)]
+    with db.batch() as batch:
+        batch.insert(a, [row] * 20)
+        batch.delete(a, [row] * 20)
+    assert list(db.view("v")) == found
+    with pytest.raises(DataError, match=r"^v: "):
+        db.insert(a, [row] * 20)
+    assert list(db.view("v")) == found
+    db.insert(a, [(0, 0, -most, Decimal(-large))])
+    assert list(db.view("v")) == [(0,)]
 
 
 def test_a_cube_by_two_columns() -> None:

@@ -12,34 +12,47 @@ import pytest
 from everview.strategies.triangle.count_program import Status
 from tests.scale import scaled
 from tests.strategies.machines import Both, Kernel
-from tests.strategies.triangle.counting import CORNERS, EPSILONS, HALF, MAKES, Driver, Row, over
+from tests.strategies.triangle.counting import CORNERS, EPSILONS, HALF, MAKES, WORDS, Driver, Measure, Row, over
 from tests.strategies.triangle.driver import Driver as Listed
+
+FEW: list[list[Measure]] = [[], [{0: 0}], [{0: 0}, {1: 0}], [{0: 0, 1: 0, 2: 0}], [{0: 0, 1: 0}, {0: 0, 2: 1}, {2: 1}]]
+
+
+def random_measures(draw: random.Random, atoms: int) -> list[Measure]:
+    """Sums over products of any atoms' numbers, some of them alike over some relations."""
+    measures = [{atom: draw.randrange(len(WORDS)) for atom in range(atoms) if draw.random() < 0.6} for _ in range(3)]
+    return [m for m in measures if m]
+
+
+def relations_in(name: str) -> int:
+    """How many relations a count of this kind has."""
+    return 4 if name in ("4-path", "Loomis-Whitney 4") else 3
 
 
 @pytest.mark.parametrize("name", MAKES)
 def test_random_updates_with_copies_loops_and_sums(name: str) -> None:
     for case in range(scaled(6)):
         draw = random.Random(f"{name} {case}")
-        epsilon, summed = draw.choice(EPSILONS), draw.choice([[], [0], [0, 0] if name == "one edge table" else [0, 1]])
-        program, words, roles = MAKES[name](epsilon, summed)
-        driver = Driver(program, Both if case % 8 == 0 else Kernel, roles)
+        epsilon, measures = draw.choice(EPSILONS), draw.choice([*FEW, random_measures(draw, relations_in(name))])
+        program, words, roles = MAKES[name](epsilon, measures)
+        driver = Driver(program, Both if case % 8 == 0 else Kernel, roles, measures)
         domain = draw.choice([2, 3] if len(words[0]) > 2 else [3, 5, 9])
         steps = 60 if case % 8 == 0 else 120
         for step in range(steps):
             driver.tells = case % 2 == 0 or step > steps // 2
             j = draw.randrange(len(program.relations))
-            rows, sums = driver.rows[j], len(program.relations[j].sums)
+            rows = driver.rows[j]
             if not rows or draw.random() < (0.7 if step < steps * 0.6 else 0.3):
                 row = tuple(min(draw.randrange(domain), draw.randrange(domain)) for _ in program.relations[j].words)
-                driver.update(j, row, draw.choice([1, 1, 2]), [draw.randint(-3, 3) for _ in range(sums)])
+                driver.update(j, row, draw.choice([1, 1, 2]), [draw.randint(-3, 3) for _ in range(len(WORDS))])
             else:
                 row = draw.choice(list(rows))
                 whole = draw.random() < 0.6 or rows[row][0] == 1
-                taken = [-s for s in rows[row][1:]] if whole else [draw.randint(-2, 2) for _ in range(sums)]
+                taken = [-s for s in rows[row][1:]] if whole else [draw.randint(-2, 2) for _ in range(len(WORDS))]
                 driver.update(j, row, -rows[row][0] if whole else -1, taken)
             driver.check_parts()
             if step % 6 == 5:
-                wanted = driver.expected(words, summed)
+                wanted = driver.expected(words)
                 assert driver.total() == driver.told == wanted
                 driver.check_views()
         driver.empty()
@@ -51,14 +64,15 @@ def test_random_updates_with_copies_loops_and_sums(name: str) -> None:
 def test_numbers_of_several_words(name: str) -> None:
     """A product of copies has more than 64 bits, and so have views and totals."""
     draw = random.Random(name)
-    program, words, roles = MAKES[name](HALF, [0])
-    driver = Driver(program, Both, roles)
+    measures = [{0: 0}, {0: 1, 1: 1, 2: 1}]
+    program, words, roles = MAKES[name](HALF, measures)
+    driver = Driver(program, Both, roles, measures)
     for _ in range(40):
         j = draw.randrange(len(program.relations))
         row = tuple(draw.choice([0, 0, 1, 2]) for _ in program.relations[j].words)
-        sums = [draw.randint(-(2**50), 2**50) for _ in program.relations[j].sums]
-        driver.update(j, row, draw.randint(1, 2**50), sums)
-    wanted = driver.expected(words, [0])
+        numbers = [draw.randint(-(2**50), 2**50), draw.randint(-(2**100), 2**100)]
+        driver.update(j, row, draw.randint(1, 2**50), numbers)
+    wanted = driver.expected(words)
     assert wanted[0] > 2**100
     assert driver.total() == driver.told == wanted
     driver.check_views()
@@ -90,7 +104,7 @@ def test_updates_are_right_whatever_may_be_heavy(name: str) -> None:
             driver.machine.apply(f"{status.table}.flip", [[word] for word in key])
             flips += 1
         driver.check_views()
-        assert driver.total() == driver.expected(words, [])
+        assert driver.total() == driver.expected(words)
     assert flips > 20
 
 

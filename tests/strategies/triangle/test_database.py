@@ -49,11 +49,13 @@ EPSILONS = {"at_0": "0", "at_quarter": "0.25", "at_half": "0.5", "at_3_quarters"
 class Twins:
     """The same tables in Everview and in DuckDB, and the view at every ε in one database."""
 
+    columns = TABLES
+
     def __init__(self, sql: str) -> None:
         self.sql = sql
         self.duck = duckdb.connect()
         self.db = ev.Database()
-        for name, columns in TABLES.items():
+        for name, columns in self.columns.items():
             self.db.sql(f"CREATE TABLE {name} ({columns})")
             self.duck.execute(f"CREATE TABLE {name} ({columns})")
         self.rows: dict[str, list[tuple[Any, ...]]] = {name: [] for name in TABLES}

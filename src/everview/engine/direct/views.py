@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from everview.engine.base_table import BaseTable
@@ -19,7 +19,7 @@ from everview.programs.base_table import CHANGE, DUPLICATE_KEY, OVER_DELETED, RO
 from everview.programs.counts import ROWS as GROUPS
 from everview.programs.limits import BEYOND
 from everview.query.aggregates import Counted, Summed
-from everview.query.terms import Const, Var
+from everview.query.terms import Const, Expression, Var
 from everview.query.types import DataType, Kind
 from everview.query.view import Aggregate
 from everview.strategies.strategy import DELTA
@@ -149,7 +149,7 @@ def _atom_input(core: Join, one: Any, constants: Constants) -> dict[str, Any]:
         "computed": computed,
         "later": later,
         "conditions": conditions,
-        "sums": [(*_summand(part, writer), part.words) for part, _ in one.parts],
+        "sums": [(*_summand(p, [one.arguments[i] for i in places], writer), p.words) for p, places in one.parts],
         "outputs": [writer.column(v) for v in one.atom_input.variables],
     }
 
@@ -167,10 +167,10 @@ def _tests(v: Var, column: int, is_required: bool, core: Join) -> list[Code]:
     return tests
 
 
-def _summand(part: Summand, writer: Writer) -> tuple[Code, int]:
-    if not isinstance(part, Values) or len(part.arguments) != 1:
+def _summand(part: Summand, arguments: Sequence[Expression], writer: Writer) -> tuple[Code, int]:
+    if not isinstance(part, Values) or len(arguments) != 1:
         raise NotInWords
-    return writer.code(part.arguments[0], any_type=part.kind == PRESENT), _KINDS.index(part.kind)
+    return writer.code(arguments[0], any_type=part.kind == PRESENT), _KINDS.index(part.kind)
 
 
 def _group(runtime: ViewRuntime, grouped: GroupBy, constants: Constants) -> dict[str, Any]:
@@ -194,7 +194,7 @@ def _group(runtime: ViewRuntime, grouped: GroupBy, constants: Constants) -> dict
             slots.append({"words": width, "inside": place})
             place += width
         else:
-            value, kind = _summand(slot.whole, writer)
+            value, kind = _summand(slot.whole, slot.whole.arguments, writer)
             slots.append({"words": width, "inside": None, "value": value, "kind": kind})
     part = grouped.groups.part
     residual = projection.residual

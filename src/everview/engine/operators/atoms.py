@@ -7,11 +7,13 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from everview.engine.operators.aggregates.sums import Summand, Summing
 from everview.engine.values.rows import Changes
 from everview.engine.values.wide import largest
 from everview.plan.core_plan import CorePlan
-from everview.query.terms import Var
+from everview.query.terms import Expression, Var
 from everview.query.types import DataType
+from everview.strategies.strategy import AtomInput, Sum
 
 
 def and_not(fits: pa.Array | None, failed: pa.Array | None, length: int) -> pa.Array | None:
@@ -41,13 +43,32 @@ class AtomValues(Mapping[Var, pa.Array]):
 
 def signature_of(plan: CorePlan, index: int, ranges: Mapping[Var, tuple[int, int]]) -> Hashable:
     """What decides which rows an atom takes and which words they have, with its variables named by their columns."""
-    atom = plan.query.atoms[index]
-    columns = {t: Var(f"#{i}") for i, t in reversed(list(enumerate(atom.all_terms))) if isinstance(t, Var)}
+    atom, columns = plan.query.atoms[index], columns_of(plan, index)
     own = [p.substitute(columns) for p in plan.filters_of(index)]
     never_null = {t for i, t in enumerate(atom.terms) if (atom.relation, i) in plan.facts.never_null}
     refused = frozenset(columns[v] for v in (atom.variables & plan.query.not_null) - never_null)
     within = frozenset((columns[v], ranges[v]) for v in atom.variables & ranges.keys())
     return atom.substitute(columns), tuple(own), refused, within
+
+
+def columns_of(plan: CorePlan, index: int) -> dict[Var, Var]:
+    """An atom's variables by the columns where they come first."""
+    terms = plan.query.atoms[index].all_terms
+    return {t: Var(f"#{i}") for i, t in reversed(list(enumerate(terms))) if isinstance(t, Var)}
+
+
+def sum_of(plan: CorePlan, summing: Summing) -> Sum:
+    """What a strategy is told of a sum that it has to keep."""
+    kinds = {atom: part.signature(columns_of(plan, atom)) for atom, part in summing.parts.items()}
+    return Sum({atom: part.words for atom, part in summing.parts.items()}, summing.most, kinds)
+
+
+def factors_at(plan: CorePlan, given: AtomInput, sums: Sequence[Summing]) -> Iterator[tuple[Summand, list[Expression]]]:
+    """The factors that come in with an atom's rows, each with its arguments over the atom's own variables."""
+    own = {column: v for v, column in columns_of(plan, given.atom).items()}
+    for atom, j in (*((given.atom, j) for j in given.sums), *given.served_sums):
+        part, columns = sums[j - 1].parts[atom], columns_of(plan, atom)
+        yield part, [a.substitute({v: own[c] for v, c in columns.items()}) for a in part.arguments]
 
 
 def variable_columns(plan: CorePlan, relations: Mapping[str, tuple[DataType, ...]]) -> dict[Var, list[DataType]]:

@@ -16,7 +16,9 @@ from everview.engine.operators.atoms import (
     AtomValues,
     and_not,
     common_range,
+    factors_at,
     signature_of,
+    sum_of,
     variable_columns,
 )
 from everview.engine.operators.counts import Columns, Fold
@@ -35,7 +37,7 @@ from everview.programs.limits import BEYOND
 from everview.programs.link import Linker
 from everview.query.terms import Const, Var
 from everview.query.types import BIGINT, DataType, Kind
-from everview.strategies.strategy import DELTA, RESULT, AtomInput, Entry, Lookup, Sum, WordOrders
+from everview.strategies.strategy import DELTA, RESULT, AtomInput, Entry, Lookup, WordOrders
 
 _NULL = pa.scalar(NULL, pa.int64())
 
@@ -64,8 +66,7 @@ class Join:
         self.ranges = {v: found for v, types in columns.items() if (found := common_range(types)) is not None}
         """The integers that a variable may be, where its columns do not hold the same: others never join."""
         signatures = [signature_of(plan, i, self.ranges) for i in range(len(plan.query.atoms))]
-        kept = [Sum({atom: part.words for atom, part in s.parts.items()}, s.most) for s in sums]
-        self.maintained = plan.compile(kept, signatures, self._word_orders())
+        self.maintained = plan.compile([sum_of(plan, s) for s in sums], signatures, self._word_orders())
         self.widths = self.maintained.widths or (1,) * (1 + len(sums))
         """Of how many words each measure is: so many columns it has in what the core gives."""
         self.part = linker.add("core", self.maintained.program)
@@ -349,7 +350,6 @@ class _AtomInputRuntime:
         self.atom_input = atom_input
         self.atom = plan.query.atoms[atom_input.atom]
         self.types = types
-        self.sums = len(atom_input.sums)
         self.places = {t: i for i, t in reversed(list(enumerate(self.atom.terms))) if isinstance(t, Var)}
         filters = plan.filters_of(atom_input.atom)
         self.conditions = Condition(filters) if filters else None
@@ -357,10 +357,10 @@ class _AtomInputRuntime:
         self.guards = Condition(stored) if stored else None
         computed = [c.expression for c in self.atom.computed]
         self.computed = Evaluator(computed) if computed else None
-        own = [sums[j - 1].parts[atom_input.atom] for j in atom_input.sums]
-        self.arguments = tuple(dict.fromkeys(argument for part in own for argument in part.arguments))
+        own = list(factors_at(plan, atom_input, sums))
+        self.arguments = tuple(dict.fromkeys(argument for _, arguments in own for argument in arguments))
         self.summed = Evaluator(self.arguments) if self.arguments else None
-        self.parts = [(part, [self.arguments.index(argument) for argument in part.arguments]) for part in own]
+        self.parts = [(part, [self.arguments.index(argument) for argument in arguments]) for part, arguments in own]
         self.parked = Parked([types[i] for i in self.places.values()], core.dictionary, self._explain)
 
     def columns(self, changes: Changes) -> tuple[list[pa.Array], pa.Array | None]:

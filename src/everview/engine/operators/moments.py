@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -30,7 +30,7 @@ from everview.kernel.program import MOST_WORDS
 from everview.plan.cores import covering_atom
 from everview.plan.view_plan import PartPlan
 from everview.programs.link import Linker
-from everview.query.terms import Expression
+from everview.query.terms import Expression, Var
 from everview.query.types import DataType, Kind
 
 Monomial = tuple[int, ...]
@@ -106,6 +106,10 @@ class Powers:
         sizes = (self._largest(e) ** power for e, power in self.powers.items())
         return words_for(math.prod(sizes))
 
+    def signature(self, columns: Mapping[Var, Var]) -> Hashable:
+        """What decides what a row gives, with variables named by their columns."""
+        return frozenset((e.substitute(columns), power, self.units.get(e)) for e, power in self.powers.items())
+
     def _largest(self, column: Expression) -> int:
         return 2 ** self.units[column].bits if column in self.units else largest(column.type)
 
@@ -132,6 +136,10 @@ class NotFinite:
     def arguments(self) -> tuple[Expression, ...]:
         """The column."""
         return (self.column,)
+
+    def signature(self, columns: Mapping[Var, Var]) -> Hashable:
+        """What decides what a row gives, with variables named by their columns."""
+        return "not finite", self.column.substitute(columns)
 
     def change(self, values: Sequence[pa.Array], copies: Numbers, words: int) -> list[pa.Array]:
         """The copies of rows that have such a value."""

@@ -25,11 +25,12 @@ from everview.kernel.program import (
     Scan,
     Table,
     Test,
-    ValueOf,
 )
 from everview.programs.parts import ThresholdBase
 from everview.query.terms import Var
-from everview.strategies.triangle.count_program import Block, CountProgram, Key, Status, Stored, zero
+from everview.strategies.strategy import Sum
+from everview.strategies.triangle.count_measures import Key, Stored, multiplied
+from everview.strategies.triangle.count_program import Block, CountProgram, Status, zero
 
 Words = tuple[Var, ...]
 Places = Mapping[Var, Operand]
@@ -46,7 +47,7 @@ class PartitionedTriangle(CountProgram):
         self,
         relations: Sequence[Stored],
         bundles: Sequence[Words],
-        sums: Sequence[int],
+        sums: Sequence[Sum],
         base: ThresholdBase,
         double: bool,
     ) -> None:
@@ -78,17 +79,20 @@ class PartitionedTriangle(CountProgram):
         names = [status.stored.words[i] for i in status.columns]
         return tuple(dict.fromkeys(((), tuple(i for i, v in enumerate(names) if v in self.everywhere))))
 
-    def _view(self, j: int) -> tuple[str, Words, list[int]]:
-        """The pair view of a relation and the next: its name, words and sums."""
-        following = (j + 1) % SIDES
-        words = (*self.everywhere, *self.bundles[(j + 1) % SIDES], *self.bundles[(following + 2) % SIDES])
-        return f"pairs {j}", words, sorted((*self.relations[j].sums, *self.relations[following].sums))
+    def view(self, j: int) -> tuple[str, Words]:
+        """The pair view of a relation and the next: its name and words."""
+        words = (*self.everywhere, *self.bundles[(j + 1) % SIDES], *self.bundles[j])
+        return f"pairs {j}", words
+
+    def _over(self, j: int) -> tuple[Stored, ...]:
+        """The relations that the pair view of one joins."""
+        return self.relations[j], self.relations[(j + 1) % SIDES]
 
     @property
     def views(self) -> tuple[Table, ...]:
         """Each relation's with the next."""
-        made = [self._view(j) for j in range(SIDES)]
-        return tuple(self.table_of(name, list(map(str, words)), sums, 2) for name, words, sums in made)
+        made = [(self._over(j), *self.view(j)) for j in range(SIDES)]
+        return tuple(self.view_of(name, list(map(str, words)), over) for over, name, words in made)
 
     def _list(self, i: int, places: Places) -> tuple[tuple[int, ...], Key]:
         """The rows of a relation that match: an index's columns and a key."""
@@ -124,7 +128,7 @@ class PartitionedTriangle(CountProgram):
             key = tuple(inner[v] for v in self.relations[k].words)
             both = [(one, self.relations[i]), (other, self.relations[k])]
             return self._over_list(
-                i, places, (Find(other, self.relations[k].table, key, self.products(self.q, both, stored)),), one
+                i, places, (Find(other, self.relations[k].table, key, self.products(both, stored)),), one
             )
 
         shorter = (
@@ -132,11 +136,10 @@ class PartitionedTriangle(CountProgram):
             self.counted(n_other, t, *self._list(before, places)),
             If(Test.AT_MOST, n_one, n_other, walk(following, before), walk(before, following)),
         )
-        name, pair_words, sums = self._view(following)
+        name, pair_words = self.view(following)
         read = tuple(
-            Compute(self.q[m], Math.ADD, self.q[m], ValueOf(pair, name, 1 + sums.index(m) if m in sums else 0))
-            for m in self.measures
-            if m not in stored.sums
+            Compute(q, Math.ADD, q, self.in_view(pair, name, self._over(following), m))
+            for m, q in self.all_asked(stored).items()
         )
         heavy: Block = (
             *self._through(self._first[before], None, following, before, places, stored),
@@ -147,7 +150,7 @@ class PartitionedTriangle(CountProgram):
             ),
             Find(pair, name, tuple(places[v] for v in pair_words), read),
         )
-        reset = tuple(zero(q) for q in self.q)
+        reset = self.nothing_asked(stored)
         b = self._key(self._first[following], places)
         if not self.double:
             return (*reset, *self.if_heavy(self._first[following], b, True, heavy, shorter))
@@ -165,7 +168,7 @@ class PartitionedTriangle(CountProgram):
         k = before if i == following else following
         hub, one, other = Reg("hub"), Reg("one"), Reg("other")
         n_list, n_hubs = Reg("n_list"), Reg("n_hubs")
-        both = self.products(self.q, [(one, self.relations[i]), (other, self.relations[k])], own)
+        both = self.products([(one, self.relations[i]), (other, self.relations[k])], own)
 
         def found(known: Places) -> Block:
             joined: Block = (
@@ -256,16 +259,11 @@ class PartitionedTriangle(CountProgram):
 
     def _added(self, j: int, view: int, other: int, places: Places, changes: Key, row: Reg) -> Block:
         """Add the product of a change and a row of another relation to a pair view."""
-        name, words, sums = self._view(view)
-        mine = self.relations[j].sums
-        targets = tuple(Reg(f"v{s}", self.width(s, 2)) for s in (0, *sums))
-        body: list[Instruction] = [
-            Compute(
-                v,
-                Math.MULTIPLY,
-                changes[1 + mine.index(s)] if s in mine else changes[0],
-                self.value(row, self.relations[other], s),
-            )
-            for v, s in zip(targets, (0, *sums), strict=True)
-        ]
-        return (*body, Add(Reg("pair"), name, tuple(places[v] for v in words), targets))
+        (name, words), over = self.view(view), self._over(view)
+        body: list[Instruction] = []
+        values: list[Reg] = []
+        for s in self.kept(over):
+            values.append(Reg(f"{name}+{s}", self.width(s, (r.atom for r in over))))
+            change = self.changed_by(changes, self.relations[j], s)
+            body += multiplied(values[-1], [change, self.value(row, self.relations[other], s)])
+        return (*body, Add(Reg("pair"), name, tuple(places[v] for v in words), tuple(values)))

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from everview.kernel.program import (
-    MOST_WORDS,
     Add,
     Call,
     Compute,
@@ -28,7 +27,6 @@ from everview.kernel.program import (
     KeyOf,
     Lit,
     Math,
-    Operand,
     Procedure,
     Product,
     Program,
@@ -45,38 +43,14 @@ from everview.kernel.verifier import verify
 from everview.programs.limits import BEYOND_TABLE, passed
 from everview.programs.optimise import optimise
 from everview.programs.parts import ThresholdBase
-from everview.query.terms import Var
-from everview.strategies.strategy import COUNT, DELTA, RESULT, AtomInput, Entry, Gauge, Lookup, Maintained, Parts
+from everview.strategies.strategy import COUNT, DELTA, RESULT, AtomInput, Entry, Gauge, Lookup, Maintained, Parts, Sum
+from everview.strategies.triangle.count_measures import Key, Measures, Stored, multiplied, table_of
 
 TOTAL = "total"
 REBASE = "rebase"
 """The procedure that begins anew with the data there is: N = 2|D| + 1, and parts strictly by degrees."""
 Block = tuple[Instruction, ...]
-Key = tuple[Operand, ...]
 ONCE, FLAG, COME = Reg("once"), Reg("flag"), Reg("come")
-
-
-@dataclass(frozen=True)
-class Stored:
-    """A relation of a count: an atom's rows by the variables that others share, its other columns summed out."""
-
-    relation: str
-    """The name of the table that its updates come from."""
-    atom: int
-    words: tuple[Var, ...]
-    sums: tuple[int, ...] = ()
-    """The sums over this atom, by their numbers from 1 on."""
-    serves: tuple[int, ...] = ()
-    """The other atoms that the same rows stand for."""
-
-    @property
-    def table(self) -> str:
-        """Its table's name."""
-        return f"{self.relation}{self.atom}"
-
-    def places(self, words: Sequence[Var]) -> tuple[int, ...]:
-        """Where some of its variables stand."""
-        return tuple(self.words.index(v) for v in words)
 
 
 @dataclass(frozen=True)
@@ -101,19 +75,16 @@ def zero(register: Reg, value: int = 0) -> Compute:
     return Compute(register, Math.ADD, Lit(value), Lit(0))
 
 
-class CountProgram(ABC):
-    """Writes a count's program; ``sums`` is how many sums are kept beside it."""
+class CountProgram(Measures, ABC):
+    """Writes a count's program."""
 
-    def __init__(self, relations: Sequence[Stored], sums: Sequence[int], base: ThresholdBase) -> None:
-        self.relations = tuple(relations)
+    def __init__(self, relations: Sequence[Stored], sums: Sequence[Sum], base: ThresholdBase) -> None:
+        super().__init__(relations, sums)
         self.limits: dict[int, int] = {}
         """What measures may be unseen, by their numbers: beyond it, updates that are not told take note of it."""
         self.counts_rows = False
         """True if the count is how many copies one row has, which is a number of one word."""
         self.base = base
-        self.measures = range(1 + len(sums))
-        self._words = (1, *sums)
-        self.q = tuple(Reg(f"q{s}", self.width(s, self.factors - 1)) for s in self.measures)
         self._indexes: dict[str, list[tuple[int, ...]]] = {r.table: [] for r in relations}
 
     # --- what each kind says -----------------------------------------------------------------------------------------
@@ -130,7 +101,7 @@ class CountProgram(ABC):
 
     @abstractmethod
     def changed(self, stored: Stored, words: Key, changes: Key) -> Block:
-        """Set the registers ``q`` to what one copy of a row, and one unit of its sums, counts."""
+        """Set the registers of ``asked`` to what one copy of a row, and one unit of its factors, counts."""
 
     @abstractmethod
     def viewed(self, stored: Stored, words: Key, changes: Key, settled: bool) -> Block:
@@ -140,11 +111,9 @@ class CountProgram(ABC):
         """
 
     def added(self, stored: Stored, words: Key, changes: Key) -> Block:
-        """The change of each measure of the total, in registers ``d``, once ``q`` is known."""
+        """The change of each measure of the total, in registers ``d``, once what is asked for is known."""
         return tuple(
-            Compute(self.total_change(s), Math.MULTIPLY, changes[1 + stored.sums.index(s)], self.q[0])
-            if s in stored.sums
-            else Compute(self.total_change(s), Math.MULTIPLY, changes[0], self.q[s])
+            Compute(self.total_change(s), Math.MULTIPLY, self.changed_by(changes, stored, s), self.asked(stored, s))
             for s in self.measures
         )
 
@@ -156,30 +125,11 @@ class CountProgram(ABC):
         """Which of two blocks a key's degree calls for in a major rebalancing."""
         return (self.base.if_heavy_strictly(degree, heavy, light),)
 
-    # --- numbers of several words ------------------------------------------------------------------------------------
-
-    @property
-    def factors(self) -> int:
-        """How many rows a result is made of."""
-        return sum(1 + len(r.serves) for r in self.relations)
-
-    def width(self, s: int, factors: int) -> int:
-        """How many words a measure of products of so many rows has: its own, and one for every further factor."""
-        return min(MOST_WORDS, self._words[s] + factors - 1)
+    # --- tools for them ----------------------------------------------------------------------------------------------
 
     def total_change(self, s: int) -> Reg:
         """The register of a measure's change."""
-        return Reg(f"d{s}", self.width(s, self.factors))
-
-    def table_of(
-        self, name: str, key: Sequence[str], sums: Sequence[int], factors: int, indexes: Sequence[tuple[int, ...]] = ()
-    ) -> Table:
-        """A table of rows, or of sums of products of so many rows, by some words."""
-        widths = tuple(self.width(s, factors) for s in (0, *sums))
-        values = ("weight", *(f"sum{s}" for s in sums))
-        return Table(name, tuple(key), values, tuple(indexes), widths=widths if max(widths) > 1 else ())
-
-    # --- tools for them ----------------------------------------------------------------------------------------------
+        return Reg(f"d{s}", self.width(s, self.atoms))
 
     def index(self, stored: Stored, columns: tuple[int, ...]) -> int:
         """The number of a relation's index on some columns."""
@@ -187,10 +137,6 @@ class CountProgram(ABC):
         if columns not in known:
             known.append(columns)
         return known.index(columns)
-
-    def value(self, row: Reg, stored: Stored, s: int) -> ValueOf:
-        """A measure of a stored row: of a sum over another relation its copies."""
-        return ValueOf(row, stored.table, 1 + stored.sums.index(s) if s in stored.sums else 0)
 
     def word(self, row: Reg, stored: Stored, column: int) -> KeyOf:
         """A word of a stored row."""
@@ -227,19 +173,18 @@ class CountProgram(ABC):
             If(Test.EQUAL, flag, Lit(1), then, otherwise),
         )
 
-    def products(self, targets: Sequence[Reg], rows: Sequence[tuple[Reg, Stored]], own: Stored) -> Block:
-        """Add to the registers the product of rows, a measure each; those that ``own`` brings are not asked for."""
+    def products(self, rows: Sequence[tuple[Reg, Stored]], own: Stored) -> Block:
+        """Add the product of rows of the other relations to each register of what is asked for a row of one."""
         body: list[Instruction] = []
-        for s in self.measures:
-            if s in own.sums:
-                continue
-            product = Reg(f"product{s}", targets[s].words)
-            (first, one), *rest = rows
-            factors = [self.value(first, one, s), *(self.value(row, r, s) for row, r in rest)]
-            body.append(Compute(product, Math.MULTIPLY, factors[0], factors[1] if len(factors) > 1 else Lit(1)))
-            body += [Compute(product, Math.MULTIPLY, product, f) for f in factors[2:]]
-            body.append(Compute(targets[s], Math.ADD, targets[s], product))
+        for s, target in self.all_asked(own).items():
+            product = Reg(f"product{s}", target.words)
+            body += multiplied(product, [self.value(row, r, s) for row, r in rows])
+            body.append(Compute(target, Math.ADD, target, product))
         return tuple(body)
+
+    def nothing_asked(self, own: Stored) -> Block:
+        """Set the registers of what is asked for to 0."""
+        return tuple(map(zero, self.all_asked(own).values()))
 
     def row_procedure(self, stored: Stored) -> str:
         """The procedure that changes the views by a row."""
@@ -247,7 +192,7 @@ class CountProgram(ABC):
 
     def moved(self, row: Reg, stored: Stored, sign: Reg) -> tuple[Block, tuple[Reg, ...]]:
         """The measures of a stored row by a sign: what computes them, and their registers."""
-        values = tuple(Reg(f"moved{s}", self._words[s]) for s in (0, *stored.sums))
+        values = tuple(Reg(f"moved {stored.table}{i}", words) for i, words in enumerate(self.row_widths(stored)))
         body = tuple(Compute(v, Math.MULTIPLY, ValueOf(row, stored.table, i), sign) for i, v in enumerate(values))
         return body, values
 
@@ -282,7 +227,7 @@ class CountProgram(ABC):
         values = tuple(ValueOf(row, TOTAL, s) for s in self.measures)
         listed = tuple(Product((v,), words) for v, words in zip(values, self.result_widths, strict=True))
         cursor = Cursor(RESULT, (), (Step(row, TOTAL, 0, (), 0),), listed)
-        found = Reg("found", self.width(0, self.factors))
+        found = Reg("found", self.width(0, self.atoms))
         count = Function(
             COUNT,
             (ONCE,),
@@ -307,7 +252,7 @@ class CountProgram(ABC):
     @property
     def result_widths(self) -> tuple[int, ...]:
         """How many words each measure has in what is told and listed."""
-        count, *sums = (self.width(s, self.factors) for s in self.measures)
+        count, *sums = (self.width(s, self.atoms) for s in self.measures)
         return (1 if self.counts_rows else count, *sums)
 
     def _parts(self) -> Parts:
@@ -319,12 +264,13 @@ class CountProgram(ABC):
 
     def _tables(self) -> tuple[Table, ...]:
         found = [
-            self.table_of(r.table, list(map(str, r.words)), r.sums, 1, self._indexes[r.table]) for r in self.relations
+            table_of(r.table, list(map(str, r.words)), self.row_widths(r), self._indexes[r.table])
+            for r in self.relations
         ]
         for s in self.statuses:
             names = tuple(str(s.stored.words[i]) for i in s.columns)
             found.append(Table(s.table, names, (), self.heavy_indexes(s)))
-        total = self.table_of(TOTAL, (), self.measures[1:], self.factors, ((),))
+        total = table_of(TOTAL, (), [self.width(s, self.atoms) for s in self.measures], ((),))
         return (*found, *self.views, total, self.base.table, *((BEYOND_TABLE,) if self.limits else ()))
 
     def heavy_indexes(self, status: Status) -> tuple[tuple[int, ...], ...]:
@@ -333,7 +279,7 @@ class CountProgram(ABC):
 
     def _parameters(self, stored: Stored) -> tuple[tuple[Reg, ...], tuple[Reg, ...]]:
         words = tuple(Reg(f"@{v}") for v in stored.words)
-        return words, tuple(Reg(f"change{s}", self._words[s]) for s in (0, *stored.sums))
+        return words, tuple(Reg(f"change{i}", width) for i, width in enumerate(self.row_widths(stored)))
 
     def _change(self, stored: Stored, tag: str) -> Procedure:
         """One update of a relation: the total, the views, the row itself, and then what must be rebalanced."""
@@ -375,6 +321,10 @@ class CountProgram(ABC):
     def noted(self, stored: Stored, words: Key, changes: Key) -> Block:
         """Change the views by an update's row."""
         return self.viewed(stored, words, changes, settled=True)
+
+    def atom_input(self, stored: Stored) -> AtomInput:
+        """How a relation's rows come in."""
+        return AtomInput(stored.atom, stored.words, self.kept((stored,))[1:], stored.serves)
 
     def _own(self, stored: Stored) -> tuple[Status, ...]:
         """The statuses of a relation."""
@@ -490,11 +440,12 @@ class CountProgram(ABC):
                 body: list[Instruction] = []
                 for o in occurrences:
                     words = tuple(Reg(f"{o.atom}@{v}") for v in o.words)
-                    flag, changes = Reg(f"{o.atom}?"), tuple(Reg(f"{o.atom}+{s}", self._words[s]) for s in o.sums)
+                    flag, widths = Reg(f"{o.atom}?"), self.row_widths(o)
+                    changes = tuple(Reg(f"{o.atom}+{i}", n) for i, n in enumerate(widths) if i)
                     parameters += [*words, flag, *changes]
                     call = Call(f"{o.table}.change{tag}", (*words, Reg("change"), *changes))
                     body.append(If(Test.NOT_EQUAL, flag, Lit(0), (call,)))
                 procedures.append(Procedure(f"update {relation}{tag}", (*parameters, Reg("change")), tuple(body)))
-            inputs = tuple(AtomInput(o.atom, o.words, o.sums, o.serves) for o in occurrences)
+            inputs = tuple(map(self.atom_input, occurrences))
             entries.append(Entry(relation, inputs, f"update {relation}", f"update {relation}!"))
         return tuple(entries), procedures

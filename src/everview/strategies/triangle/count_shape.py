@@ -14,8 +14,9 @@ from everview.programs.parts import ThresholdBase
 from everview.query.conjunctive import ConjunctiveQuery
 from everview.query.terms import Var
 from everview.strategies.strategy import Sum
+from everview.strategies.triangle.count_measures import Stored
 from everview.strategies.triangle.count_parts import PartitionedTriangle
-from everview.strategies.triangle.count_program import CountProgram, Stored
+from everview.strategies.triangle.count_program import CountProgram
 from everview.strategies.triangle.count_shared import SharedTriangle
 from everview.strategies.triangle.loomis_whitney import LoomisWhitney
 from everview.strategies.triangle.paths import FourPath
@@ -72,22 +73,18 @@ class CountShape:
 
     def program(self, epsilon: Fraction, sums: Sequence[Sum], signatures: Sequence[Hashable]) -> CountProgram:
         """The program for an ε, with sums over some atoms."""
-        base, words = ThresholdBase(epsilon), [s.words for s in sums]
-        summed = {i: tuple(j for j, s in enumerate(sums, 1) if s.atom == i) for i in self.atoms}
-        stored = [
-            Stored(self.query.atoms[i].relation, i, variables, summed[i])
-            for i, variables in zip(self.atoms, self.words, strict=True)
-        ]
+        base = ThresholdBase(epsilon)
+        given = list(zip(self.atoms, self.words, strict=True))
+        stored = [Stored(self.query.atoms[i].relation, i, variables) for i, variables in given]
         if self.is_path:
-            return FourPath(stored, words, base)
+            return FourPath(stored, sums, base)
         if self.has_pairs(epsilon):
-            return PartitionedTriangle(stored, self.bundles, words, base, double=True)
-        if self.shares(signatures) and len({s.atom for s in sums}) <= 1:
-            atom = sums[0].atom if sums else self.atoms[0]
-            one = stored[self.atoms.index(atom)]
-            others = tuple(i for i in self.atoms if i != atom)
-            return SharedTriangle([Stored(one.relation, atom, one.words, one.sums, others)], words, base)
-        return LoomisWhitney(stored, self.bundles, words, base)
+            return PartitionedTriangle(stored, self.bundles, sums, base, double=True)
+        if self.shares(signatures):
+            first, *others = self.atoms
+            edges = Stored(stored[0].relation, first, stored[0].words, tuple(others))
+            return SharedTriangle(edges, self.atoms, sums, base)
+        return LoomisWhitney(stored, self.bundles, sums, base)
 
 
 def count_shape(query: ConjunctiveQuery) -> CountShape | str:

@@ -7,14 +7,22 @@ one pair table V(b, a) = Σ_c E(b, c) E(c, a). A graph without hubs has an empty
 A loop (a, a) may be several sides of a triangle at once: with e copies before, m more of them change the count by
 3m·(E²)(a, a) + 3m²e + m³.
 
-Sums over a column of one of the three atoms are kept beside the count. Turning a triangle turns its sides, so it does
-not matter which atom it is: with W the edges' sums and s the change of (a, b)'s, the sum changes by
-s·(E·E)(b, a) + m·(W·E + E·W)(b, a), and for a loop by 2sme + m²w + sm² more.
+Sums of products are kept beside the count, of any columns of the three sides (``count_measures``): side k of a
+triangle gives a number f_k of its edge, its copies or a factor. As the table stands for every side, an edge has all of
+these numbers, and its change δ changes a sum by Σ_k δ(f_k)·P(f_k+1, f_k+2)(b, a), with P(f, g) the paths of an edge's f
+and the next one's g. The pair table has the paths that go with a number of the changed edge added up: turning a
+triangle turns its sides, so if all sides have the same factor, that is one number a pair. A loop that is two sides at
+once counts Σ_k δ(f_k)·δ(f_k+1)·f_k+2 more, and one that is all three δ(f_0)·δ(f_1)·δ(f_2).
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from math import gcd
+
 from everview.kernel.program import (
+    MOST_WORDS,
     Add,
     Compute,
     Count,
@@ -31,20 +39,65 @@ from everview.kernel.program import (
     Test,
     ValueOf,
 )
-from everview.strategies.triangle.count_program import Block, CountProgram, Key, Status, Stored, zero
+from everview.programs.parts import ThresholdBase
+from everview.strategies.strategy import AtomInput, Sum
+from everview.strategies.triangle.count_measures import Key, Stored, multiplied, table_of
+from everview.strategies.triangle.count_program import Block, CountProgram, Status, zero
 
 PAIRS = "pairs"
-ROLES = 3
+SIDES = 3
+Paths = tuple[tuple[tuple[int, int], int], ...]
+"""A sum of paths of two edges: which number of the first and of the second, and how often."""
+
+
+def _times(often: int) -> list[Operand]:
+    return [Lit(often)] if often > 1 else []
 
 
 class SharedTriangle(CountProgram):
-    """The count of the triangles of one table of edges."""
+    """The count of the triangles of one table of edges; ``sides`` are the atoms, each beginning where one ends."""
+
+    def __init__(self, edges: Stored, sides: Sequence[int], sums: Sequence[Sum], base: ThresholdBase) -> None:
+        super().__init__([edges], sums, base)
+        found: dict[Hashable, tuple[int, int]] = {}
+        for atom in self.atoms:
+            for s in self.measures:
+                kind = self.factor(s, atom)
+                if kind is not None:
+                    found.setdefault(kind, (atom, s))
+        self._numbers = tuple(found.values())
+        """The numbers of an edge beside its copies: of which atom, and of which sum, it is a factor."""
+        places = {None: 0, **{kind: i for i, kind in enumerate(found, 1)}}
+        self._sides = [tuple(places[self.factor(s, atom)] for atom in sides) for s in self.measures]
+        """Which of an edge's numbers each side gives to a measure."""
+        self._paths = tuple(dict.fromkeys(p for s in self.measures for _, p, _ in self._terms(s)))
+
+    def _terms(self, s: int) -> list[tuple[int, Paths, int]]:
+        """What changes a measure: a number of the changed edge times some paths, so often."""
+        sides, found = self._sides[s], dict[int, Counter[tuple[int, int]]]()
+        for k, number in enumerate(sides):
+            found.setdefault(number, Counter())[sides[(k + 1) % SIDES], sides[(k + 2) % SIDES]] += 1
+        terms = []
+        for number, paths in found.items():
+            often = gcd(*paths.values())
+            terms.append((number, tuple((p, n // often) for p, n in sorted(paths.items())), often))
+        return terms
 
     @property
     def edges(self) -> Stored:
         """The edge table."""
         (edges,) = self.relations
         return edges
+
+    def row_widths(self, stored: Stored) -> tuple[int, ...]:
+        """Of how many words each number of an edge is."""
+        return (1, *(self.sums[s - 1].factors[atom] for atom, s in self._numbers))
+
+    def atom_input(self, stored: Stored) -> AtomInput:
+        """How edges come in, with all their numbers."""
+        own = tuple(s for atom, s in self._numbers if atom == stored.atom)
+        others = tuple((atom, s) for atom, s in self._numbers if atom != stored.atom)
+        return AtomInput(stored.atom, stored.words, own, stored.serves, others)
 
     @property
     def statuses(self) -> tuple[Status, ...]:
@@ -54,39 +107,48 @@ class SharedTriangle(CountProgram):
     @property
     def views(self) -> tuple[Table, ...]:
         """Paths of two edges from an out-heavy to an in-heavy vertex."""
-        return (self.table_of(PAIRS, ("from", "to"), self.measures[1:], 2),)
+        return (table_of(PAIRS, ("from", "to"), [self._path_width(paths) for paths in self._paths]),)
 
-    def _edge(self, row: Reg, s: int) -> ValueOf:
-        return ValueOf(row, self.edges.table, s)
+    def _path_width(self, paths: Paths) -> int:
+        widths = self.row_widths(self.edges)
+        return min(MOST_WORDS, max(widths[f] + widths[g] for (f, g), _ in paths))
 
-    def _joined(self, targets: tuple[Reg, ...], one: Reg, other: Reg) -> Block:
-        """Add to the registers the paths over two edges: E·E, and for each sum W·E + E·W."""
+    def _path_registers(self, name: str) -> tuple[Reg, ...]:
+        """A register for each number of the pair table."""
+        return tuple(Reg(f"{name}{i}", self._path_width(paths)) for i, paths in enumerate(self._paths))
+
+    def _edge(self, row: Reg, number: int) -> ValueOf:
+        return ValueOf(row, self.edges.table, number)
+
+    def _summed(
+        self, targets: Sequence[Reg], first: Sequence[Operand], second: Sequence[Operand], *, more: bool = False
+    ) -> Block:
+        """A path's products in registers, given the numbers of its two edges; or add them to what they have."""
         body: list[Instruction] = []
-        for s in self.measures:
-            product = Reg(f"product{s}", self.width(s, 2))
-            body += [
-                Compute(product, Math.MULTIPLY, self._edge(one, s), self._edge(other, 0)),
-                Compute(targets[s], Math.ADD, targets[s], product),
-            ]
-            if s:
-                body += [
-                    Compute(product, Math.MULTIPLY, self._edge(one, 0), self._edge(other, s)),
-                    Compute(targets[s], Math.ADD, targets[s], product),
-                ]
+        for target, paths in zip(targets, self._paths, strict=True):
+            for i, ((f, g), often) in enumerate(paths):
+                factors = [first[f], second[g], *_times(often)]
+                body += self._plus(target, factors) if more or i else multiplied(target, factors)
         return tuple(body)
+
+    def _joined(self, one: Reg, other: Reg) -> Block:
+        """Add the path over two edges to what is asked for."""
+        numbers = range(1 + len(self._numbers))
+        first, second = ([self._edge(row, number) for number in numbers] for row in (one, other))
+        return self._summed(self._path_registers("q"), first, second, more=True)
 
     def changed(self, stored: Stored, words: Key, changes: Key) -> Block:
         """The paths b → c → a, from the pair table if both are heavy, else by the shorter list."""
         a, b = words
-        table, q = stored.table, self.q
+        table, q = stored.table, self._path_registers("q")
         out, into = self.statuses
         n_out, n_in, one, other, pair = map(Reg, ("n_out", "n_in", "one", "other", "pair"))
         paired, h1, h2 = Reg("paired"), Reg("h1"), Reg("h2")
         least = self.base.value("heavy_until")
         both = Find(h1, out.table, (b,), (Find(h2, into.table, (a,), (zero(paired, 1),)),))
-        read = tuple(Compute(q[s], Math.ADD, ValueOf(pair, PAIRS, s), Lit(0)) for s in self.measures)
-        from_b = Find(other, table, (KeyOf(one, table, 1), a), self._joined(q, one, other))
-        into_a = Find(other, table, (b, KeyOf(one, table, 0)), self._joined(q, other, one))
+        read = tuple(Compute(register, Math.ADD, ValueOf(pair, PAIRS, i), Lit(0)) for i, register in enumerate(q))
+        from_b = Find(other, table, (KeyOf(one, table, 1), a), self._joined(one, other))
+        into_a = Find(other, table, (b, KeyOf(one, table, 0)), self._joined(other, one))
         return (
             *(zero(r) for r in q),
             zero(paired),
@@ -111,37 +173,35 @@ class SharedTriangle(CountProgram):
         )
 
     def added(self, stored: Stored, words: Key, changes: Key) -> Block:
-        """The edge in any of three roles; a loop in several at once."""
-        m, d = changes[0], tuple(map(self.total_change, self.measures))
-        body: list[Instruction] = [
-            Compute(d[0], Math.MULTIPLY, m, self.q[0]),
-            Compute(d[0], Math.MULTIPLY, d[0], Lit(ROLES)),
-        ]
-        for s in self.measures[1:]:
-            t = Reg(f"t{s}", d[s].words)
-            body += [
-                Compute(d[s], Math.MULTIPLY, changes[s], self.q[0]),
-                Compute(t, Math.MULTIPLY, m, self.q[s]),
-                Compute(d[s], Math.ADD, d[s], t),
-            ]
-        return (*body, If(Test.EQUAL, words[0], words[1], self._loop(stored, words, changes, d)))
+        """The edge as any of the three sides; a loop as several at once."""
+        q = dict(zip(self._paths, self._path_registers("q"), strict=True))
+        body: list[Instruction] = []
+        for s in self.measures:
+            d = self.total_change(s)
+            for i, (number, paths, often) in enumerate(self._terms(s)):
+                factors = [changes[number], q[paths], *_times(often)]
+                body += self._plus(d, factors) if i else multiplied(d, factors)
+        return (*body, If(Test.EQUAL, words[0], words[1], self._loop(stored, words, changes)))
 
-    def _loop(self, stored: Stored, words: Key, changes: Key, d: tuple[Reg, ...]) -> Block:
+    def _plus(self, target: Reg, factors: Sequence[Operand]) -> list[Instruction]:
+        more = Reg(f"more {target.name}", target.words)
+        return [*multiplied(more, factors), Compute(target, Math.ADD, target, more)]
+
+    def _loop(self, stored: Stored, words: Key, changes: Key) -> Block:
         """What a loop that is several sides at once counts beyond that."""
-        m, row = changes[0], Reg("loop")
-
-        def plus(target: Reg, *factors: Operand) -> Block:
-            first, *rest = factors
-            t = Reg(f"more {target.name}", target.words)
-            made = (Compute(t, Math.MULTIPLY, first, Lit(1)), *(Compute(t, Math.MULTIPLY, t, f) for f in rest))
-            return (*made, Compute(target, Math.ADD, target, t))
-
-        e = self._edge(row, 0)
-        found = list(plus(d[0], m, m, e, Lit(ROLES)))
-        alone = list(plus(d[0], m, m, m))
-        for s in self.measures[1:]:
-            found += [*plus(d[s], changes[s], m, e, Lit(2)), *plus(d[s], m, m, self._edge(row, s))]
-            alone += plus(d[s], changes[s], m, m)
+        row = Reg("loop")
+        found: list[Instruction] = []
+        alone: list[Instruction] = []
+        for s in self.measures:
+            sides, d = self._sides[s], self.total_change(s)
+            twice: Counter[tuple[int, int, int]] = Counter()
+            for k in range(SIDES):
+                one, other = sorted((sides[k], sides[(k + 1) % SIDES]))
+                twice[one, other, sides[(k + 2) % SIDES]] += 1
+            for (one, other, third), often in twice.items():
+                known = [changes[one], changes[other], self._edge(row, third)]
+                found += self._plus(d, [*known, *_times(often)])
+            alone += self._plus(d, [changes[number] for number in sides])
         return (Find(row, stored.table, words, tuple(found)), *alone)
 
     def viewed(self, stored: Stored, words: Key, changes: Key, settled: bool) -> Block:
@@ -158,15 +218,8 @@ class SharedTriangle(CountProgram):
         """
         a, b = words
         out, into = self.statuses
-        m, pair = changes[0], Reg("pair")
-        twice = [Reg(f"twice{s}", self.width(s, 2)) for s in self.measures]
-        body: list[Instruction] = [Compute(twice[0], Math.MULTIPLY, m, m)]
-        for s in self.measures[1:]:
-            body += [
-                Compute(twice[s], Math.MULTIPLY, m, changes[s]),
-                Compute(twice[s], Math.MULTIPLY, twice[s], Lit(2)),
-            ]
-        both = (*body, Add(pair, PAIRS, (a, b), tuple(twice)))
+        twice = self._path_registers("twice")
+        both = (*self._summed(twice, changes, changes), Add(Reg("pair"), PAIRS, (a, b), twice))
         into_heavy = self.if_heavy(into, (b,), True, both, own=True)
         as_both = If(Test.EQUAL, a, b, self.if_heavy(out, (a,), True, into_heavy, own=True))
         return (as_both, *self.viewed(stored, words, changes, settled=True))
@@ -182,23 +235,16 @@ class SharedTriangle(CountProgram):
     def _towards(self, end: Operand, middle: Operand, changes: Key, is_first: bool) -> Block:
         out, into = self.statuses
         others, near, far = (into, 0, 1) if is_first else (out, 1, 0)
-        table, edge, hub, pair = self.edges.table, Reg("edge"), Reg("hub"), Reg("pair")
+        table, edge, hub = self.edges.table, Reg("edge"), Reg("hub")
         n_list, n_hubs = Reg("n_list"), Reg("n_hubs")
         there = KeyOf(hub, others.table, 0)
+        values = self._path_registers("v")
+        found = [self._edge(edge, number) for number in range(1 + len(self._numbers))]
+        summed = self._summed(values, changes, found) if is_first else self._summed(values, found, changes)
 
         def add(other_end: Operand) -> Block:
-            body: list[Instruction] = []
-            values = tuple(Reg(f"v{s}", self.width(s, 2)) for s in self.measures)
-            for s in self.measures:
-                t = Reg(f"t{s}", values[s].words)
-                body.append(Compute(values[s], Math.MULTIPLY, changes[0], self._edge(edge, s)))
-                if s:
-                    body += [
-                        Compute(t, Math.MULTIPLY, changes[s], self._edge(edge, 0)),
-                        Compute(values[s], Math.ADD, values[s], t),
-                    ]
             key = (end, other_end) if is_first else (other_end, end)
-            return (*body, Add(pair, PAIRS, key, values))
+            return (*summed, Add(Reg("pair"), PAIRS, key, values))
 
         by_list = self.scanned(
             edge,

@@ -188,6 +188,8 @@ class Listed:
             return Judgement(False, "no corner of the triangle is output")
         if facts.residual:
             return Judgement(False, "conditions across relations would have to be checked on every triangle")
+        if core.multiplies:
+            return Judgement(False, "sums over products of several tables' columns are CROWN's")
         plan = self._plan(core, facts, triangle)
         advice = dial_advice(core, facts)
         costs = (

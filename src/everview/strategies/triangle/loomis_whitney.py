@@ -26,11 +26,12 @@ from everview.kernel.program import (
     Scan,
     Table,
     Test,
-    ValueOf,
 )
 from everview.programs.parts import ThresholdBase
 from everview.query.terms import Var
-from everview.strategies.triangle.count_program import Block, CountProgram, Key, Status, Stored, zero
+from everview.strategies.strategy import Sum
+from everview.strategies.triangle.count_measures import Key, Stored, multiplied
+from everview.strategies.triangle.count_program import Block, CountProgram, Status, zero
 
 Words = tuple[Var, ...]
 Places = Mapping[Var, Operand]
@@ -40,7 +41,7 @@ class LoomisWhitney(CountProgram):
     """The count over relations of which each lacks one bundle, that of its own number."""
 
     def __init__(
-        self, relations: Sequence[Stored], bundles: Sequence[Words], sums: Sequence[int], base: ThresholdBase
+        self, relations: Sequence[Stored], bundles: Sequence[Words], sums: Sequence[Sum], base: ThresholdBase
     ) -> None:
         super().__init__(relations, sums, base)
         self.bundles = tuple(bundles)
@@ -67,21 +68,21 @@ class LoomisWhitney(CountProgram):
         found = [tuple(i for i, v in enumerate(names) if v not in bundle) for bundle in self.bundles]
         return tuple(dict.fromkeys(((), *found)))
 
-    def _view(self, k: int) -> tuple[str, Words, list[int]]:
-        """The view over bundle k: its name, its words, and the sums that it has."""
-        words = self.relations[k].words
-        held = [s for r in self.relations if r is not self.relations[k] for s in r.sums]
-        return f"heavy pairs {k}", words, sorted(held)
+    def _over(self, k: int) -> tuple[Stored, ...]:
+        """The relations that the view over bundle k joins."""
+        return self.others(self.relations[k])
+
+    def view(self, k: int) -> str:
+        """The name of the view over bundle k, which has the words of the relation that lacks it."""
+        return f"heavy pairs {k}"
 
     @property
     def views(self) -> tuple[Table, ...]:
         """One for each bundle: what the relations that have it join to, by the words of the one that lacks it."""
-        made = [self._view(k) for k, bundle in enumerate(self.bundles) if bundle]
-        return tuple(self.table_of(name, list(map(str, words)), sums, self.factors - 1) for name, words, sums in made)
-
-    def _value(self, row: Reg, k: int, s: int) -> ValueOf:
-        name, _, sums = self._view(k)
-        return ValueOf(row, name, 1 + sums.index(s) if s in sums else 0)
+        names = [list(map(str, r.words)) for r in self.relations]
+        return tuple(
+            self.view_of(self.view(k), names[k], self._over(k)) for k, bundle in enumerate(self.bundles) if bundle
+        )
 
     def changed(self, stored: Stored, words: Key, changes: Key) -> Block:
         """What the others have for the bundle that the relation lacks."""
@@ -90,7 +91,7 @@ class LoomisWhitney(CountProgram):
         others = [i for i in range(len(self.relations)) if i != j]
         sizes = {i: Reg(f"size{i}") for i in others}
         keys = {i: tuple(places[self.relations[i].words[c]] for c in self.without(i, j)) for i in others}
-        reset = tuple(zero(q) for q in self.q)
+        reset = self.nothing_asked(stored)
         if not self.bundles[j]:
             return (*reset, *self._walk(others, {}, places, stored))
         counts = [self.counted(sizes[i], self.relations[i], self.without(i, j), keys[i]) for i in others]
@@ -101,7 +102,8 @@ class LoomisWhitney(CountProgram):
         for i in others:
             inner = (If(Test.AT_MOST, self.base.value("heavy_until"), sizes[i], inner),)
         read = tuple(
-            Compute(self.q[s], Math.ADD, self._value(pair, j, s), Lit(0)) for s in self.measures if s not in stored.sums
+            Compute(q, Math.ADD, self.in_view(pair, self.view(j), self._over(j), s), Lit(0))
+            for s, q in self.all_asked(stored).items()
         )
         ways = [(sizes[i], self._walk([i, *(o for o in others if o != i)], {}, places, stored)) for i in others]
         return (
@@ -109,13 +111,13 @@ class LoomisWhitney(CountProgram):
             *counts,
             zero(paired),
             *inner,
-            If(Test.EQUAL, paired, Lit(1), (Find(pair, self._view(j)[0], words, read),), shortest(ways)),
+            If(Test.EQUAL, paired, Lit(1), (Find(pair, self.view(j), words, read),), shortest(ways)),
         )
 
     def _walk(self, rest: list[int], rows: Mapping[int, Reg], places: Places, own: Stored) -> Block:
         """Join with one relation after the other: the first may have several rows, the others have one."""
         if not rest:
-            return self.products(self.q, [(row, self.relations[i]) for i, row in rows.items()], own)
+            return self.products([(row, self.relations[i]) for i, row in rows.items()], own)
         i, *left = rest
         stored, row = self.relations[i], Reg(f"row{i}")
         found = {v: KeyOf(row, stored.table, c) for c, v in enumerate(stored.words) if v not in places}
@@ -189,16 +191,14 @@ class LoomisWhitney(CountProgram):
 
     def _added(self, j: int, k: int, rest: list[int], places: Places, changes: Key) -> Block:
         """Find the rows of the other relations, all heavy, and add their product to the view."""
-        name, words, sums = self._view(k)
-        stored, product = self.relations[j], tuple(Reg(f"v{s}", self.width(s, self.factors - 1)) for s in (0, *sums))
+        stored, words = self.relations[j], self.relations[k].words
         body: list[Instruction] = []
-        for target, s in zip(product, (0, *sums), strict=True):
-            change = changes[1 + stored.sums.index(s)] if s in stored.sums else changes[0]
-            body.append(Compute(target, Math.MULTIPLY, change, Lit(1)))
-            body += [
-                Compute(target, Math.MULTIPLY, target, self.value(Reg(f"row{i}"), self.relations[i], s)) for i in rest
-            ]
-        inner: Block = (*body, Add(Reg("pair"), name, tuple(places[v] for v in words), product))
+        values: list[Reg] = []
+        for s in self.kept(self._over(k)):
+            values.append(Reg(f"{self.view(k)}+{s}", self.width(s, (r.atom for r in self._over(k)))))
+            others = [self.value(Reg(f"row{i}"), self.relations[i], s) for i in rest]
+            body += multiplied(values[-1], [self.changed_by(changes, stored, s), *others])
+        inner: Block = (*body, Add(Reg("pair"), self.view(k), tuple(places[v] for v in words), tuple(values)))
         for i in rest[1:]:
             other, status = self.relations[i], self._status[i, k]
             key = tuple(places[other.words[c]] for c in status.columns)

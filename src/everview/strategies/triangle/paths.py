@@ -30,10 +30,11 @@ from everview.kernel.program import (
     Scan,
     Table,
     Test,
-    ValueOf,
 )
 from everview.programs.parts import ThresholdBase
-from everview.strategies.triangle.count_program import Block, CountProgram, Key, Status, Stored, zero
+from everview.strategies.strategy import Sum
+from everview.strategies.triangle.count_measures import Key, Stored, multiplied
+from everview.strategies.triangle.count_program import Block, CountProgram, Status, zero
 
 Factor = Callable[[int], Operand]
 """A factor of a product: what it has for a measure."""
@@ -71,7 +72,7 @@ class End:
 class FourPath(CountProgram):
     """The count over four relations in a row."""
 
-    def __init__(self, relations: Sequence[Stored], sums: Sequence[int], base: ThresholdBase) -> None:
+    def __init__(self, relations: Sequence[Stored], sums: Sequence[Sum], base: ThresholdBase) -> None:
         super().__init__(relations, sums, base)
         r, s, t, u = self.relations
 
@@ -92,11 +93,8 @@ class FourPath(CountProgram):
         """Both ends' and both relations' of the centre."""
         return (*self._of_end.values(), *self._of_centre.values())
 
-    def _sums(self, view: str) -> list[int]:
-        return sorted(s for r in self._over[view] for s in r.sums)
-
     def _table(self, view: str, key: Sequence[str]) -> Table:
-        return self.table_of(view, key, self._sums(view), len(self._over[view]))
+        return self.view_of(view, key, self._over[view])
 
     @property
     def views(self) -> tuple[Table, ...]:
@@ -115,34 +113,25 @@ class FourPath(CountProgram):
         return lambda s: self.value(row, stored, s)
 
     def _in_view(self, row: Reg, view: str) -> Factor:
-        sums = self._sums(view)
-        return lambda s: ValueOf(row, view, 1 + sums.index(s) if s in sums else 0)
+        return lambda s: self.in_view(row, view, self._over[view], s)
 
     def _of_change(self, stored: Stored, changes: Key) -> Factor:
-        return lambda s: changes[1 + stored.sums.index(s)] if s in stored.sums else changes[0]
+        return lambda s: self.changed_by(changes, stored, s)
 
     def _plus_q(self, own: Stored, *factors: Factor) -> Block:
         """Add a product to what an update counts."""
         body: list[Instruction] = []
-        for s in self.measures:
-            product = Reg(f"product{s}", self.q[s].words)
-            if s not in own.sums:
-                body += [*self._multiplied(product, s, factors), Compute(self.q[s], Math.ADD, self.q[s], product)]
+        for s, q in self.all_asked(own).items():
+            product = Reg(f"product{s}", q.words)
+            body += [*multiplied(product, [f(s) for f in factors]), Compute(q, Math.ADD, q, product)]
         return tuple(body)
-
-    def _multiplied(self, target: Reg, s: int, factors: Sequence[Factor]) -> list[Instruction]:
-        first, *rest = factors
-        return [
-            Compute(target, Math.MULTIPLY, first(s), Lit(1)),
-            *(Compute(target, Math.MULTIPLY, target, f(s)) for f in rest),
-        ]
 
     def _add(self, view: str, key: Key, *factors: Factor) -> Block:
         """Add a product to a view."""
-        sums = (0, *self._sums(view))
-        targets = tuple(Reg(f"{view}+{s}", self.width(s, len(self._over[view]))) for s in sums)
-        body = [i for t, s in zip(targets, sums, strict=True) for i in self._multiplied(t, s, factors)]
-        return (*body, Add(Reg(f"row {view}"), view, key, targets))
+        over = self._over[view]
+        targets = {s: Reg(f"{view}+{s}", self.width(s, (r.atom for r in over))) for s in self.kept(over)}
+        body = [i for s, t in targets.items() for i in multiplied(t, [f(s) for f in factors])]
+        return (*body, Add(Reg(f"row {view}"), view, key, tuple(targets.values())))
 
     # --- walks -------------------------------------------------------------------------------------------------------
 
@@ -191,7 +180,7 @@ class FourPath(CountProgram):
 
     def changed(self, stored: Stored, words: Key, changes: Key) -> Block:
         """What a row of r or u, or of S or T, counts."""
-        reset = tuple(zero(q) for q in self.q)
+        reset = self.nothing_asked(stored)
         for e in self.ends:
             if stored is e.near:
                 return (*reset, *self._near_counts(e, words))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol, assert_never
@@ -27,7 +27,7 @@ from everview.engine.values.wide import (
 from everview.engine.values.words import arrow_type
 from everview.plan.cores import is_summed, summed_at
 from everview.query.aggregates import Counted, Ordered, Packed, Spread, Summed
-from everview.query.terms import Const, Expression
+from everview.query.terms import Const, Expression, Var
 from everview.query.types import DataType, Kind
 from everview.query.view import Aggregate, Block
 
@@ -49,6 +49,9 @@ class Summand(Protocol):
     @property
     def words(self) -> int:
         """How many words its sum over all rows has, for 64 bits of copies."""
+
+    def signature(self, columns: Mapping[Var, Var]) -> Hashable:
+        """What decides what a row gives, with variables named by their columns."""
 
     def change(self, values: Sequence[pa.Array], copies: Numbers, words: int) -> list[pa.Array]:
         """What each row, with the values of its arguments and its copies, adds to the sum, in so many words."""
@@ -80,6 +83,10 @@ class Values:
             return 1
         sizes = [largest(argument.type) for argument in self.arguments]
         return words_for(math.prod((size + 1) ** 2 if self.kind == SQUARE else size for size in sizes))
+
+    def signature(self, columns: Mapping[Var, Var]) -> Hashable:
+        """What decides what a row gives, with variables named by their columns."""
+        return self.kind, *(argument.substitute(columns) for argument in self.arguments)
 
     def change(self, values: Sequence[pa.Array], copies: Numbers, words: int) -> list[pa.Array]:
         """What each row adds, in so many words."""
