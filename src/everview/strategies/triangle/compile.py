@@ -37,19 +37,19 @@ def compile_triangle(
     query: ConjunctiveQuery,
     triangle: Triangle,
     epsilon: Fraction,
-    sums: Sequence[int],
+    sums: Sequence[Mapping[int, int]],
     limits: Mapping[int, int],
-    words: Sequence[int] = (),
     *,
     sums_up: bool = False,
 ) -> Maintained:
-    """The program that keeps a triangle's parts and views, with a sum over each of the atoms named by ``sums``.
+    """The program that keeps a triangle's parts and views, with ``sums`` over products.
 
-    The change of each sum comes in so many ``words``, or in one. With ``sums_up`` groups are made of the results.
+    Each is given by the atoms that have a factor, with the words in which that one's change comes. With ``sums_up``
+    groups are made of the results.
     """
     is_set = query.semantics is Semantics.SET
-    sources = [triangle.atoms.index(atom) for atom in sums]
-    layout = Layout(triangle, epsilon, sources, is_set, limits, words=words, sums_up=sums_up)
+    sources = [{triangle.atoms.index(atom): words for atom, words in factors.items()} for factors in sums]
+    layout = Layout(triangle, epsilon, sources, is_set, limits, sums_up=sums_up)
     layout.procedures += (*layout.base.procedures, *layout.limits.procedures)
     updates = Updates(layout)
     updates.write()
@@ -102,14 +102,14 @@ class Entering:
     def write(self, relation: int, tag: str) -> None:
         """``input`` takes a row and its changes, ``edge`` an edge and its."""
         layout = self.layout
-        changes = tuple(map(self.layout.change, self.changes(relation)))
+        changes = tuple(layout.change(relation, j) for j in self.changes(relation))
         edge = tuple(map(reg, layout.key(relation)))
         tells = bool(tag)
         inside = tells and layout.is_set and not layout.has_rows(relation)
         name = f"{RELATIONS[relation]}.edge{'!' if inside else ''}"
         if inside or not tells or not any(p.name == name for p in layout.procedures):
             layout.procedure(name, (*edge, *changes), self._edge(relation, inside))
-        own: dict[int, Operand] = {j: layout.change(j) for j in self.changes(relation)}
+        own: dict[int, Operand] = {j: layout.change(relation, j) for j in self.changes(relation)}
         told = self.deltas.told(relation, own) if tells and not inside else []
         body: list[Instruction]
         if not layout.has_rows(relation):
@@ -133,7 +133,7 @@ class Entering:
         layout = self.layout
         table = RELATIONS[relation]
         edge = tuple(map(reg, layout.key(relation)))
-        changes = tuple(map(self.layout.change, self.changes(relation)))
+        changes = tuple(layout.change(relation, j) for j in self.changes(relation))
         levelled: list[Instruction] = []
         for level in range(1, self.rebalance.highest(relation) + 1):
             levelled.append(If(Test.EQUAL, LEVEL, Lit(level), (SetLevel(ROW, table, level),)))
@@ -146,7 +146,7 @@ class Entering:
             Add(ROW, table, edge, changes, (*appeared, *noted), (copied(FLIP, Lit(-1)), known), (known, *noted)),
         ]
         flipped: list[Instruction] = []
-        if layout.counts_edges:
+        if layout.counts_once(relation):
             flipped += self._applied(relation, (*edge, FLIP))
         else:
             body += self._applied(relation, (*edge, *changes))
@@ -182,7 +182,7 @@ def _write_entries(layout: Layout, query: ConjunctiveQuery) -> tuple[Entry, ...]
                 variables = layout.rows_key(k)
                 words = tuple(Reg(f"{RELATIONS[k]}@{v.name}") for v in variables)
                 flag = Reg(f"{RELATIONS[k]}?")
-                sums = tuple(Reg(f"{RELATIONS[k]}+{j}", layout.own_width(j)) for j in layout.own(k))
+                sums = tuple(layout.change(k, j) for j in layout.own(k))
                 parameters += [*words, flag, *sums]
                 call = Call(f"{RELATIONS[k]}.input{tag}", (*words, CHANGE, *sums))
                 body.append(If(Test.NOT_EQUAL, flag, Lit(0), (call,)))

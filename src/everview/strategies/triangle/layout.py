@@ -31,8 +31,6 @@ RELATIONS = ("R", "S", "T")
 FIRST, SECOND, WHOLE, BY_KEY = range(4)
 """The indexes of an edge table: by its first corner, by its second, all of it, and single edges."""
 TOLD = "told"
-WORDS = 4
-"""A view adds up products of three words: with fewer than 2^64 of them, this is enough for copies."""
 PIECE_BITS, BUCKET_BITS = 3, 36
 """A row of the result is the sum of at most 2^3 pieces, and what a tree has of it that of at most 2^36 of its rows."""
 Places = Mapping[Var, Operand]
@@ -45,19 +43,19 @@ def reg(v: Var) -> Reg:
 
 @dataclass
 class Layout:
-    """The tables of a triangle with sums (for each, the relation that has it), and the procedures as they are written.
+    """The tables of a triangle with sums, and the procedures as they are written.
 
-    Measure 0 is the number of copies, the others are the sums.
+    Measure 0 is the number of copies, the others are the sums: over products to which each relation gives its factor,
+    or its copies if it has none.
     """
 
     triangle: Triangle
     epsilon: Fraction
-    sums: Sequence[int]
+    sums: Sequence[Mapping[int, int]]
+    """For each sum the relations that have a factor of it, with the words in which that one's change comes."""
     is_set: bool
     most: Mapping[int, int] = field(default_factory=dict)
     """What the measures of a result may be, of those that have a limit."""
-    words: Sequence[int] = ()
-    """In how many words the change of each sum comes in; without it, in one."""
     sums_up: bool = False
     """True if the measures of results go into groups, and have as many words as they need."""
     procedures: list[Procedure] = field(default_factory=list)
@@ -74,13 +72,13 @@ class Layout:
 
     # --- measures --------------------------------------------------------------------------------------------------
 
-    def own_width(self, j: int) -> int:
-        """How many words a measure of an edge has: copies have one."""
-        return self.words[j - 1] if j and self.words else 1
+    def own_width(self, relation: int, j: int) -> int:
+        """How many words what a relation's edge gives to a measure has: copies have one."""
+        return self.sums[j - 1].get(relation, 1) if j else 1
 
     def sum_width(self, j: int) -> int:
-        """How many words a measure has that adds up products over three edges, two of which give their copies."""
-        return min(MOST_WORDS, self.own_width(j) + WORDS - 1)
+        """How many words a measure has that adds up products over three edges."""
+        return min(MOST_WORDS, sum(self.own_width(k, j) for k in range(3)) + 1)
 
     def width(self, j: int) -> int:
         """How many words a measure has in a view."""
@@ -90,13 +88,13 @@ class Layout:
         """How many words a measure of a result has in what is told and listed: one, unless groups are made of it."""
         return self.sum_width(j) if self.sums_up and not self.is_set else 1
 
-    def change(self, j: int) -> Reg:
-        """The register of a measure's change."""
-        return Reg(f"+{j}", self.own_width(j))
+    def change(self, relation: int, j: int) -> Reg:
+        """The register of a measure's change, in what changes a relation."""
+        return Reg(f"{RELATIONS[relation]}+{j}", self.own_width(relation, j))
 
     def own(self, relation: int) -> tuple[int, ...]:
-        """The sums over a relation's rows."""
-        return tuple(j for j, k in enumerate(self.sums, 1) if k == relation)
+        """The sums that a relation has a factor of."""
+        return tuple(j for j, factors in enumerate(self.sums, 1) if relation in factors)
 
     @property
     def measures(self) -> range:
@@ -108,11 +106,23 @@ class Layout:
         """True if views count edges, however many copies these have: their rows need not be weighed."""
         return self.is_set or self.triangle.arity == 3
 
+    def counts_once(self, relation: int) -> bool:
+        """True if views count each of a relation's edges once: there are rows under it, which are weighed when read."""
+        return self.counts_edges or self.has_rows(relation)
+
+    def given(self, relation: int, j: int) -> int:
+        """Which of an edge's numbers it gives to a measure of views: one of its own factors, or 0, its copies or 1."""
+        return j if j and not self.counts_once(relation) and relation in self.sums[j - 1] else 0
+
+    def in_views(self, row: Reg, relation: int, j: int) -> Operand:
+        """What an edge gives to a measure of views."""
+        return Lit(1) if self.counts_once(relation) else self.measure(row, relation, j)
+
     def carried(self, view: View) -> tuple[int, ...]:
         """The measures that a view keeps."""
         if self.counts_edges:
             return (0,)
-        return (0, *(j for j, k in enumerate(self.sums, 1) if k in view.relations))
+        return tuple(j for j in self.measures if j == 0 or any(self.given(k, j) for k in view.relations))
 
     def measure(self, row: Reg, relation: int, j: int, of_rows: bool = False) -> Operand:
         """What a row of a relation gives to a measure: its sum, or its copies."""
@@ -153,7 +163,7 @@ class Layout:
         found = [self.base.table]
         for k, name in enumerate(RELATIONS):
             values = ("copies", *(f"sum{j}" for j in self.own(k)))
-            widths = (1, *map(self.own_width, self.own(k)))
+            widths = (1, *(self.own_width(k, j) for j in self.own(k)))
             key = self.key(k)
             sides = [tuple(map(key.index, self.side(k, column))) for column in (FIRST, SECOND, WHOLE)]
             levels = self.design.levels(k, ALL)[1] + 1
@@ -214,20 +224,21 @@ class Layout:
             found += [Limit(most, tuple(self._edge_factor(k, j) for k in range(3))) for j, most in self.most.items()]
         for view in filter(self._is_limited, self.design.views):
             bits = PIECE_BITS if view.role is Role.PIECE else PIECE_BITS + BUCKET_BITS
-            found += [Limit(most >> bits, (self._factor(view, j),)) for j, most in self.most.items()]
+            for j, most in self.most.items():
+                rows = (self._edge_factor(0, j),) if self.has_rows(0) else ()
+                found.append(Limit(most >> bits, (self._factor(view, j), *rows)))
         return Limits(found)
 
     def _edge_factor(self, relation: int, j: int) -> Factor:
         """What an edge, or a row under it, gives to a measure of a triangle: its sum, or its copies."""
         own = self.own(relation)
         table = self.rows_table(relation) if self.has_rows(relation) else RELATIONS[relation]
-        return Factor(
-            table, f"value{own.index(j) + 1 if j in own else 0}", self.own_width(j if j in own else 0), j in own
-        )
+        return Factor(table, f"value{own.index(j) + 1 if j in own else 0}", self.own_width(relation, j), j in own)
 
     def noted(self, row: Reg, relation: int, of_rows: bool) -> tuple[Instruction, ...]:
-        """Take note of what an edge, or a row under one, gives to triangles that are results themselves, if large."""
-        if not self.counts_edges or self.is_set or self.has_rows(relation) is not of_rows:
+        """Take note of what an edge, or a row under one, gives to results as a factor of its own, if large."""
+        counts = self.counts_edges or self.has_rows(relation)
+        if not counts or self.is_set or self.has_rows(relation) is not of_rows:
             return ()
         factors = {self._edge_factor(relation, j): self.measure(row, relation, j, of_rows) for j in self.most}
         return tuple(i for factor, value in factors.items() for i in self.limits.noted(factor, value))

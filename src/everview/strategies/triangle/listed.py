@@ -188,8 +188,6 @@ class Listed:
             return Judgement(False, "no corner of the triangle is output")
         if facts.residual:
             return Judgement(False, "conditions across relations would have to be checked on every triangle")
-        if core.multiplies:
-            return Judgement(False, "sums over products of several tables' columns are CROWN's")
         plan = self._plan(core, facts, triangle)
         advice = dial_advice(core, facts)
         costs = (
@@ -220,5 +218,5 @@ class Listed:
         limits = {j: s.limit for j, s in enumerate(sums, 1) if s.limit is not None}
         if plan.has_groups:
             limits[0] = MOST_COPIES
-        atoms, words = [s.atom for s in sums], [s.words for s in sums]
-        return compile_triangle(plan.query, plan.triangle, plan.epsilon, atoms, limits, words, sums_up=plan.sums_up)
+        factors = [s.factors for s in sums]
+        return compile_triangle(plan.query, plan.triangle, plan.epsilon, factors, limits, sums_up=plan.sums_up)

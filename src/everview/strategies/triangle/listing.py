@@ -36,7 +36,6 @@ from everview.strategies.triangle.layout import (
     FIRST,
     RELATIONS,
     SECOND,
-    WORDS,
     Layout,
     Places,
     copied,
@@ -82,7 +81,7 @@ class Listing:
 
     def write_count(self, deltas: Deltas) -> str:
         """How many rows there are, copies included, however many copies each has."""
-        total = Reg("total", WORDS)
+        total = Reg("total", self.layout.sum_width(0))
         return self._function(COUNT, (Reg("once"),), deltas.counted(total), (total,))
 
     # --- three corners ---------------------------------------------------------------------------------------------
@@ -136,8 +135,9 @@ class Listing:
         body.append(Find(row, view.name, tuple(map(reg, corners)), tuple(kept)))
         results: list[Output] = [Product((target,)) for target in found.values()]
         if self.triangle.private[0]:
-            body += self._share(found)
-            results = [Reg(f"share{j}") for j in found]
+            looked_up, factors = self._under(found)
+            body += looked_up
+            results = list(map(Product, factors.values()))
         name = self._function(f"of {view.name}", tuple(map(reg, self.triangle.outputs)), tuple(body), results)
         targets = tuple(Reg(f"measure{j} of {view.name}") for j in layout.measures)
         return Part((*steps, Ask(targets, Question(name, outputs))), (*outputs, *targets))
@@ -303,37 +303,27 @@ class Listing:
             found: list[Instruction] = []
             for j, total in totals.items():
                 product = Reg(f"product{j}", layout.sum_width(j))
-                found += multiplied(product, *(layout.measure(row, k, j) for k, row in rows.items()))
+                found += multiplied(product, *(layout.in_views(row, k, j) for k, row in rows.items()))
                 found.append(Compute(total, Math.ADD, total, product))
             return tuple(found)
 
         for tree in self.design.trees:
             body += self._candidates(tree, summed)
         parameters = tuple(map(reg, self.triangle.outputs))
-        weights = totals
+        factors: dict[int, tuple[Operand, ...]] = {j: (total,) for j, total in totals.items()}
         if self.triangle.private[0]:
-            body += self._share(totals)
-            weights = {j: Reg(f"share{j}") for j in totals}
-        results = [Product((weight,), layout.told_width(j)) for j, weight in weights.items()]
+            looked_up, factors = self._under(totals)
+            body += looked_up
+        results = [Product(factors[j], layout.told_width(j)) for j in totals]
         return self._function(WEIGH, parameters, tuple(body), tuple(results))
 
-    def _share(self, totals: dict[int, Reg]) -> list[Instruction]:
-        """Of the measures of an edge, those of a row under it: an edge's copies divide the others' measures."""
+    def _under(self, totals: Mapping[int, Reg]) -> tuple[list[Instruction], dict[int, tuple[Operand, ...]]]:
+        """The measures of a row under an edge, as products: what it gives itself, and what there is for the edge."""
         layout = self.layout
-        edge, row, ways = Reg("edge"), Reg("under"), Reg("ways")
-        narrow = {j: Reg(f"narrow{j}") for j in totals}
-        body: list[Instruction] = [copied(Reg(f"share{j}"), Lit(0)) for j in totals]
-        shares: list[Instruction] = [Compute(narrow[j], Math.ADD, total, Lit(0)) for j, total in totals.items()]
-        own = layout.own(0)
-        for j in totals:
-            from_copies = 0 if j in own else j
-            shares += [
-                Compute(ways, Math.DIVIDE, narrow[from_copies], layout.measure(edge, 0, 0)),
-                Compute(Reg(f"share{j}"), Math.MULTIPLY, ways, layout.measure(row, 0, j, True)),
-            ]
-        rows_key = tuple(map(reg, layout.rows_key(0)))
-        inner = Find(row, layout.rows_table(0), rows_key, tuple(shares))
-        return [*body, Find(edge, RELATIONS[0], tuple(map(reg, layout.key(0))), (inner,))]
+        row, own = Reg("under"), {j: Reg(f"own{j}", layout.own_width(0, j)) for j in totals}
+        known = tuple(copied(target, layout.measure(row, 0, j, True)) for j, target in own.items())
+        found = Find(row, layout.rows_table(0), tuple(map(reg, layout.rows_key(0))), known)
+        return [*(copied(target, Lit(0)) for target in own.values()), found], {j: (own[j], totals[j]) for j in totals}
 
     def _in_pieces(self) -> Cursor:
         """The same rows in pieces, whose measures, each of one word, are to be added up: nothing is tested."""
@@ -365,7 +355,7 @@ class Listing:
     def _narrow(self, k: int, tree: Tree, places: Places, steps: list[Node]) -> dict[int, Operand]:
         """The sums of an edge that have several words, in one each, asked for in further steps: pieces have no more."""
         layout = self.layout
-        wide = [j for j in layout.own(k) if layout.own_width(j) > 1]
+        wide = [j for j in layout.own(k) if layout.own_width(k, j) > 1]
         if not wide:
             return {}
         has_rows = layout.has_rows(k)
@@ -377,7 +367,7 @@ class Listing:
             kept = tuple(copied(target, layout.measure(row, k, j, has_rows)) for j, target in found.items())
             body.append(Find(row, table, tuple(map(reg, key)), kept))
             self._function(name, tuple(map(reg, key)), body, tuple(found.values()))
-        targets = {j: Reg(f"sum{j} of {tree.root.name}") for j in wide}
+        targets = {j: Reg(f"sum{j} of {RELATIONS[k]} in {tree.root.name}") for j in wide}
         steps.append(Ask(tuple(targets.values()), Question(name, tuple(places[v] for v in key))))
         return dict(targets)
 

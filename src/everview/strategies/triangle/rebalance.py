@@ -16,11 +16,9 @@ from everview.kernel.program import (
     Instruction,
     Lit,
     Math,
-    Operand,
     Reg,
     SetLevel,
     Test,
-    ValueOf,
 )
 from everview.strategies.triangle.layout import FIRST, RELATIONS, SECOND, WHOLE, Layout, copied, reg
 from everview.strategies.triangle.updates import Updates, negated
@@ -78,24 +76,17 @@ class Rebalance:
                 continue
             target = source ^ weight
             words = tuple(self.layout.places(ROW, relation).values())
-            values = tuple(self._value(j, relation) for j in self.updates.changing(relation))
+            values = tuple(self.layout.in_views(ROW, relation, j) for j in self.updates.changing(relation))
             move = Call(self._write_move(relation, source, target), (*words, *values))
             moved = (move, SetLevel(ROW, table, target))
             body.append(Each(ROW, table, column, key, source, moved, highest=source))
         body += self.base.opened(self.base.counted("heavy", Lit(1 if heavy else -1)))
         self.layout.procedure(self._turn(relation, column, heavy), key, body)
 
-    def _value(self, j: int, relation: int) -> Operand:
-        if self.layout.counts_edges:
-            return Lit(1)
-        value = self.layout.measure(ROW, relation, j)
-        assert isinstance(value, ValueOf)
-        return value
-
     def _write_move(self, relation: int, source: int, target: int) -> str:
         """An edge goes from one level to another: views over one of the two change."""
         before, after = (self.updates.views_of(relation, level) for level in (source, target))
-        changes = {j: self.layout.change(j) for j in self.updates.changing(relation)}
+        changes = self.updates.changes(relation)
         negate, turned = negated(changes)
         gained = [view for view in after if view not in before]
         lost = [view for view in before if view not in after]

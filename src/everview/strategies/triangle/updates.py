@@ -24,7 +24,7 @@ from everview.strategies.triangle.shape import EDGES
 from everview.strategies.triangle.views import ALL, View
 
 Changes = dict[int, Operand]
-"""The change of an edge: of its copies, and of the sums over its relation."""
+"""The change of an edge: of its copies, and of its factors of sums."""
 
 
 class Updates:
@@ -42,16 +42,20 @@ class Updates:
         """One procedure for each relation and level."""
         for k in range(3):
             for level in range(self.design.levels(k, ALL)[1] + 1):
-                body = self.changed(k, self.views_of(k, level), {j: self.layout.change(j) for j in self.changing(k)})
+                body = self.changed(k, self.views_of(k, level), dict(self.changes(k)))
                 self.layout.procedure(self.name(k, level), self.parameters(k), body)
 
     def parameters(self, relation: int) -> tuple[Reg, ...]:
         """An edge, and its change."""
-        return (*map(reg, self.layout.key(relation)), *map(self.layout.change, self.changing(relation)))
+        return (*map(reg, self.layout.key(relation)), *self.changes(relation).values())
+
+    def changes(self, relation: int) -> dict[int, Reg]:
+        """An edge's change, by measures."""
+        return {j: self.layout.change(relation, j) for j in self.changing(relation)}
 
     def changing(self, relation: int) -> tuple[int, ...]:
         """The measures of an edge that change views."""
-        return (0,) if self.layout.counts_edges else (0, *self.layout.own(relation))
+        return (0,) if self.layout.counts_once(relation) else (0, *self.layout.own(relation))
 
     def views_of(self, relation: int, level: int) -> list[View]:
         """The views over the part of a relation that has a level."""
@@ -108,7 +112,7 @@ class Updates:
         products: Changes = {}
         for j in self.layout.carried(view):
             products[j] = self._product(j)
-            body += multiplied(self._product(j), changes.get(j, changes[0]), self.layout.kept(row, hat, j))
+            body += multiplied(self._product(j), self._change(changes, relation, j), self.layout.kept(row, hat, j))
         key = tuple(places[v] for v in self.layout.triangle.words(hat.key))
         return Find(row, hat.name, key, (*body, self.layout.added(view, places, products)))
 
@@ -130,14 +134,16 @@ class Updates:
         joined: Changes = {}
         for j in sorted({j for view in views for j in layout.carried(view)}):
             joined[j] = self._product(j, "pair")
-            body += multiplied(self._product(j, "pair"), changes.get(j, changes[0]), self._factor(row, other, j))
+            body += multiplied(
+                self._product(j, "pair"), self._change(changes, relation, j), self.layout.in_views(row, other, j)
+            )
         body += [layout.added(view, places, joined) for view in pairs]
         if triples:
             body.append(self._third(3 - relation - other, triples, places, joined))
         return Scan(row, RELATIONS[other], column, key, low, tuple(body), highest=high)
 
-    def _factor(self, row: Reg, relation: int, j: int) -> Operand:
-        return Lit(1) if self.layout.counts_edges else self.layout.measure(row, relation, j)
+    def _change(self, changes: Changes, relation: int, j: int) -> Operand:
+        return changes[self.layout.given(relation, j)]
 
     def _third(self, third: int, views: Sequence[View], places: Places, joined: Changes) -> Instruction:
         """Find the edge that closes the triangle, and change the views over its part."""
@@ -147,7 +153,7 @@ class Updates:
         products: Changes = {}
         for j in sorted({j for view in views for j in layout.carried(view)}):
             products[j] = self._product(j)
-            body += multiplied(self._product(j), joined[j], self._factor(row, third, j))
+            body += multiplied(self._product(j), joined[j], self.layout.in_views(row, third, j))
         highest = self.design.levels(third, ALL)[1]
         levels_read = False
         for view in views:
