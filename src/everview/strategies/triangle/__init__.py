@@ -6,8 +6,9 @@
 - ``views`` declares the parts and the views over them, ``layout`` their tables;
 - ``updates`` writes how views change with an edge, ``rebalance`` how keys become heavy and light;
 - ``listing`` writes how rows are read, ``deltas`` how changes are told;
-- ``count`` plans counts, ``count_shape`` finds their shape, ``count_program`` has what their programs share, and
-  ``count_shared``, ``loomis_whitney``, ``count_parts`` and ``paths`` what is each one's own.
+- ``count`` plans counts, ``count_shape`` finds their shape, ``count_measures`` says which sums are kept of which
+  relations, ``count_program`` has what their programs share, and ``count_shared``, ``loomis_whitney``, ``count_parts``
+  and ``paths`` what is each one's own.
 """
 
 from everview.strategies.triangle.strategy import Triangles

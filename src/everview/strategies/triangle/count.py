@@ -125,7 +125,7 @@ class CountPlan:
 
 @dataclass(frozen=True)
 class Counts:
-    """Maintains counts, and sums over one relation's columns, without groups."""
+    """Maintains counts, and sums of columns and of their products, without groups."""
 
     def judge(self, core: Core, facts: Facts) -> Judgement:
         """Whether it is such a count; it is never worse than walking lists, so it is taken wherever it fits."""
