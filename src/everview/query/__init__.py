@@ -7,8 +7,8 @@ In the order in which a view passes through:
 - ``data_values``, ``order_data``: values and orders as plain data;
 - ``catalogue``, ``data``, ``formula_data``, ``show``: what a database holds, models as plain data, queries in words;
 - ``homomorphism``, ``constraints``: the same query, made smaller, or better by keys and foreign keys;
-- ``hypergraph``, ``hierarchy``, ``orders``, ``covers``, ``widths``, ``decomposition``, ``unions``,
-  ``hard_patterns``, ``fracture``: its structure;
+- ``hypergraph``, ``hierarchy``, ``orders``, ``covers``, ``widths``, ``dependencies``, ``decomposition``,
+  ``unions``, ``hard_patterns``, ``fracture``: its structure;
 - ``formula``, ``formula_facts``, ``formula_normal``, ``locality``, ``formula_limits``: first-order formulas that count,
   the rows that they ask for, the same written so that little has to be looked at, how far that is, and whether it is
   allowed;

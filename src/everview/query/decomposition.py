@@ -2,7 +2,8 @@
 
 Eliminating the variables in some order gives a tree of bags; the best order is found by dynamic programming over the
 sets of eliminated variables. Least integral edge cover first, least fractional second. With ``free`` given, output
-variables are eliminated last, which makes the tree of bags free-connex.
+variables are eliminated last, which makes the tree of bags free-connex. Keys make bags smaller: a variable that others
+determine is covered with them, if the atom that has the key is in the bag, too (ucq-constraints.md 9.5).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from heapq import heappop, heappush
 from typing import TypeVar
 
 from everview.query.covers import are_proven, edge_cover, edge_cover_number, fractional_cover_number
+from everview.query.dependencies import Dependency, closed
 from everview.query.hypergraph import is_acyclic
 from everview.query.terms import Var
 
@@ -45,24 +47,46 @@ class Decomposition:
     exact: bool
 
 
-def decompose(edges: Sequence[Edge], free: Edge | None = None) -> Decomposition:
-    """A decomposition of least width; ``free`` None asks for any, a set for one that is free-connex for it."""
-    search = _Elimination(edges, free)
+def decompose(
+    edges: Sequence[Edge], free: Edge | None = None, dependencies: Sequence[Dependency] = ()
+) -> Decomposition:
+    """A decomposition of least width; ``free`` None asks for any, a set for one that is free-connex for it.
+
+    ``dependencies`` hold in the edges; a bag has those as edges or guards by which its size is bounded. With them a
+    larger bag may have fewer rows, so bags are looked for that hold all that an edge determines, too.
+    """
+    found = _decomposed(edges, edges, free, dependencies)
+    if dependencies:
+        everything = frozenset().union(*edges)
+        larger = _decomposed(edges, closed(edges, everything, dependencies), free, dependencies)
+        found = min(found, larger, key=lambda d: (d.fractional_width, d.width))
+    return found
+
+
+def _decomposed(
+    edges: Sequence[Edge], held: Sequence[Edge], free: Edge | None, dependencies: Sequence[Dependency]
+) -> Decomposition:
+    """A decomposition of edges of which each bag holds the ``held`` ones, which may be larger, whole."""
+    search = _Elimination(held, free, dependencies)
     order, exact = search.best_order()
-    bags = _merge_guarded(_bags_of(search, order, edges), edges, free)
+    bags = _merge_guarded(_bags_of(search, order, edges), edges, free, dependencies)
+    if dependencies:
+        bags = [_with_keys(b, edges, dependencies) for b in bags]
+    covers = [(closed(edges, b.variables, dependencies), b.variables) for b in bags]
     return Decomposition(
         tuple(bags),
-        max(edge_cover_number(edges, b.variables) for b in bags),
-        max(fractional_cover_number(edges, b.variables) for b in bags),
-        exact and all(are_proven(edges, b.variables) for b in bags),
+        max(edge_cover_number(*cover) for cover in covers),
+        max(fractional_cover_number(*cover) for cover in covers),
+        exact and all(are_proven(*cover) for cover in covers),
     )
 
 
 class _Elimination:
     """Elimination orders over variables as bits of an integer."""
 
-    def __init__(self, edges: Sequence[Edge], free: Edge | None) -> None:
+    def __init__(self, edges: Sequence[Edge], free: Edge | None, dependencies: Sequence[Dependency] = ()) -> None:
         self.edges = edges
+        self.dependencies = dependencies
         self.variables = sorted(frozenset().union(*edges))
         self.bit = {v: 1 << i for i, v in enumerate(self.variables)}
         self.neighbours = [0] * len(self.variables)
@@ -95,13 +119,17 @@ class _Elimination:
 
     def cost(self, bag: int) -> int:
         if bag not in self._costs:
-            self._costs[bag] = edge_cover_number(self.edges, self.unmask(bag))
+            self._costs[bag] = edge_cover_number(*self._covering(bag))
         return self._costs[bag]
 
     def fraction(self, bag: int) -> Fraction:
         if bag not in self._fractions:
-            self._fractions[bag] = fractional_cover_number(self.edges, self.unmask(bag))
+            self._fractions[bag] = fractional_cover_number(*self._covering(bag))
         return self._fractions[bag]
+
+    def _covering(self, bag: int) -> tuple[Sequence[Edge], Edge]:
+        variables = self.unmask(bag)
+        return closed(self.edges, variables, self.dependencies), variables
 
     def allowed(self, gone: int) -> int:
         """The variables that may go next: bound ones first."""
@@ -234,11 +262,40 @@ def _guarded(bag: Bag, edges: Sequence[Edge]) -> Bag:
     return replace(bag, guards=tuple(dict.fromkeys(best(part) for part in parts)))
 
 
-def _merge_guarded(bags: list[Bag], edges: Sequence[Edge], free: Edge | None) -> list[Bag]:
+def _with_keys(bag: Bag, edges: Sequence[Edge], dependencies: Sequence[Dependency]) -> Bag:
+    """The bag with the guards more that it takes for its size to be as small as keys make it."""
+
+    def size(guards: Sequence[int]) -> tuple[int, Fraction]:
+        there = {*bag.edges, *guards}
+        own = [edges[i] for i in sorted(there)]
+        covering = closed(own, bag.variables, [d for d in dependencies if d.edge in there])
+        return edge_cover_number(covering, bag.variables), fractional_cover_number(covering, bag.variables)
+
+    useful = [i for i, e in enumerate(edges) if i not in bag.edges and e & bag.variables]
+    least = size(useful)
+    if size(bag.guards) <= least:
+        return bag
+    guards = list(dict.fromkeys((*bag.guards, *useful)))
+    for guard in reversed(guards):
+        fewer = [g for g in guards if g != guard]
+        covered = frozenset().union(*(edges[i] for i in (*bag.edges, *fewer)))
+        if bag.variables <= covered and size(fewer) <= least:
+            guards = fewer
+    return replace(bag, guards=tuple(guards))
+
+
+def _merge_guarded(
+    bags: list[Bag], edges: Sequence[Edge], free: Edge | None, dependencies: Sequence[Dependency] = ()
+) -> list[Bag]:
     """Bags that need guards are merged with a neighbour where that costs no width: guards are extra work."""
     wanted = [] if free is None else [free]
-    width = max(edge_cover_number(edges, b.variables) for b in bags)
-    fraction = max(fractional_cover_number(edges, b.variables) for b in bags)
+
+    def cost(variables: Edge) -> tuple[int, Fraction]:
+        covering = closed(edges, variables, dependencies)
+        return edge_cover_number(covering, variables), fractional_cover_number(covering, variables)
+
+    width = max(cost(b.variables)[0] for b in bags)
+    fraction = max(cost(b.variables)[1] for b in bags)
     merged = True
     while merged:
         merged = False
@@ -250,8 +307,8 @@ def _merge_guarded(bags: list[Bag], edges: Sequence[Edge], free: Edge | None) ->
                 if (
                     i != j
                     and bag.variables & other.variables
-                    and edge_cover_number(edges, both) <= width
-                    and fractional_cover_number(edges, both) <= fraction
+                    and cost(both)[0] <= width
+                    and cost(both)[1] <= fraction
                     and _stays_connex([both, *(b.variables for k, b in enumerate(bags) if k not in (i, j))], wanted)
                 ):
                     joined = _guarded(Bag(both, tuple(sorted(bag.edges + other.edges))), edges)

@@ -3,7 +3,8 @@
 A core passes through, in this order:
 
 - ``strategy``: whether it fits, and the three calls of the seam;
-- ``plan``, with ``search``, ``choose``, ``connex`` and ``tree``: the tree that is taken, or bags for cyclic queries;
+- ``plan``, with ``search``, ``choose``, ``connex`` and ``tree``: the tree that is taken, over atoms or, of cyclic
+  queries, bags (``decomposed``);
 - ``keyed``: what keys and foreign keys say of the steps that a change takes up the tree;
 - ``show``: what that tree is, for ``explain``; ``enclosureness``: what a recorded log costs along it;
 - ``layout``: its nodes get their tables, with levels and indexes;

@@ -33,8 +33,8 @@ from everview.kernel.program import (
     Test,
 )
 from everview.query.terms import Var
+from everview.strategies.crown.decomposed import Relation
 from everview.strategies.crown.layout import CHANGE, ROW, Layout, Node, Words, reg, regs
-from everview.strategies.crown.plan import Relation
 from everview.strategies.crown.totals import Totals, entry_words
 
 EARLIER, LATER = Reg("earlier"), Reg("later")

@@ -11,21 +11,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from itertools import combinations
 from typing import Any
 
 from everview.errors import StatisticsError
 from everview.query.classify import Classification
 from everview.query.conjunctive import ConjunctiveQuery, Semantics
 from everview.query.covers import fractional_cover_number
-from everview.query.decomposition import Decomposition, decompose
-from everview.query.hypergraph import is_free_connex
-from everview.query.show import atom_labels
+from everview.query.decomposition import Decomposition
+from everview.query.dependencies import Dependency, closed, closure, dependencies_of
 from everview.query.terms import Expression, Var, names
 from everview.strategies.bounds import CONSTANT, ENCLOSURE, LINEAR, LOGARITHMIC, Bound, Bounds, power, power_of_n
 from everview.strategies.core import Facts
 from everview.strategies.crown.choose import choose_tree
 from everview.strategies.crown.connex import fewest_added_outputs
+from everview.strategies.crown.decomposed import TRIANGLE, Relation, by_keys, has_triangle, relations_of, smaller_by
 from everview.strategies.crown.keyed import KeyedTree, best_keyed_tree
 from everview.strategies.crown.search import SearchCutError, join_trees
 from everview.strategies.crown.tree import Edge, JoinTree, TreeNode
@@ -34,27 +33,10 @@ from everview.strategies.strategy import Cost, Task
 
 KEYED = Bound((), Fraction(0), ("amortised", "and a step for each row that points at a row which a batch replaces"))
 """An update where foreign keys bound it."""
-TRIANGLE = 3
-"""A triangle's atoms."""
 COUNTED_TREES = 1_000
 """Trees are listed up to here to say how many there were to choose from; the choice itself does not list them."""
 COUNTING_STEPS = 500_000
 """So many links between relations are looked at for that."""
-
-
-@dataclass(frozen=True)
-class Relation:
-    """A node of the tree's input: an atom, or a bag of several that is kept materialised."""
-
-    label: str
-    variables: Edge
-    atoms: tuple[int, ...]
-    guards: tuple[int, ...] = ()
-
-    @property
-    def is_bag(self) -> bool:
-        """True if it is a join that must be maintained itself."""
-        return len(self.atoms) + len(self.guards) > 1
 
 
 @dataclass(frozen=True)
@@ -71,6 +53,8 @@ class CrownPlan:
     decomposition: Decomposition | None
     cut: bool
     remarks: tuple[str, ...]
+    dependencies: tuple[Dependency, ...] = ()
+    """What keys say of the atoms' variables, where bags are smaller by them."""
     keyed: KeyedTree | None = None
     """How keys bound what an update touches, if they do."""
     has_groups: bool = False
@@ -228,21 +212,21 @@ class CrownPlan:
         """The kinds of update sequences on which an update takes constant (amortised) time (crown.md 1)."""
         if self.decomposition or self.has_access:
             return ()
-        if self._is_bounded_by_keys or (self.height <= 1 and not self.weights_travel):
+        if self._is_boundedby_keys or (self.height <= 1 and not self.weights_travel):
             return ("any", "fifo", "insert_only")
         by_height = () if self.weights_travel else ("fifo",) if self.height == 2 else ()
         by_keys = ("keyed",) if self.keyed else ()
         return (*by_height, *(("insert_only",) if self.keyed or not self.weights_travel else ()), *by_keys)
 
     @property
-    def _is_bounded_by_keys(self) -> bool:
+    def _is_boundedby_keys(self) -> bool:
         """True if an update touches one row of each relation above its own at most, as keys say."""
         return self.keyed is not None and not self.keyed.is_amortised
 
     @cached_property
     def bounds(self) -> Bounds:
         """What it costs to keep the tree, and to list its rows."""
-        size = max(_size(self.query, r) for r in self.relations)
+        size = max(map(self._size, self.relations))
         build = LINEAR if size == 1 else power(size)
         update = self._update()
         if self.weights_travel and self.keyed is None:
@@ -331,7 +315,7 @@ class CrownPlan:
         worst_case = max(exponents)
         if self.decomposition and worst_case > 0:
             return power(worst_case)
-        if self.height <= 1 or self._is_bounded_by_keys:
+        if self.height <= 1 or self._is_boundedby_keys:
             return CONSTANT
         return ENCLOSURE if self.keyed is None else KEYED
 
@@ -341,29 +325,47 @@ class CrownPlan:
         relation = self.relations[node.relation]
         own = Fraction(0)
         if relation.is_bag:
-            edges = [self.query.edges[i] for i in (*relation.atoms, *relation.guards)]
-            own = max(fractional_cover_number(edges, relation.variables - e) for e in edges)
+            own = max(self._met(relation, i) for i in (*relation.atoms, *relation.guards))
         above = self.tree.parents[node]
         while above is not None:
             if above.relation is not None:
-                own = max(own, _size(self.query, self.relations[above.relation]))
+                own = max(own, self._size(self.relations[above.relation]))
             above = self.tree.parents[above]
         return own
 
+    def _met(self, relation: Relation, atom: int) -> Fraction:
+        """The exponent of how many rows of a bag one row of an atom is in."""
+        keys = self._keys_in(relation)
+        edges = [self.query.edges[i] for i in (*relation.atoms, *relation.guards)]
+        known = closure(self.query.edges[atom], relation.variables, keys)
+        covering = closed(edges, relation.variables, keys)
+        return fractional_cover_number(covering, relation.variables - known)
 
-def _size(query: ConjunctiveQuery, relation: Relation) -> Fraction:
-    """The exponent of a relation's size: 1 for a stored one, the AGM bound for a bag."""
-    if not relation.is_bag:
-        return Fraction(1)
-    return max(Fraction(1), fractional_cover_number(query.edges, relation.variables))
+    def _size(self, relation: Relation) -> Fraction:
+        """The exponent of a relation's size: 1 for a stored one, the AGM bound for a bag, over edges closed by keys."""
+        if not relation.is_bag:
+            return Fraction(1)
+        keys, size = self._keys_in(relation), fractional_cover_number(self.query.edges, relation.variables)
+        if keys:
+            edges = [self.query.edges[i] for i in (*relation.atoms, *relation.guards)]
+            size = min(size, fractional_cover_number(closed(edges, relation.variables, keys), relation.variables))
+        return max(Fraction(1), size)
+
+    def _keys_in(self, relation: Relation) -> list[Dependency]:
+        """The dependencies that hold in a bag, as the atoms that they are of are part of it."""
+        return [d for d in self.dependencies if d.edge in (*relation.atoms, *relation.guards)]
 
 
 def plan_crown(facts: Facts) -> CrownPlan:
     """Find the best tree for a core, over bags and with added outputs where there is none without."""
     query = facts.query
     remarks: list[str] = []
-    decomposition = None if facts.classification.acyclic else _decomposition(query)
-    relations = _relations(query, decomposition)
+    dependencies: tuple[Dependency, ...] = ()
+    decomposition = None
+    if not facts.classification.acyclic:
+        dependencies, decomposition = by_keys(query, dependencies_of(query, facts.constraints))
+        remarks += smaller_by(dependencies)
+    relations = relations_of(query, decomposition)
     edges = tuple(r.variables for r in relations)
     wanted = query.free | frozenset(v for p in facts.residual for v in p.variables)
     extra = fewest_added_outputs(edges, wanted)
@@ -373,7 +375,7 @@ def plan_crown(facts: Facts) -> CrownPlan:
         raise AssertionError(f"no free-connex tree for {query} with output {names(free)}")
     if decomposition and not decomposition.exact:
         remarks.append("too many variables to prove the bags' width least: found greedily")
-    if len(query.atoms) > TRIANGLE and any(_has_triangle(query, r) for r in relations):
+    if len(query.atoms) > TRIANGLE and any(has_triangle(query, r) for r in relations):
         remarks.append(
             "a bag must give every triangle that changes to the tree above it, and an edge may be in N of them: the √N "
             "of triangles alone does not carry over"
@@ -397,44 +399,11 @@ def plan_crown(facts: Facts) -> CrownPlan:
         facts.residual,
         checked=wanted - query.free,
         decomposition=decomposition,
+        dependencies=dependencies,
         cut=cut,
         remarks=tuple(remarks),
         keyed=keyed,
     )
-
-
-def _has_triangle(query: ConjunctiveQuery, relation: Relation) -> bool:
-    """True if three atoms of a bag meet in pairs, each pair in a variable that the third does not have."""
-    edges = [query.edges[i] for i in (*relation.atoms, *relation.guards)]
-    return any((a & b) - c and (b & c) - a and (c & a) - b for a, b, c in combinations(edges, TRIANGLE))
-
-
-def _decomposition(query: ConjunctiveQuery) -> Decomposition:
-    """Bags that keep the output together where that costs no width, else bags of least width.
-
-    Columns that nothing else mentions play no part: with them, an atom inside a bag would look like one beside it.
-    """
-    joined = frozenset(v for v, atoms in query.atoms_of.items() if len(atoms) > 1)
-    relevant = joined | query.free | frozenset(v for p in query.predicates for v in p.variables)
-    edges = [e & relevant for e in query.edges]
-    least = decompose(edges)
-    if is_free_connex([b.variables for b in least.bags], query.free):
-        return least
-    together = decompose(edges, query.free)
-    same = (together.width, together.fractional_width) <= (least.width, least.fractional_width)
-    return together if same else least
-
-
-def _relations(query: ConjunctiveQuery, decomposition: Decomposition | None) -> tuple[Relation, ...]:
-    labels = atom_labels(query)
-    if decomposition is None:
-        return tuple(Relation(labels[i], e, (i,)) for i, e in enumerate(query.edges))
-    found = []
-    for bag in decomposition.bags:
-        parts = [labels[i] for i in bag.edges] + [f"π {labels[i]}" for i in bag.guards]
-        label = parts[0] if len(parts) == 1 else " ⋈ ".join(parts)
-        found.append(Relation(label, bag.variables, bag.edges, bag.guards))
-    return tuple(found)
 
 
 def _updates(
