@@ -15,6 +15,7 @@ from everview.kernel import Column, Machine, Unit, UpdateFault, ValueTable
 from everview.kernel.cursors import Ask, Buckets, Concat, Guard, Member, Node, Part, Question, Union, all_nodes
 from everview.kernel.program import (
     Add,
+    Before,
     Call,
     Compute,
     Count,
@@ -319,11 +320,12 @@ class ProgramMaker:
 
     def _instruction(self, frame: Frame, walked: set[str], scanned: set[str], depth: int) -> Instruction | None:
         kinds = ["compute", "store", "level", "level", "level?", "count", "emit", "remove", "call", "rank", "size"]
+        kinds += ["before"]
         if depth < 4:
             kinds += ["upsert", "upsert", "add", "add", "add", "find", "if", "each", "scan"]
             kinds += ["nest", "nest", "select", "select", "silent"]
         if self.reads_only:
-            kinds = ["compute", "level?", "count", "rank", "size"]
+            kinds = ["compute", "level?", "count", "rank", "size", "before"]
             kinds += ["find", "if", "each", "scan", "select", "silent"] if depth < 4 else []
         maker = getattr(self, "_" + {"level?": "get_level"}.get(kind := self.random.choice(kinds), kind))
         result = maker(frame, walked, scanned, depth)
@@ -502,6 +504,14 @@ class ProgramMaker:
         target = self._new("x")
         frame[target] = WORD
         return Size(target, *group)
+
+    def _before(self, frame: Frame, *_: object) -> Instruction | None:
+        group = self._range(frame)
+        if group is None:
+            return None
+        target = self._new("x")
+        frame[target] = WORD
+        return Before(target, *group, self.random.randint(0, len(group[2])))
 
     def _if(self, frame: Frame, walked: set[str], scanned: set[str], depth: int) -> Instruction:
         left, right = self._operands(2, frame, None)

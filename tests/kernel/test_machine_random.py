@@ -63,7 +63,7 @@ def test_machine_and_reference_agree(seed: int) -> None:
 
 
 def test_the_random_programs_do_something() -> None:
-    seen = sum((run(seed) for seed in range(60)), Counter())
+    seen = sum((run(seed) for seed in range(80)), Counter())
     assert min(seen["None"], seen["overflow"], seen["program"], seen["rows"], seen["answers"]) > 10, seen
     assert min(seen["lists"], seen["unions"], seen["faulty cursors"]) > 10, seen
     assert seen["beyond a word"] > 0, seen

@@ -11,7 +11,8 @@ It knows no queries and no SQL. It runs programs (docs/programs.md), which pass 
 - `run_batch` runs a whole batch in one call: rows read by `PythonReader` or `ArrowReader` go through a `BatchTable` and
   the `BatchView`s that read it (`cpp/batch/`, `everview.engine.direct`);
 - `wide_numbers` makes words of numbers that take several, and numbers of words; `floats` words of floats;
-- `reference.Reference` runs them in plain Python, and says what they mean; `reference_cursors` what cursors do.
+- `reference.Reference` runs them in plain Python, and says what they mean, over the tables of `reference_tables`;
+  `reference_cursors` says what cursors do.
 
 Beside them, `census` keeps formulas that count: they are no programs.
 """

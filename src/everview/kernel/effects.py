@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from everview.kernel.program import (
     Add,
+    Before,
     Call,
     Compute,
     Count,
@@ -78,7 +79,7 @@ def register_set(i: Instruction) -> Reg | None:
     match i:
         case Find() | Insert() | Each() | Scan() | Select() | Add():
             return i.row
-        case Compute() | GetLevel() | Count() | Rank() | Size():
+        case Compute() | GetLevel() | Count() | Rank() | Size() | Before():
             return i.target
         case _:
             return None

@@ -18,6 +18,7 @@ from everview.kernel.cursors import Ask, Buckets, Concat, Guard, Member, Node, P
 from everview.kernel.program import (
     MOST_WORDS,
     Add,
+    Before,
     Call,
     Compute,
     Count,
@@ -55,7 +56,7 @@ from everview.kernel.program import (
 from everview.kernel.wide_numbers import words_needed, words_of
 
 T = TypeVar("T")
-ENCODING = 10
+ENCODING = 11
 """Counts up with every change of the encoding or of what the kernel offers: one compiled before is to be built anew."""
 
 
@@ -252,7 +253,7 @@ class _Encoder:
             raise ValueError(f"there is no {question.function}")
         return [*self._functions[question.function], *self._operands(question.arguments)]
 
-    def _range(self, register: Reg, i: InOrder | Select | Size) -> list[int]:
+    def _range(self, register: Reg, i: InOrder | Select | Size | Before) -> list[int]:
         return [*self._row(register, i.table), i.order, *self._operands(i.key)]
 
     def _instruction(self, i: Instruction) -> list[int]:
@@ -298,6 +299,8 @@ class _Encoder:
                 return [14, self._register(i.target), *self._row(i.row, i.table), i.order, i.width]
             case Size():
                 return [15, *self._range(i.target, i)]
+            case Before():
+                return [20, *self._range(i.target, i), i.width]
             case Add():
                 table = self._program.table(i.table)
                 changes = self._all_words((change, table.width(c)) for c, change in enumerate(i.changes))

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from everview.kernel.cursors import Ask, Buckets, Concat, Guard, Member, Node, Part, Union
 from everview.kernel.program import (
     Add,
+    Before,
     Call,
     Compute,
     Count,
@@ -186,6 +187,8 @@ def _instruction(i: Instruction, indent: str, depth: int) -> Iterator[str]:
             yield f"{indent}{i.target} ← rank {i.row} in {i.table} order {i.order} by {i.width}"
         case Size():
             yield f"{indent}{i.target} ← size {_range(i.table, i.order, i.key)}"
+        case Before():
+            yield f"{indent}{i.target} ← before {_range(i.table, i.order, i.key)} by {i.width}"
         case Add():
             stays = " to stay" if i.vanished is None else ""
             yield f"{indent}add {i.row} in {i.table}[{_key(i.key)}] += {_key(i.changes)}{stays}"

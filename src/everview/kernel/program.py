@@ -356,6 +356,20 @@ class Size:
     key: tuple[Operand, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Before:
+    """target ← how many ranks come before a key in its group, which its first ``width`` words make.
+
+    The key has words for the first columns of an ordered index; no row need have them.
+    """
+
+    target: Reg
+    table: str
+    order: int
+    key: tuple[Operand, ...]
+    width: int
+
+
 Instruction: TypeAlias = (
     Compute
     | Find
@@ -373,6 +387,7 @@ Instruction: TypeAlias = (
     | Select
     | Rank
     | Size
+    | Before
     | Add
     | Silent
 )

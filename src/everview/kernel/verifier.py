@@ -10,6 +10,7 @@ from everview.kernel.program import (
     MOST_LEVELS,
     MOST_WORDS,
     Add,
+    Before,
     Call,
     Compute,
     Count,
@@ -209,6 +210,11 @@ class Checker:
                 frame[i.target] = WORD
             case Size():
                 self.order(i.table, i.order, len(i.key), i.key, frame)
+                frame[i.target] = WORD
+            case Before():
+                self.order(i.table, i.order, len(i.key), i.key, frame)
+                if not 0 <= i.width <= len(i.key):
+                    raise self.fault(f"a group by {i.width} of {len(i.key)} words")
                 frame[i.target] = WORD
             case Add():
                 self.add(i, frame, walked)

@@ -7,6 +7,8 @@ What passes through, in this order:
 - ``cores``: a block becomes the conjunctive queries, cores, that maintain it;
 - ``core_plan``: each core is judged by all strategies, and planned by the first that fits; what that costs;
 - ``unions``: the classes of a union of queries, and how its members come together;
+- ``union_order``: the order in which members and their intersections are kept, for positions;
+- ``set_operations``: what set operations do with the rows of their sides;
 - ``ordering``: what cuts and window functions do and cost;
 - ``view_plan``: the plans of all blocks and stages of a view together, with their bounds;
 - ``formula_plan``: the same of a view by formula, which is one part without cores;

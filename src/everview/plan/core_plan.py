@@ -217,18 +217,20 @@ def plan_core(
     constraints: Constraints = NO_CONSTRAINTS,
     *,
     lookups: Sequence[frozenset[Var]] = (),
+    order: Sequence[Var] = (),
     told: bool = False,
 ) -> CorePlan:
     """Plan one core; ``statistics`` are the updates expected at each table, ``options`` those of its view.
 
-    ``lookups`` are the sets of its variables that rows are looked up by. ``never_null`` has the columns that never hold
+    ``lookups`` are the sets of its variables that rows are looked up by, ``order`` those that they are to be kept in
+    order by, if they are. ``never_null`` has the columns that never hold
     NULL, by relation and place; by the ``constraints`` the query has been rewritten already. With ``told`` all that
     changes is always told. A strategy that is advised is taken before one that is not, and else the order of strategies
     decides, unless keys make that one's updates constant-time.
     """
     classification = classify(core.query)
     wanted = tuple(dict.fromkeys(lookups))
-    facts = Facts(classification, statistics or {}, options, never_null, constraints, wanted, told)
+    facts = Facts(classification, statistics or {}, options, never_null, constraints, wanted, tuple(order), told)
     judged = [(s, s.judge(core, facts)) for s in STRATEGIES]
     fitting = [(s, verdict) for s, verdict in judged if verdict.fits]
     strategy, maintenance = _chosen(core, facts, fitting)

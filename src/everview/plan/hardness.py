@@ -186,7 +186,9 @@ def union_tasks(verdict: UnionVerdict, constraints: Constraints) -> dict[str, Ta
     }
     strong = verdict.strongly_exhaustively_q_hierarchical
     unknown = Task("unknown", None, None, "no theorem is about it in a union")
-    return {**found, "access": accessed if strong else unknown, "lookup": unknown, "difference": unknown}
+    shared = replace(unknown, reason=_NULLS.replace("constant", "logarithmic"))
+    access = unknown if not strong else shared if verdict.shares_null else accessed
+    return {**found, "access": access, "lookup": unknown, "difference": unknown}
 
 
 _ICDT = "Berkholz et al., ICDT 2018, Theorem"

@@ -104,6 +104,8 @@ def _part(explanation: Explanation, part: PartPlan, single: bool) -> list[str]:
         lines += entry("operator", operator)
     if part.union:
         lines += entry("union", _union_line(part))
+    if part.union and explanation.plan.view.options.access and part is explanation.plan.result:
+        lines += entry("access", _positions_line(part))
     for coefficient, term in part.terms:
         lines += entry("counted", f"{coefficient:+d} · {show_query(term.cores[0].query)}")
     for block in part.blocks:
@@ -128,6 +130,17 @@ def _union_line(part: PartPlan) -> str:
     ]
     shown = "  ".join(f"{n} {'?' if f is None else '✓' if f else '✗'}" for n, f in flags)
     return shown + (f"; counting is hard: {verdict.obstacle}" if verdict.obstacle else "")
+
+
+def _positions_line(part: PartPlan) -> str:
+    why = part.why_unordered
+    if why is not None:
+        return f"positions are found by listing, {why}"
+    assert part.order is not None
+    names = ", ".join(part.body.columns[i].name for i in part.order.columns)
+    return (
+        f"members and overlaps are kept in the order of {names}: a row by position in O(log N), its rank in O(log² N)"
+    )
 
 
 def _core(explanation: Explanation, core: CorePlan, title: str) -> list[str]:

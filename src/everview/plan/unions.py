@@ -16,6 +16,7 @@ from everview.query.terms import Expression, Var
 from everview.query.types import DataType, same_words
 from everview.query.unions import (
     MAX_MEMBERS,
+    CountingTerm,
     counting_terms,
     intersection,
     is_strongly_exhaustively_q_hierarchical,
@@ -28,7 +29,7 @@ TypesOf = Callable[[Atom], Sequence[DataType]]
 """The types of the columns of an atom's relation."""
 
 
-def _block(query: ConjunctiveQuery, columns: Sequence[Output]) -> Block:
+def block_of(query: ConjunctiveQuery, columns: Sequence[Output]) -> Block:
     """A query as a block of a view with such columns."""
     shown = zip(columns, query.head, strict=True)
     outputs = tuple(replace(c, expression=Expression.of(term, c.type)) for c, term in shown)
@@ -131,15 +132,39 @@ class UnionVerdict:
         too_many = len(self.minimal.members) > MAX_MEMBERS
         return None if too_many else is_strongly_exhaustively_q_hierarchical(self.minimal)
 
-    def counted_intersections(self, columns: Sequence[Output]) -> list[tuple[int, Block]]:
-        """The intersections that count, with their coefficients, as blocks; none if counting is hard or undecided."""
-        if not self.exhaustively_q_hierarchical or self.shares_null:
+    @property
+    def may_count(self) -> bool:
+        """True if the number of its rows can be kept, by inclusion and exclusion."""
+        return self.exhaustively_q_hierarchical is True and not self.shares_null
+
+    @property
+    def may_access(self) -> bool:
+        """True if its rows may have positions: where its intersections can all be kept in one order.
+
+        So it is for every strongly exhaustively q-hierarchical union, whose intersections share the same q-tree.
+        """
+        return self.why_unordered is None
+
+    @cached_property
+    def why_unordered(self) -> str | None:
+        """Why its rows cannot have positions, whatever the order; None if every intersection is q-hierarchical."""
+        if len(self.minimal.members) > MAX_MEMBERS:
+            return f"as it has more than {MAX_MEMBERS} members"
+        if self.shares_null:
+            return "as two members may have a row with NULL in common"
+        budget = Budget()
+        found = next((t for t in counting_terms(self.minimal, budget) if not is_q_hierarchical(t.query)), None)
+        if found is not None:
+            what = "a member" if min(map(len, found.members)) == 1 else "an intersection of its members"
+            return f"as {what} is not q-hierarchical: {found.query}"
+        return "as its intersections are too many to look at" if budget.exhausted else None
+
+    def intersections(self, *, ordered: bool) -> list[CountingTerm]:
+        """Those of several members that are kept to count by; with ``ordered`` all that may have rows."""
+        if not (self.may_access if ordered else self.may_count):
             return []
-        found = []
-        for term in counting_terms(self.minimal):
-            if term.coefficient and min(map(len, term.members)) > 1:
-                found.append((term.coefficient, _block(term.query, columns)))
-        return found
+        terms = (t for t in counting_terms(self.minimal) if min(map(len, t.members)) > 1)
+        return [t for t in terms if ordered or t.coefficient]
 
     @cached_property
     def obstacle(self) -> str | None:

@@ -10,10 +10,12 @@ from functools import cached_property
 from everview.errors import OptionError
 from everview.plan.core_plan import CorePlan, plan_core
 from everview.plan.cores import cores_of
-from everview.plan.ordering import added, cost_of, said_of
+from everview.plan.ordering import added, cost_of
 from everview.plan.rewrite import query_of, rewrite_block
+from everview.plan.set_operations import is_set_union, only_concatenates, operations, operators
 from everview.plan.small_domains import ALWAYS_EMPTY, expand_block, is_always_empty, united
-from everview.plan.unions import Combination, UnionVerdict, combination_of
+from everview.plan.union_order import UnionOrder, in_one_order
+from everview.plan.unions import Combination, UnionVerdict, block_of, combination_of
 from everview.query.conjunctive import Atom, ConjunctiveQuery, UnionQuery
 from everview.query.constraints import Constraints, constraints_of
 from everview.query.homomorphism import Budget, minimal_union, surviving_members
@@ -27,7 +29,6 @@ from everview.query.view import (
     Cut,
     FormulaBody,
     SetOperation,
-    SetOperator,
     View,
     Windowed,
     arranged,
@@ -62,6 +63,8 @@ class PartPlan:
     """How the members of its union come together; None if it is no union of queries, or has one member."""
     terms: tuple[tuple[int, BlockPlan], ...] = ()
     """The intersections of members whose numbers of rows are added to those of the members, with their coefficients."""
+    order: UnionOrder | None = None
+    """The order in which its members and their intersections are kept, so that its rows have positions."""
 
     @property
     def cores(self) -> tuple[CorePlan, ...]:
@@ -71,9 +74,22 @@ class PartPlan:
     @property
     def may_count(self) -> bool:
         """True if the number of rows of its union is kept if that is asked for."""
-        if self.union is None or self.combination not in (Combination.TESTED, Combination.DISJOINT):
-            return False
-        return self.union.exhaustively_q_hierarchical is True and not self.union.shares_null
+        is_asked = self.combination in (Combination.TESTED, Combination.DISJOINT)
+        return self.union is not None and is_asked and self.union.may_count
+
+    @property
+    def why_unordered(self) -> str | None:
+        """Why rows of its union have no positions, where they were asked for; None if they have."""
+        if self.order is not None or self.combination is Combination.DISJOINT or self.union is None:
+            return None
+        if self.combination is not Combination.TESTED:
+            return "as its members cannot be asked for a row"
+        return self.union.why_unordered or "as its members and what they have in common are in no common order"
+
+    @property
+    def may_access(self) -> bool:
+        """True if rows of its union may have positions, and have none as nobody has asked for them."""
+        return self.union is not None and self.combination is Combination.TESTED and self.union.may_access
 
     @property
     def changes_one_row(self) -> bool:
@@ -83,12 +99,12 @@ class PartPlan:
     @property
     def operator_words(self) -> frozenset[str]:
         """The set operators among its operators."""
-        return frozenset(o.operator.name for o in _operations(self.body))
+        return frozenset(o.operator.name for o in operations(self.body))
 
     @property
     def only_concatenates(self) -> bool:
         """True if set operations pass rows on and nothing else."""
-        return _only_concatenates(self.body)
+        return only_concatenates(self.body)
 
     @property
     def keeps_result(self) -> bool:
@@ -282,7 +298,7 @@ def _plan_part(
     if not known.options.given().keys() & set(OF_ONE_TREE):
         body = _by_small_domains(body, known, remarks, name)
     members = list(blocks(body))
-    if isinstance(body, SetOperation) and _is_set_union(body):
+    if isinstance(body, SetOperation) and is_set_union(body):
         members = [m if m.grouping else replace(m, distinct=True) for m in members]
     budget = Budget()
     union = _union_verdict(name, body, members, known, budget)
@@ -295,15 +311,15 @@ def _plan_part(
         if gone:
             listed = ", ".join(map(str, gone))
             remarks.append(f"member {listed} of the union adds nothing to the others and is not maintained")
-    unites = isinstance(body, SetOperation) and _is_set_union(body)
+    unites = isinstance(body, SetOperation) and is_set_union(body)
     is_arranged = isinstance(body, Cut | Windowed)
     known = known if isinstance(body, Block) else known.without_history()
-    counts = is_arranged or (isinstance(body, SetOperation) and not unites and not _only_concatenates(body))
+    counts = is_arranged or (isinstance(body, SetOperation) and not unites and not only_concatenates(body))
     lookups = () if is_arranged else lookups
 
-    def planned(told: bool) -> tuple[BlockPlan, ...]:
+    def planned(told: bool, order: Sequence[int] = ()) -> tuple[BlockPlan, ...]:
         label = f"{name}, member {{}}" if len(members) > 1 else name
-        return tuple(_plan_block(label.format(i + 1), name, members[i], known, lookups, told=told) for i in kept)
+        return tuple(_plan_block(label.format(i + 1), name, members[i], known, lookups, order, told=told) for i in kept)
 
     plans, combination = planned(told or counts), None
     if unites and len(kept) > 1:
@@ -311,17 +327,37 @@ def _plan_part(
         combination = combination_of(minimal, [(p.block, p.cores[0]) for p in plans], known.types_of)
         if combination is Combination.COUNTED and not told:
             plans = planned(True)
-    operators = _operators(body, len(kept), combination)
-    terms: tuple[tuple[int, BlockPlan], ...] = ()
-    if union is not None and combination is Combination.TESTED and (known.options.count or known.options.access):
-        found = enumerate(union.counted_intersections(members[0].outputs), 1)
-        terms = tuple((n, _plan_block(f"{name}, overlap {i}", name, b, known, (), told=False)) for i, (n, b) in found)
-    return PartPlan(name, purpose, body, plans, operators, union, tuple(remarks), combination, terms)
+    said = operators(body, len(kept), combination)
+    part = PartPlan(name, purpose, body, plans, said, union, tuple(remarks), combination)
+    if union is None or combination is not Combination.TESTED or not (known.options.count or known.options.access):
+        return part
+    wants_order = bool(known.options.access) and union.may_access
+    sets = union.intersections(ordered=wants_order)
+    shown = [(f"{name}, overlap {i}", block_of(s.query, members[0].outputs)) for i, s in enumerate(sets, 1)]
+
+    def ordered(order: Sequence[int]) -> tuple[tuple[BlockPlan, ...], tuple[BlockPlan, ...]]:
+        overlaps = (_plan_block(label, name, block, known, (), order, told=False) for label, block in shown)
+        return planned(told, order), tuple(overlaps)
+
+    plans, overlaps, columns = in_one_order(ordered) if wants_order else (*ordered(()), ())
+    terms = tuple(
+        (s.coefficient, overlap) for s, overlap in zip(sets, overlaps, strict=True) if columns or s.coefficient
+    )
+    numbers = {chosen: i for i, s in enumerate(sets) for chosen in s.members}
+    return replace(part, blocks=plans, terms=terms, order=UnionOrder(columns, numbers) if columns else None)
 
 
 def _plan_block(
-    label: str, name: str, block: Block, known: _Known, lookups: Sequence[frozenset[int]], *, told: bool
+    label: str,
+    name: str,
+    block: Block,
+    known: _Known,
+    lookups: Sequence[frozenset[int]],
+    order: Sequence[int] = (),
+    *,
+    told: bool,
 ) -> BlockPlan:
+    shown = [block.outputs[i].expression.term for i in order]
     found = _variables(block, lookups)  # Aggregates that have a core of their own list its rows by group.
     cores = (
         plan_core(
@@ -331,6 +367,7 @@ def _plan_block(
             known.never_null,
             known.constraints,
             lookups=() if j else found,
+            order=[t for t in dict.fromkeys(shown) if isinstance(t, Var)],
             told=told,
         )
         for j, core in enumerate(cores_of(block, name))
@@ -343,7 +380,7 @@ def _by_small_domains(body: Body, known: _Known, remarks: list[str], name: str, 
     if isinstance(body, Cut | Windowed | FormulaBody):
         return body
     if isinstance(body, SetOperation):
-        if not _is_set_union(body):
+        if not is_set_union(body):
             return body
         sides = (_by_small_domains(side, known, remarks, name, is_member=True) for side in (body.left, body.right))
         return replace(body, left=next(sides), right=next(sides))
@@ -408,30 +445,10 @@ def _variables(block: Block, lookups: Sequence[frozenset[int]]) -> list[frozense
     return found
 
 
-def _is_set_union(body: Body) -> bool:
-    """True if duplicates never matter below: UNION all the way down."""
-    if isinstance(body, Cut | Windowed):
-        return False
-    if not isinstance(body, SetOperation):
-        return True
-    same = body.operator is SetOperator.UNION and not body.all
-    return same and _is_set_union(body.left) and _is_set_union(body.right)
-
-
-def _only_concatenates(body: Body) -> bool:
-    """True if set operations pass rows on and count nothing: UNION ALL all the way down."""
-    if isinstance(body, Cut | Windowed):
-        return False
-    if not isinstance(body, SetOperation):
-        return True
-    passes = body.operator is SetOperator.UNION and body.all
-    return passes and _only_concatenates(body.left) and _only_concatenates(body.right)
-
-
 def _union_verdict(
     name: str, body: Body, members: Sequence[Block], known: _Known, budget: Budget
 ) -> UnionVerdict | None:
-    if not isinstance(body, SetOperation) or not _is_set_union(body):
+    if not isinstance(body, SetOperation) or not is_set_union(body):
         return None
     queries: list[ConjunctiveQuery] = []
     for member in members:
@@ -442,37 +459,3 @@ def _union_verdict(
         queries.append(core.query)
     union = UnionQuery(tuple(queries), name)
     return UnionVerdict(union, minimal_union(union, budget), known.never_null)
-
-
-_COMBINED = {
-    Combination.TESTED: "each row once, as its members are asked for it; nothing is kept",
-    Combination.DISJOINT: "pass their rows on, as no two have one in common",
-    Combination.COUNTED: "count how many members hold each row",
-}
-
-
-def _operators(body: Body, members: int, combination: Combination | None) -> tuple[str, ...]:
-    if isinstance(body, Block | FormulaBody) or (members == 1 and isinstance(body, SetOperation)):
-        return ()
-    if _is_set_union(body):
-        return (f"union of {members}: {_COMBINED[combination or Combination.COUNTED]}",)
-    return tuple(_set_operators(body))
-
-
-def _set_operators(body: Body) -> list[str]:
-    if isinstance(body, Cut | Windowed):
-        return [*_set_operators(body.body), said_of(body)]
-    if not isinstance(body, SetOperation):
-        return []
-    below = _set_operators(body.left) + _set_operators(body.right)
-    if body.operator is SetOperator.UNION:
-        own = "union all: pass both sides on" if body.all else "union: count how many sides hold each row"
-    else:
-        own = f"{body.operator.value}{' all' if body.all else ''}: count each side's copies of a row"
-    return [*below, own]
-
-
-def _operations(body: Body) -> list[SetOperation]:
-    if isinstance(body, SetOperation):
-        return [body, *_operations(body.left), *_operations(body.right)]
-    return _operations(body.body) if isinstance(body, Cut | Windowed) else []

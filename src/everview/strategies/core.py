@@ -56,6 +56,8 @@ class Facts:
     """What holds for every database that the core may be asked about; the query has been rewritten by it already."""
     lookups: tuple[frozenset[Var], ...] = ()
     """The sets of output variables by whose values the view's options say that rows are going to be looked up."""
+    order: tuple[Var, ...] = ()
+    """The output variables in the order in which rows are to be kept, where they are and the strategy has a choice."""
     told: bool = False
     """True if all that changes is always told, as on Spark, where a view is a feed: nothing is saved by not listing."""
 

@@ -38,8 +38,8 @@ COUNT = "count"
 """The function that counts it."""
 MEASURES = "measures"
 """The function that finds the measures of a row."""
-ACCESS, RANK = "access", "rank"
-"""The functions that find a row by its position, and the first position of a row."""
+ACCESS, RANK, BEFORE = "access", "rank", "before"
+"""The functions that find a row by its position, the first position of a row, and how many are before a row."""
 MOST_RANKS = 2**63 - 1
 """A result that has so many rows or more cannot be accessed by position, only listed."""
 
@@ -122,6 +122,10 @@ class StrategyPlan(Protocol):
     @property
     def tasks(self) -> Mapping[Task, Cost]:
         """What can be asked beside listing, and what that costs."""
+
+    @property
+    def ordered_by(self) -> tuple[Var, ...] | None:
+        """The variables by whose values its rows are kept in order, so that they have positions; None if in none."""
 
     def looks_up(self, variables: frozenset[Var]) -> bool:
         """True if rows can be found by the values of these of its outputs with constant delay (``Facts.lookups``)."""
@@ -352,6 +356,11 @@ class Maintained:
     """
     rank: str | None = None
     """The function that gives for the words of a row that is there 1 and its first position; with ``access``."""
+    before: str | None = None
+    """The function that gives for words how many rows come before a row that has them, there or not; with ``access``.
+
+    Words of values that are in no table of values come in an order of their own.
+    """
     order: tuple[Var, ...] = ()
     """The variables by whose values, NULL first, the cursor ``result`` lists in order; () if it lists in none."""
     difference: tuple[DifferenceNode, ...] = ()

@@ -50,6 +50,10 @@ class StoredResultPlan:
         size = power(fractional_cover_number(self.query.edges, self.query.variables))
         return Bounds(size, size, CONSTANT, size)
 
+    @property
+    def ordered_by(self) -> None:
+        """Its rows are kept in no order."""
+
     def looks_up(self, variables: frozenset[Var]) -> bool:
         """Its parts are not kept by such keys."""
         return False

@@ -11,6 +11,7 @@ In the order in which a delta passes:
 - ``group_by``: a grouped block: sums by group, ``aggregates`` beside them, then ``group_output`` makes rows of groups;
 - ``formula``: a view by formula, kept by the kernel's census;
 - ``sides``: what has several of these below it; ``united``: UNION of queries, whose members are asked for a row;
+  ``union_positions``: which of its rows stands where;
 - ``set_operations``: UNION ALL, and UNION, EXCEPT and INTERSECT by counting rows;
 - ``moments``: sums over products of a join's columns, beside any of these;
 - ``first_rows``: the first rows of any of these in an order; ``windowed``: window functions over them;

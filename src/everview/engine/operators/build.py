@@ -39,7 +39,8 @@ def build_part(plan: PartPlan, relations: Relations, dictionary: Dictionary, lin
                 types = [c.type for c in plan.body.columns]
                 counted = _selects([_block(b, relations, dictionary, linker) for _, b in plan.terms])
                 terms = [(n, select) for (n, _), select in zip(plan.terms, counted, strict=True)]
-                return United(_selects(members), types, dictionary, linker, terms)
+                order, may_access = plan.order, plan.may_access
+                return United(_selects(members), types, dictionary, linker, terms, order=order, may_access=may_access)
             case Combination.DISJOINT:
                 return Concatenation(members)
         return combine(replace(plan.body, all=False), members, dictionary, linker)

@@ -240,6 +240,12 @@ class Join:
         assert is_found, words
         return int(rank)
 
+    def before(self, columns: Columns) -> pa.Array | None:
+        """How many rows come before rows that need not be there, given by the words of its outputs; None: unknown."""
+        if self.maintained.before is None:
+            return None
+        return words_array(self.part.ask(self.maintained.before, list(columns) or [zeros(1)])[0])
+
     def looks_up(self, variables: frozenset[Var]) -> bool:
         """True if it can look rows up by the words of these variables."""
         is_row = self.maintained.measures is not None and variables == frozenset(self.maintained.outputs)

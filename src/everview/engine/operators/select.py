@@ -166,6 +166,19 @@ class Select(Answers):
         return None if found is None else self.core.rank(found)
 
     @property
+    def shows_each_once(self) -> bool:
+        """True if every column is a variable of its core, and no two are the same."""
+        terms = [e.term for e in self.projection.outputs]
+        return all(isinstance(t, Var) for t in terms) and len(set(terms)) == len(terms)
+
+    def before(self, columns: Columns) -> pa.Array | None:
+        """How many of its rows come before rows that need not be there, where it ``shows_each_once``."""
+        if not self._has_positions or not self._is_within_ranks:
+            return None
+        terms = [e.term for e in self.projection.outputs]
+        return self.core.before(tuple(columns[terms.index(v)] for v in self.core.maintained.outputs))
+
+    @property
     def _is_within_ranks(self) -> bool:
         """True if there are no more rows than positions go."""
         return self.core.maintained.access is not None and (self.core.count() or 0) < MOST_RANKS

@@ -21,10 +21,12 @@ from everview.engine.operators.join import Join
 from everview.engine.operators.select import Select
 from everview.engine.operators.sides import Sides
 from everview.engine.operators.steps import CHUNK
+from everview.engine.operators.union_positions import UnionPositions
 from everview.engine.values.dictionary import UNKNOWN, Dictionary
 from everview.engine.values.rows import ZERO, Changes, WordRows, ones, repeated, words_array, zeros
 from everview.engine.values.words import arrow_type, is_wide, to_words
 from everview.kernel.program import Lit, Operand
+from everview.plan.union_order import UnionOrder
 from everview.programs.counts import ROWS as KEPT_ROWS
 from everview.programs.link import Linker, renamed
 from everview.programs.unions import ANY, ROWS, AskedOf, Listed, RowOf, compile_union, constant, has
@@ -67,8 +69,13 @@ class United(Sides):
         dictionary: Dictionary,
         linker: Linker,
         terms: Sequence[tuple[int, Select]] = (),
+        *,
+        order: UnionOrder | None = None,
+        may_access: bool = False,
     ) -> None:
         super().__init__(sides)
+        self.members = sides
+        self._may_access = may_access
         self.terms = tuple(terms)
         """Intersections of the sides, each with what its number of rows is to be multiplied by (theory 8)."""
         self.types = tuple(types)
@@ -81,6 +88,13 @@ class United(Sides):
         self.part, self._prefix = linker.add_reader("union", lambda own: compile_union(members, constants, own))
         self.net = Fold(types, len(sides), dictionary, is_kept=False)
         """Where what changes is added up, by row and member; nothing is left in it."""
+        self.positions = None if order is None else self._positions(order)
+        """Finds rows by their positions, where members and intersections are kept in one order."""
+
+    def _positions(self, order: UnionOrder) -> UnionPositions:
+        sets: dict[tuple[int, ...], Select] = {(i,): member for i, member in enumerate(self.members)}
+        sets |= {members: self.terms[number][1] for members, number in order.terms.items()}
+        return UnionPositions(len(self.sides), sets, order.columns, self.types, self.dictionary, self._shows)
 
     def _listed(self, side: Select, linker: Linker) -> Listed:
         """What lists a side's rows, under the names of the unit, and what tests one."""
@@ -165,9 +179,14 @@ class United(Sides):
         nothing = zeros(len(weight))
         return tuple(weight if i == side else nothing for i in range(len(self.sides)))
 
-    def _has(self, side: int, columns: Columns) -> pa.Array:
+    def _shows(self, side: int, columns: Columns) -> list[bool]:
+        """Whether a side has rows that some side has shown: constants have the ids that they are shown by."""
+        found = self._has(side, columns, [wide.shown(self.dictionary) for wide in self._constants])
+        return [word != 0 for word in found.to_pylist()]
+
+    def _has(self, side: int, columns: Columns, constants: Sequence[int] | None = None) -> pa.Array:
         """1 for the rows that a side has, 0 for the others."""
-        given = (repeated(word, len(columns[0])) for word in self._given)
+        given = (repeated(word, len(columns[0])) for word in (self._given if constants is None else constants))
         return words_array(self.part.ask(self._prefix + has(side), [*columns, *given])[0])
 
     # --- what is asked ---------------------------------------------------------------------------------------------
@@ -178,7 +197,7 @@ class United(Sides):
             return None
         counts = [(1, side.count()) for side in self.sides] + [(n, term.count()) for n, term in self.terms]
         found = 0
-        for coefficient, rows in counts:
+        for coefficient, rows in (c for c in counts if c[0]):
             if rows is None:
                 return None
             found += coefficient * rows
@@ -191,6 +210,22 @@ class United(Sides):
         ]  # Then the row's have ids, too, if they are these.
         words = [pa.array([word], pa.int64()) for word in (*row.words, *given)]
         return bool(words_array(self.part.ask(self._prefix + ANY, words)[0])[0].as_py())
+
+    @property
+    def may_access(self) -> bool:
+        """True if its members and their intersections could be kept in one order, and nobody has asked for it."""
+        return self.positions is None and self._may_access
+
+    def access(self, positions: Sequence[int]) -> WordRows | None:
+        """Row by row of what is listed, if its members are kept in one order."""
+        return None if self.positions is None else self.positions.access(positions)
+
+    def rank(self, row: Sought) -> int | None:
+        """Where a row is listed, likewise."""
+        if self.positions is None:
+            return None
+        words = WordRows(tuple(pa.array([word], pa.int64()) for word in row.words), ones(1), zeros(1))
+        return self.positions.rank(words, lambda side: side.rank(row))
 
     def looks_up(self, columns: frozenset[int]) -> bool:
         """True if all members can."""

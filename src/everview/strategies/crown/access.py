@@ -13,6 +13,7 @@ from typing import Final
 
 from everview.kernel.program import (
     Add,
+    Before,
     Call,
     Compute,
     Count,
@@ -36,7 +37,7 @@ from everview.query.terms import Var
 from everview.strategies.crown.full_join import result_weight
 from everview.strategies.crown.layout import RANKS, TOTAL, Layout, Node, Words, regs
 from everview.strategies.crown.plan import CrownPlan
-from everview.strategies.strategy import ACCESS, COUNT, MOST_RANKS, RANK, RESULT, WORDS_AS_THEY_ARE, WordOrders
+from everview.strategies.strategy import ACCESS, BEFORE, COUNT, MOST_RANKS, RANK, RESULT, WORDS_AS_THEY_ARE, WordOrders
 
 _ONCE, _POSITION, _ROW, _FOUND = Reg("once"), Reg("position"), Reg("row"), Reg("found")
 _NARROW: Final = Reg("narrow")
@@ -193,7 +194,7 @@ class Access:
         """How many results there are; the words of the one at a position, and the first position of one, if kept."""
         if not self.layout.plan.has_access:
             return (self._count(),)
-        return self._count(), self._access(), self._rank()
+        return self._count(), self._access(), self._rank(), self._before()
 
     def _count(self) -> Function:
         total, found = Reg("total", self.width), Reg("all", self.width)
@@ -254,6 +255,27 @@ class Access:
         body = self._descent(places, chosen, ending)
         cleared = [Compute(r, Math.ADD, Lit(0), Lit(0)) for r in (_FOUND, position)]
         return Function(RANK, regs(outputs) or (_ONCE,), (*cleared, *body), (_FOUND, position))
+
+    def _before(self) -> Function:
+        """How many results come before a row, which need not be one: down as far as there are such rows."""
+        outputs = self.layout.outputs
+        position = Reg("rank")
+        places: dict[Var, Operand] = dict(zip(outputs, regs(outputs), strict=True))
+
+        def chosen(n: Node, each: Reg, then: Sequence[Instruction]) -> list[Instruction]:
+            table, order = self._ordered(n)
+            row, before = (Reg(f"{what}{n.number}") for what in ("row", "before"))
+            key = n.handed if self._has_total(n) else self.layout.key_of(n)
+            return [
+                Before(before, table, order, tuple(places[v] for v in self._columns(n)), len(n.key)),
+                Compute(before, Math.MULTIPLY, before, each),
+                Compute(position, Math.ADD, position, before),
+                Find(row, table, tuple(places[v] for v in key), tuple(then)),
+            ]
+
+        body = self._descent(places, chosen, list)
+        cleared = Compute(position, Math.ADD, Lit(0), Lit(0))
+        return Function(BEFORE, regs(outputs) or (_ONCE,), (cleared, *body), (position,))
 
     def _descent(self, places: dict[Var, Operand], chosen: _Chosen, ending: _Ending) -> list[Instruction]:
         """Node after node: how many results have the rows so far, and of these each row of the next node's group."""

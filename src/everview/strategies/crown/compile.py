@@ -35,6 +35,7 @@ from everview.strategies.crown.plan import CrownPlan
 from everview.strategies.crown.totals import Totals, entry_words
 from everview.strategies.strategy import (
     ACCESS,
+    BEFORE,
     COUNT,
     DELTA,
     MEASURES,
@@ -107,7 +108,7 @@ def compile_crown(
     maintained = replace(maintained, counts_at_once=access is not None)
     if access is None or not plan.has_access:
         return maintained
-    return replace(maintained, access=ACCESS, rank=RANK, order=access.order)
+    return replace(maintained, access=ACCESS, rank=RANK, before=BEFORE, order=access.order)
 
 
 def _write_inputs(layout: Layout, totals: Totals) -> list[AtomInput]:

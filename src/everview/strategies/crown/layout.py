@@ -180,9 +180,9 @@ class Layout:
 
     @cached_property
     def head(self) -> Words:
-        """The output variables in the order in which they are asked for."""
+        """The output variables in the order that is preferred, else in which they are asked for."""
         asked = [t for t in self.plan.query.head if isinstance(t, Var)]
-        return tuple(dict.fromkeys((*asked, *sorted(self.plan.tree.free))))
+        return tuple(dict.fromkeys((*self.plan.preferred, *asked, *sorted(self.plan.tree.free))))
 
     def _home(self, atom: int) -> Node:
         homes = (n for n in self.nodes if n.tree.relation is not None)

@@ -65,6 +65,8 @@ class CrownPlan:
     """True if the view's options ask for access by position."""
     has_access: bool = False
     """True if rows are kept in order, with the number of results of each: asked for by the view's options."""
+    preferred: tuple[Var, ...] = ()
+    """The variables by which results are to be kept in order, as far as the tree leaves a choice."""
     has_count: bool = False
     """True if the number of results is kept, in no order: asked for by the view's options."""
     has_log: bool = False
@@ -295,6 +297,11 @@ class CrownPlan:
         return order_of(self)
 
     @property
+    def ordered_by(self) -> tuple[Var, ...] | None:
+        """The same; None if results are kept in no order."""
+        return self.order if self.has_access else None
+
+    @property
     def why_unordered(self) -> str:
         """Why results cannot be kept in order with the number of results of each row."""
         if self.has_groups or self.sums_up:
@@ -403,6 +410,7 @@ def plan_crown(facts: Facts) -> CrownPlan:
         cut=cut,
         remarks=tuple(remarks),
         keyed=keyed,
+        preferred=facts.order,
     )
 
 

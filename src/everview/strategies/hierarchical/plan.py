@@ -93,6 +93,10 @@ class HierarchicalPlan:
         """Any updates, at ε = 0; else those for which no bound is better."""
         return ("any", "fifo", "insert_only") if self.bounds.update.exponent == 0 else ()
 
+    @property
+    def ordered_by(self) -> None:
+        """Its rows are kept in no order."""
+
     def looks_up(self, variables: frozenset[Var]) -> bool:
         """Its parts are not kept by such keys."""
         return False

@@ -87,6 +87,10 @@ class CountPlan:
         """What it costs at this ε."""
         return self.dial.exponents.bounds
 
+    @property
+    def ordered_by(self) -> None:
+        """Its rows are kept in no order."""
+
     def looks_up(self, variables: frozenset[Var]) -> bool:
         """Its parts are not kept by such keys."""
         return False

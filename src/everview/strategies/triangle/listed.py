@@ -99,6 +99,10 @@ class ListedPlan:
         """What it costs at this ε."""
         return self.dial.exponents.bounds
 
+    @property
+    def ordered_by(self) -> None:
+        """Its rows are kept in no order."""
+
     def looks_up(self, variables: frozenset[Var]) -> bool:
         """Its parts are not kept by such keys."""
         return False

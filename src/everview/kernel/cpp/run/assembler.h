@@ -198,6 +198,11 @@ class Assembler {
       case Op::kSize:
         add(Code::kSize, &i, slots(i.operands));
         break;
+      case Op::kBefore: {
+        const std::uint32_t at = add(Code::kBefore, &i, slots(i.operands));
+        lines_[at].jump = i.width;
+        break;
+      }
       case Op::kAdd:
         addition(i);
         break;

@@ -10,7 +10,7 @@ namespace everview {
 
 // What the interpreter does, one line after the other; the contract of each stands at its case in machine.h.
 enum class Code : std::uint8_t {
-  kAdd, kCount, kCountAll, kCountOwn, kDifference, kDivide, kCall, kEach, kEmit, kFind, kFloat, kGetLevel, kIfAtMost, kIfEqual,
+  kAdd, kBefore, kCount, kCountAll, kCountOwn, kDifference, kDivide, kCall, kEach, kEmit, kFind, kFloat, kGetLevel, kIfAtMost, kIfEqual,
   kIfLess, kIfNotEqual, kInsert, kJump, kNest, kNextAll, kNextEach, kNextScan, kProduct, kRank, kRemainder, kRemove, kReturn,
   kRoot, kScan, kScanAll, kSelect, kSetLevel, kSilence, kSize, kSpeak, kStore, kSum, kWideAdd, kWideIf, kWideMath,
 };

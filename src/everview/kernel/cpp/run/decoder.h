@@ -7,7 +7,7 @@
 
 namespace everview {
 
-inline constexpr int kEncoding = 10;  // Which encoding is read; everview/kernel/encode.py says which is written.
+inline constexpr int kEncoding = 11;  // Which encoding is read; everview/kernel/encode.py says which is written.
 
 // Reads a flat run of words. Everything that the machine relies on is checked here and throws std::invalid_argument:
 // numbers of tables, columns, indexes, registers and procedures, widths, no recursion, depth, and that no scan's body
@@ -530,6 +530,11 @@ class Decoder {
       case Op::kSize:
         i.reg = reg();
         read_range(i);
+        break;
+      case Op::kBefore:
+        i.reg = reg();
+        read_range(i);
+        i.width = number(i.operands.size() + 1, "group by so many columns:");
         break;
       case Op::kAdd: {
         i.reg = reg();

@@ -488,6 +488,17 @@ class Interpreter {
           break;
         }
 
+        // Before: registers[P.reg] <- how many ranks come before the words K in the group of ordered index P.other of T
+        // by the first P.jump of them. Faults likewise.
+        case Code::kBefore: {
+          const Table& table = tables[i.table];
+          steps.count += 1 + ordered_steps(table);
+          const Word* const key = read_words(i, 0);
+          registers[i.reg] = to_word(table.orders()[i.other].before(key, i.count, i.jump, table.view()));
+          pc = i.next();
+          break;
+        }
+
         // Size: registers[P.reg] <- how many ranks the group of ordered index P.other of T by K has. Faults likewise.
         case Code::kSize: {
           const Table& table = tables[i.table];

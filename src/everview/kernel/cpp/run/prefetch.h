@@ -129,6 +129,7 @@ class ProbeFinder {
       case Op::kGetLevel:
       case Op::kRank:
       case Op::kSize:
+      case Op::kBefore:
         registers[i.reg] = {};
         break;
       case Op::kSelect:

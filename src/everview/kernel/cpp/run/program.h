@@ -83,7 +83,7 @@ using Block = std::vector<Instruction>;
 struct Instruction {
   enum class Op : std::uint8_t {
     kCompute, kFind, kInsert, kRemove, kStore, kSetLevel, kGetLevel, kCount, kIf, kEach, kScan, kEmit, kCall, kSelect,
-    kRank, kSize, kAdd, kSilent, kWideCompute, kWideIf,
+    kRank, kSize, kAdd, kSilent, kWideCompute, kWideIf, kBefore,
     kNest,  // Not in the encoding: scans within scans around one emit.
   };
 
@@ -92,7 +92,7 @@ struct Instruction {
   std::uint32_t reg = 0;       // The target, or the row.
   std::uint32_t number = 0;    // The value column, index, channel or procedure; of wide operands, the first one's words.
   std::uint32_t row = 0;       // kGetLevel, kRank: the row.
-  std::uint32_t width = 0;     // kRank: how many columns make the group; kWideCompute: how many words the target has.
+  std::uint32_t width = 0;     // kRank, kBefore: how many columns make the group; kWideCompute: how many words the target has.
   bool own_group = false;      // kCount: as of a loop,
   bool whole = false;          // and this.
   bool vanishes = false;       // kAdd: the row goes when its first value comes to 0.

@@ -170,6 +170,14 @@ class OrderedIndex {
     return before - find_bound([&](std::size_t i) { return rows[row][order_[i]]; }, width, false, rows).before;
   }
 
+  // How many ranks of the group by the first `width` of some words come before those words, one for each of the first
+  // `count` columns; no row need have them.
+  Sum before(const Word* key, std::size_t count, std::size_t width, RowsView rows) const noexcept {
+    const auto word = [&](std::size_t i) { return key[i]; };
+    const Sum all = find_bound(word, count, false, rows).before;
+    return width == 0 ? all : all - find_bound(word, width, false, rows).before;
+  }
+
   // How many ranks a group has.
   Sum size(const Word* key, std::size_t width, RowsView rows) const noexcept {
     if (width == 0) return total(root_);

@@ -1,0 +1,63 @@
+"""The set operations of a part: what they do with the rows of their sides, and which of them keep rows for it."""
+
+from __future__ import annotations
+
+from everview.plan.ordering import said_of
+from everview.plan.unions import Combination
+from everview.query.view import Block, Body, Cut, FormulaBody, SetOperation, SetOperator, Windowed
+
+
+def is_set_union(body: Body) -> bool:
+    """True if duplicates never matter below: UNION all the way down."""
+    if isinstance(body, Cut | Windowed):
+        return False
+    if not isinstance(body, SetOperation):
+        return True
+    same = body.operator is SetOperator.UNION and not body.all
+    return same and is_set_union(body.left) and is_set_union(body.right)
+
+
+def only_concatenates(body: Body) -> bool:
+    """True if set operations pass rows on and count nothing: UNION ALL all the way down."""
+    if isinstance(body, Cut | Windowed):
+        return False
+    if not isinstance(body, SetOperation):
+        return True
+    passes = body.operator is SetOperator.UNION and body.all
+    return passes and only_concatenates(body.left) and only_concatenates(body.right)
+
+
+_COMBINED = {
+    Combination.TESTED: "each row once, as its members are asked for it; nothing is kept",
+    Combination.DISJOINT: "pass their rows on, as no two have one in common",
+    Combination.COUNTED: "count how many members hold each row",
+}
+
+
+def operators(body: Body, members: int, combination: Combination | None) -> tuple[str, ...]:
+    """What is done with the rows of its sides, in words, the innermost first."""
+    if isinstance(body, Block | FormulaBody) or (members == 1 and isinstance(body, SetOperation)):
+        return ()
+    if is_set_union(body):
+        return (f"union of {members}: {_COMBINED[combination or Combination.COUNTED]}",)
+    return tuple(_set_operators(body))
+
+
+def _set_operators(body: Body) -> list[str]:
+    if isinstance(body, Cut | Windowed):
+        return [*_set_operators(body.body), said_of(body)]
+    if not isinstance(body, SetOperation):
+        return []
+    below = _set_operators(body.left) + _set_operators(body.right)
+    if body.operator is SetOperator.UNION:
+        own = "union all: pass both sides on" if body.all else "union: count how many sides hold each row"
+    else:
+        own = f"{body.operator.value}{' all' if body.all else ''}: count each side's copies of a row"
+    return [*below, own]
+
+
+def operations(body: Body) -> list[SetOperation]:
+    """The set operations of a body."""
+    if isinstance(body, SetOperation):
+        return [body, *operations(body.left), *operations(body.right)]
+    return operations(body.body) if isinstance(body, Cut | Windowed) else []
