@@ -7,7 +7,8 @@ A core passes through, in this order:
   queries, bags (``decomposed``);
 - ``keyed``: what keys and foreign keys say of the steps that a change takes up the tree;
 - ``show``: what that tree is, for ``explain``; ``enclosureness``: what a recorded log costs along it;
-- ``layout``: its nodes get their tables, with levels and indexes;
+- ``layout``: its nodes get their tables, with levels and indexes; ``alike``, which leaves are kept as one, and
+  ``factors``, what measures are products of;
 - ``found``: the cursors that find rows by some columns; ``row_log`` and ``difference``: what differences to an earlier
   state are found by;
 - ``totals``, ``full_join`` and ``bags`` write the procedures, ``access`` those that keep results in order where that is

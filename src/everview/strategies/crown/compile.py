@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
 
 from everview.kernel.program import (
@@ -28,9 +28,10 @@ from everview.query.terms import Var
 from everview.strategies.crown.access import Access
 from everview.strategies.crown.bags import Bags
 from everview.strategies.crown.difference import Differences
+from everview.strategies.crown.factors import multiplied
 from everview.strategies.crown.found import Found, measures_of_row
 from everview.strategies.crown.full_join import FullJoin, result_weight
-from everview.strategies.crown.layout import CHANGE, Layout, Node, Words, change_of, regs
+from everview.strategies.crown.layout import CHANGE, Layout, Node, Words, regs
 from everview.strategies.crown.plan import CrownPlan
 from everview.strategies.crown.totals import Totals, entry_words
 from everview.strategies.strategy import (
@@ -113,33 +114,34 @@ def compile_crown(
 
 def _write_inputs(layout: Layout, totals: Totals) -> list[AtomInput]:
     """One procedure an atom, which tells every relation and bag that holds it; none for those that another serves."""
-    targets: dict[int, list[tuple[str, Words]]] = {}
-    sums: dict[int, tuple[int, ...]] = {}
+    targets: dict[int, list[tuple[str, Words, tuple[Reg, ...]]]] = {}
+    given: dict[int, dict[tuple[int, int], Reg]] = {}
     served: dict[int, set[int]] = {layout.atom_of(one): {layout.atom_of(n)} for n, one in layout.shared_with.items()}
+
+    def add(atom: int, procedure: str, words: Words, factors: Sequence[tuple[int, int]], serves: Iterable[int]) -> None:
+        own = {(other, j): layout.factor_change(atom, other, j) for other, j in factors}
+        targets.setdefault(atom, []).append((procedure, words, tuple(own.values())))
+        given.setdefault(atom, {}).update(own)
+        served.setdefault(atom, set()).update(serves)
+
     for n in (n for n in layout.nodes if n not in layout.shared_with):
         if n.tree.relation is not None and not layout.plan.relations[n.tree.relation].is_bag:
             atom = layout.atom_of(n)
-            targets.setdefault(atom, []).append((totals.name(n, "base"), entry_words(n)))
-            sums[atom] = sums.get(atom, ()) + layout.own_sums(n)
-    for given in Bags(layout, totals).write():
-        targets.setdefault(given.atom, []).append((given.procedure, given.words))
-        sums[given.atom] = sums.get(given.atom, ()) + given.sums
-        served.setdefault(given.atom, set()).update(given.serves)
+            factors = layout.factors.given(n) if n.alike else tuple((atom, j) for j in layout.own_sums(n))
+            add(atom, totals.name(n, "base"), entry_words(n), factors, n.alike)
+    for bag in Bags(layout, totals).write():
+        add(bag.atom, bag.procedure, bag.words, [(bag.atom, j) for j in bag.sums], bag.serves)
     found = []
     for atom, calls in sorted(targets.items()):
-        words = tuple(sorted({v for _, needed in calls for v in needed}))
-        body = [Call(n, (*regs(needed), *layout.atom_changes(atom, _sums_of(layout, n)))) for n, needed in calls]
-        layout.procedure(f"input{atom}{totals.tag}", (*regs(words), *layout.atom_changes(atom, sums[atom])), body)
-        serves = tuple(sorted(served.get(atom, set()) - targets.keys()))
-        found.append(AtomInput(atom, words, sums[atom], serves))
+        words = tuple(sorted({v for _, needed, _ in calls for v in needed}))
+        own = [factor for factor in given[atom] if factor[0] == atom]
+        others = [factor for factor in given[atom] if factor[0] != atom]
+        changes = [given[atom][factor] for factor in (*own, *others)]
+        body = [Call(name, (*regs(needed), CHANGE, *factors)) for name, needed, factors in calls]
+        layout.procedure(f"input{atom}{totals.tag}", (*regs(words), CHANGE, *changes), body)
+        serves = tuple(sorted(served[atom] - targets.keys()))
+        found.append(AtomInput(atom, words, tuple(j for _, j in own), serves, tuple(others)))
     return found
-
-
-def _sums_of(layout: Layout, procedure: str) -> list[int]:
-    """The sums whose change a procedure takes, by its parameters."""
-    parameters = next(p for p in layout.procedures if p.name == procedure).parameters
-    given = {parameter.name for parameter in parameters}
-    return [j for j in range(1, len(layout.sums) + 1) if change_of(j).name in given]
 
 
 def _write_entries(layout: Layout, atom_inputs: Sequence[AtomInput]) -> tuple[Entry, ...]:
@@ -156,7 +158,8 @@ def _write_entries(layout: Layout, atom_inputs: Sequence[AtomInput]) -> tuple[En
             for o in found:
                 words = tuple(Reg(f"{o.atom}@{v.name}") for v in o.variables)
                 flag = Reg(f"{o.atom}?")
-                changes = tuple(Reg(f"{o.atom}+{j}", layout.sums[j - 1].factors[o.atom]) for j in o.sums)
+                factors = (*((o.atom, j) for j in o.sums), *o.served_sums)
+                changes = tuple(Reg(f"{o.atom}+{i}", layout.sums[j - 1].factors[a]) for i, (a, j) in enumerate(factors))
                 parameters += [*words, flag, *changes]
                 call = Call(f"input{o.atom}{tag}", (*words, CHANGE, *changes))
                 body.append(If(Test.NOT_EQUAL, flag, Lit(0), (call,)))
@@ -214,8 +217,8 @@ def _count(layout: Layout) -> Function:
         found, product = (Reg(f"{what}{n.number}", layout.result_width) for what in ("total", "product"))
         key = tuple(places[v] for v in n.key)
         places.update({v: layout.word(row, n.out_table, v) for v in n.handed if v not in places})
-        copies = Lit(1) if n.is_pure or layout.is_set else layout.measure(row, n.out_table, 0)
-        body: list[Instruction] = [Compute(product, Math.ADD, copies, Lit(0))]
+        copies: Sequence[Operand] = [Lit(1)] if n.is_pure or layout.is_set else layout.factors.of(row, n, 0)
+        body = multiplied(product, copies)
         for child in n.shown:
             inner, below = total(child)
             body += [*inner, Compute(product, Math.MULTIPLY, product, below)]

@@ -82,8 +82,9 @@ class FullJoin:
             for child in n.shown:
                 self.layout.procedure(self.name(child, "gained"), regs(child.key), self._gain(n, child))
                 self.layout.procedure(self.name(child, "lost"), regs(child.key), self._lose(n, child))
-            parameters = (*regs(n.handed), *self.layout.changes(n))
-            self.layout.procedure(self.name(n, "change"), parameters, self._change(n))
+            own = self.layout.own_changes(n) if n.alike else self.layout.changes(n)
+            body = self._change_alike(n) if n.alike else self._change(n)
+            self.layout.procedure(self.name(n, "change"), (*regs(n.handed), *own), body)
 
     def name(self, n: Node, verb: str) -> str:
         """A procedure's name; ! marks those with deltas."""
@@ -215,12 +216,12 @@ class FullJoin:
         changes: dict[int, Operand] = {j: self.layout.change(n, j) for j in (0, *self.layout.carried_sums(n))}
         appeared = (
             *logged(self.layout, n, Lit(0)),
-            *self.layout.noted(n, changes),
+            *self.layout.factors.noted(n, changes),
             *self._if_satisfied(n, (Call(self.name(n, "enter"), (ROW,)), *self._delta(n, Lit(1)))),
         )
         gone = (*self._delta(n, Lit(-1)), Call(self.name(n, "leave"), (ROW,)))
         weight = self.layout.measure(ROW, table, 0)
-        changed = self.layout.noted(n, {j: self.layout.measure(ROW, table, j) for j in changes})
+        changed = self.layout.factors.noted(n, {j: self.layout.measure(ROW, table, j) for j in changes})
         if not self.layout.is_set:
             changed = (*logged(self.layout, n, weight, changes[0]), *changed)
         if self.with_deltas and not self.layout.is_set:
@@ -238,6 +239,18 @@ class FullJoin:
         flipped = If(Test.NOT_EQUAL, flip, Lit(0), (Call(n.weighed, (*regs(n.handed), flip)),))
         return [none, Add(ROW, table, regs(n.handed), added, (came, *appeared), (went, *gone), changed), flipped]
 
+    def _change_alike(self, n: Node) -> list[Instruction]:
+        """The same for a leaf of atoms alike: what is told is how much the product over them has changed."""
+        noted = self.layout.factors.noted_row(n, ROW)
+        enter, leave = (Call(self.name(n, verb), (ROW,)) for verb in ("enter", "leave"))
+        moved: tuple[tuple[Instruction, ...], ...] = ((), (), ())
+        if self.with_deltas:
+            moved = self.layout.factors.moved(n, ROW, (0, *self.layout.carried_sums(n)))
+        appeared = (*noted, enter, *moved[0], *self._delta(n, None))
+        vanished = (*moved[1], *self._delta(n, None), leave)
+        stays = (*noted, *moved[2], *self._delta(n, None))
+        return [Add(ROW, n.out_table, regs(n.handed), self.layout.own_changes(n), appeared, vanished, stays)]
+
     def _change_both(self, first: Node, second: Node) -> list[Instruction]:
         """A row of two leaves changes: the first one's step sees the table old, the second one's sees it new."""
         table = first.out_table
@@ -249,7 +262,7 @@ class FullJoin:
         entered = [[*self._key_came(n, own, i), *self._delta(n, Lit(1), own)] for i, (n, own) in enumerate(both)]
         left = [[*self._delta(n, Lit(-1), own), *self._key_went(n, own, 1 - i)] for i, (n, own) in enumerate(both)]
         told = [[] if self.layout.is_set else self._delta(n, None, own) for n, own in both]
-        noted = self.layout.noted(first, {0: weight})
+        noted = self.layout.factors.noted(first, {0: weight})
         stored = Store(ROW, table, weight.column, after)
         vanishes = (*left[0], Remove(ROW, table), *left[1])
         stays = (*told[0], stored, *noted, *told[1])
@@ -455,6 +468,5 @@ def result_weight(
         factors.append(changed.get(j, changed[0]))
     for n, row in rows.items():
         if not n.is_pure:
-            carried = j if j in layout.carried_sums(n) else 0
-            factors.append(layout.measure(row, n.out_table, carried))
+            factors += layout.factors.of(row, n, j)
     return Product(tuple(factors), layout.result_widths[j])

@@ -25,8 +25,9 @@ from everview.kernel.program import (
     Table,
     ValueOf,
 )
-from everview.programs.limits import Factor, Limit, Limits
 from everview.query.terms import Var, names
+from everview.strategies.crown.alike import alike_below, is_needless, places_of
+from everview.strategies.crown.factors import Factors, value_name
 from everview.strategies.crown.plan import CrownPlan
 from everview.strategies.crown.tree import TreeNode
 from everview.strategies.strategy import Sum, WordOrders
@@ -35,8 +36,6 @@ Words = tuple[Var, ...]
 SATISFIED = "satisfied"
 TOTAL, RANKS = "total", "ranks"
 """How many results a row is in, with all that is below it; and the same in one word, for ordered indexes."""
-MOST_COPIES = 2**63 - 1
-"""So many rows a group may have: COUNT is a BIGINT."""
 LEVELS = 3
 """Of the rows of a node with others below it; the rows of leaves are all alike."""
 ROW = Reg("row")
@@ -57,6 +56,8 @@ class Node:
     """What it shares with its parent."""
     output: Words | None
     """Its output variables if it is shown."""
+    alike: tuple[int, ...] = ()
+    """The atoms that it is kept for, if they are several (``alike``): its measures are products over them."""
     children: list[Node] = field(default_factory=list)
 
     @property
@@ -142,11 +143,12 @@ class Layout:
     def __init__(self, plan: CrownPlan, sums: Sequence[Sum], signatures: Sequence[Hashable] = ()) -> None:
         self.plan = plan
         self.is_set = plan.is_distinct
+        self.signatures = tuple(signatures)
         self.nodes: list[Node] = []
         self._place(plan.tree.root, None)
         self.sums = tuple(sums)
         self.sources = tuple(frozenset(map(self._home, s.factors)) for s in sums)
-        self.signatures = tuple(signatures)
+        self.factors = Factors(self)
         self.procedures: list[Procedure] = []
         self._tables: dict[str, tuple[Words, tuple[str, ...]]] = {}
         self._indexes: dict[str, list[Words]] = {}
@@ -158,20 +160,26 @@ class Layout:
         """A leaf whose rows are those of another leaf's table, by that other one."""
         for node in self.nodes:
             self._declare(node)
-        self.limits = self._limited()
+        self.limits = self.factors.limits()
 
-    def _place(self, tree: TreeNode, parent: Node | None) -> None:
+    def _place(self, tree: TreeNode, parent: Node | None, alike: tuple[int, ...] = ()) -> None:
+        children = alike_below(self.plan, self.signatures, tree)
+        if len(children) == 1 and is_needless(self.plan, tree, parent.tree if parent else None, *children[0]):
+            tree, alike = children[0]
+            children = []
         label = f"[{names(tree.attributes)}]" if tree.relation is None else self.plan.labels[tree.relation]
         if any(label == n.label for n in self.nodes):  # tables and procedures go by it
             label = f"{label}~{len(self.nodes)}"
         key = tuple(sorted(tree.attributes & parent.tree.attributes)) if parent else ()
         output = tuple(sorted(tree.attributes & self.plan.tree.free)) if tree in self.plan.tree.connex else None
-        node = Node(len(self.nodes), tree, label, parent, key, output)
+        node = Node(len(self.nodes), tree, label, parent, key, output, alike)
         self.nodes.append(node)
         if parent is not None:
             parent.children.append(node)
-        for child in sorted(tree.children, key=self._first) if self.plan.has_access else tree.children:
-            self._place(child, node)
+        if self.plan.has_access:
+            children.sort(key=lambda child: self._first(child[0]))
+        for child, atoms in children:
+            self._place(child, node, atoms)
 
     def _first(self, tree: TreeNode) -> int:
         """The place in the head of the first output variable that a subtree adds: results are ordered by it."""
@@ -185,8 +193,7 @@ class Layout:
         return tuple(dict.fromkeys((*self.plan.preferred, *asked, *sorted(self.plan.tree.free))))
 
     def _home(self, atom: int) -> Node:
-        homes = (n for n in self.nodes if n.tree.relation is not None)
-        return next(n for n in homes if atom in self.plan.relations[n.tree.relation or 0].atoms)
+        return next(n for n in self.nodes if atom in self._own_atoms(n))
 
     @cached_property
     def outputs(self) -> Words:
@@ -229,7 +236,7 @@ class Layout:
         return 1 if self.is_set else min(MOST_WORDS, max(1, sum(factors.get(atom, 1) for atom in atoms)))
 
     def _own_atoms(self, n: Node) -> tuple[int, ...]:
-        return () if n.tree.relation is None else tuple(self.plan.relations[n.tree.relation].atoms)
+        return n.alike or (() if n.tree.relation is None else tuple(self.plan.relations[n.tree.relation].atoms))
 
     def _atoms(self, n: Node) -> tuple[int, ...]:
         """The atoms that a node's measures are products over: its own, and those that are hidden below it."""
@@ -249,25 +256,6 @@ class Layout:
         """How many words the number of all results may have."""
         return min(MOST_WORDS, len(self.plan.query.atoms) + 1)
 
-    def _limited(self) -> Limits:
-        """The limits of a group's sums, and of its count: each is a product of a sum and counts of the shown nodes."""
-        if self.is_set:
-            return Limits()
-        most = {j: s.limit for j, s in enumerate(self.sums, 1) if s.limit is not None}
-        if self.plan.has_groups:
-            most[0] = MOST_COPIES
-        weighed = [n for n in self.shown if not n.is_pure]
-        return Limits([Limit(m, tuple(self._factor(n, j) for n in weighed)) for j, m in most.items()])
-
-    def _factor(self, n: Node, j: int) -> Factor:
-        """What a shown node contributes to a measure of a result: its sum, or its count."""
-        carried = j if j in self.carried_sums(n) else 0
-        return Factor(self.stored_in(n.out_table), _value(carried), self.width(n, carried), is_signed=carried > 0)
-
-    def noted(self, n: Node, measures: Mapping[int, Operand]) -> tuple[Instruction, ...]:
-        """Take note of the new measures of a shown node's row, should they be large (``programs.limits``)."""
-        return tuple(i for j, value in measures.items() for i in self.limits.noted(self._factor(n, j), value))
-
     # --- tables ----------------------------------------------------------------------------------------------------
 
     def _paired(self) -> dict[Node, Node]:
@@ -282,7 +270,7 @@ class Layout:
             relation = None if n.tree.relation is None else self.plan.relations[n.tree.relation]
             if relation is None or relation.is_bag or n.output is None or n.children or n.parent is None:
                 continue
-            if self.own_sums(n):
+            if self.own_sums(n) or n.alike:
                 continue
             kind = (self.signatures[relation.atoms[0]], frozenset(self._places(n)))
             if kind in waiting:
@@ -292,21 +280,23 @@ class Layout:
         return found
 
     def atom_of(self, n: Node) -> int:
-        """The atom that a node of one atom stands for."""
+        """The atom that a node of one atom stands for; the first of those alike."""
         assert n.tree.relation is not None
         (atom,) = self.plan.relations[n.tree.relation].atoms
         return atom
 
     def _places(self, n: Node) -> dict[int, Var]:
         """The variables that a leaf stores, by their columns."""
-        terms = self.plan.query.atoms[self.atom_of(n)].all_terms
-        return {terms.index(v): v for v in n.handed}
+        return places_of(self.plan, self.atom_of(n), n.handed)
 
     def _declare(self, n: Node) -> None:
         if n in self.shared_with:
             first = self.shared_with[n]
             theirs = self._places(first)
             self._same[n.out_table] = first.out_table, {v: theirs[place] for place, v in self._places(n).items()}
+            return
+        if n.alike:
+            self.plain_table(n.out_table if n.output is not None else n.sum_table, n.handed, self.factors.values(n))
             return
         carried = {j: self.width(n, j) for j in (0, *self.carried_sums(n))}
         if n.output is not None:
@@ -329,9 +319,9 @@ class Layout:
         with_satisfied: bool = False,
     ) -> str:
         """Declare a table with some measures, each of so many words, the count among them or not."""
-        values = [(_value(0), measures[0])] if with_weight else []
+        values = [(value_name(0), measures[0])] if with_weight else []
         values += [(SATISFIED, 1)] if with_satisfied else []
-        values += [(_value(j), words) for j, words in measures.items() if j]
+        values += [(value_name(j), words) for j, words in measures.items() if j]
         return self.plain_table(name, key, values)
 
     def plain_table(self, name: str, key: Words, values: Sequence[tuple[str, int]]) -> str:
@@ -415,11 +405,11 @@ class Layout:
     def measure(self, row: Reg, table: str, j: int) -> ValueOf:
         """A measure in a row."""
         table = self.stored_in(table)
-        return ValueOf(row, table, self._tables[table][1].index(_value(j)))
+        return ValueOf(row, table, self._tables[table][1].index(value_name(j)))
 
     def added(self, table: str, changes: Mapping[int, Operand]) -> tuple[Operand, ...]:
         """The words by which a row's values change, given the changes of its measures."""
-        numbers = {_value(j): j for j in changes}
+        numbers = {value_name(j): j for j in changes}
         return tuple(changes[numbers[name]] if name in numbers else Lit(0) for name in self._tables[table][1])
 
     def satisfied(self, row: Reg, table: str) -> ValueOf:
@@ -440,8 +430,15 @@ class Layout:
         return tuple(self.change(n, j) for j in (0, *self.carried_sums(n)))
 
     def own_changes(self, n: Node) -> tuple[Reg, ...]:
-        """Those of the count and of the sums over a node's own rows."""
+        """Those of the count and of the sums over a node's own rows; of atoms alike, of what each of them has."""
+        if n.alike:
+            return self.factors.changes(n)
         return tuple(change_of(j, self.own_width(n, j)) for j in (0, *self.own_sums(n)))
+
+    def factor_change(self, atom: int, other: int, j: int) -> Reg:
+        """The register in which a factor comes in with an atom's row: its own, or that of one that it is alike."""
+        name = change_of(j).name if atom == other else f"{change_of(j).name} of {other}"
+        return Reg(name, self.sums[j - 1].factors[other])
 
     def atom_change(self, atom: int, j: int) -> Reg:
         """The register in which the change of a measure comes in with an atom's row."""
@@ -486,11 +483,6 @@ def reg(v: Var) -> Reg:
 def regs(variables: Words) -> tuple[Reg, ...]:
     """Several variables' registers."""
     return tuple(map(reg, variables))
-
-
-def _value(j: int) -> str:
-    """What a measure is called in a table."""
-    return "weight" if j == 0 else f"sum{j}"
 
 
 def change_of(j: int, words: int = 1) -> Reg:

@@ -18,6 +18,7 @@ from everview.kernel.program import (
     Scan,
 )
 from everview.query.terms import Var
+from everview.strategies.crown.factors import multiplied
 from everview.strategies.crown.layout import ROW, Layout, Node, Words, reg, regs
 
 Changes = Mapping[int, Operand]
@@ -39,8 +40,12 @@ class Totals:
         """``change`` for each hidden node; ``base`` for each relation, into which its rows come."""
         for n in self.layout.nodes:
             if n.output is None:
-                changes = self.layout.changes(n)
-                body = self.kept(n.sum_table, n.key, self.layout.carried_sums(n), changes, partial(self._through, n))
+                changes = self.layout.own_changes(n) if n.alike else self.layout.changes(n)
+                through = partial(self._through, n)
+                if n.alike:
+                    body = self._moved(n, through)
+                else:
+                    body = self.kept(n.sum_table, n.key, self.layout.carried_sums(n), changes, through)
                 self.layout.procedure(self.name(n, "change"), (*regs(n.key), *changes), body)
         for n in self.layout.nodes:
             if not n.is_generalized and n not in self.layout.shared_with:
@@ -70,6 +75,14 @@ class Totals:
         if self.layout.is_set:
             return [Add(ROW, table, key, added, tuple(then({0: Lit(1)})), tuple(then({0: Lit(-1)})))]
         return [Add(ROW, table, key, added), *then(changes)]
+
+    def _moved(self, n: Node, then: Callable[[Changes], Iterator[Instruction]]) -> list[Instruction]:
+        """The same for atoms alike: their products have changed once a row of theirs has."""
+        measures = (0, *self.layout.carried_sums(n))
+        changes = {j: self.layout.change(n, j) for j in measures}
+        nothing = (Compute(change, Math.ADD, Lit(0), Lit(0)) for change in changes.values())
+        moved = self.layout.factors.moved(n, ROW, measures)
+        return [*nothing, Add(ROW, n.sum_table, regs(n.key), self.layout.own_changes(n), *moved), *then(changes)]
 
     def _through(self, child: Node, changes: Changes) -> Iterator[Instruction]:
         """A hidden total has changed: every row of the parent with that key changes its weight in proportion."""
@@ -101,7 +114,7 @@ class Totals:
         for j in measures:
             product = self.layout.fresh("product", self.layout.width(n, j))
             products.append(product)
-            body += _multiplied(product, self._factors(n, j, changes, row, rows))
+            body += multiplied(product, self._factors(n, j, changes, row, rows))
         body.append(Call(self.name(n, "change"), (*(places[v] for v in n.handed), *products)))
         inner = tuple(body)
         for child in reversed(others):
@@ -118,17 +131,10 @@ class Totals:
             own = j if j in self.layout.own_sums(n) else 0
             factors.append(self.layout.measure(row, n.row_table, own))
         for child, at in others.items():
-            carried = j if j in self.layout.carried_sums(child) else 0
-            factors.append(self.layout.measure(at, child.sum_table, carried))
+            factors += self.layout.factors.of(at, child, j)
         return factors
 
 
 def entry_words(n: Node) -> Words:
     """The variables with which a relation's rows come in."""
     return n.stored if n.hidden else n.handed
-
-
-def _multiplied(target: Reg, factors: Sequence[Operand]) -> list[Instruction]:
-    first, *rest = factors
-    body: list[Instruction] = [Compute(target, Math.MULTIPLY, first, rest[0] if rest else Lit(1))]
-    return body + [Compute(target, Math.MULTIPLY, target, f) for f in rest[1:]]
