@@ -24,12 +24,20 @@ _STAND_INS: Final = ("NULL", *(f"{number}::TINYINT" for number in (113, *range(-
 cases hold, so that each would join or pass a condition, and what they do not."""
 
 
+_SPARK_ONLY = {
+    "get(a, i)": "CASE WHEN i >= 0 THEN a[i + 1] END",
+}
+"""What DuckDB does not know by Spark's name for it."""
+
+
 def prepare(connection: duckdb.DuckDBPyConnection) -> None:
     """Define the divisions that fail; DuckDB's own give NULL. While ``stand_in`` is set they give that instead."""
     _stand_in(connection, None)
     for name, meaning in _DIVISIONS.values():
         fails = f"CASE WHEN y = 0 AND x IS NOT NULL THEN {_failure(_BY_ZERO)} ELSE {meaning} END"
         connection.execute(f"CREATE MACRO {name}(x, y) AS {fails}")
+    for signature, meaning in _SPARK_ONLY.items():
+        connection.execute(f"CREATE MACRO {signature} AS {meaning}")
 
 
 def _failure(why: str) -> str:

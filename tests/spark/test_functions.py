@@ -55,6 +55,8 @@ def _random_rows() -> list[tuple[Any, ...]]:
 def _plain(value: Any) -> Any:
     if isinstance(value, bytearray):
         return bytes(value)
+    if isinstance(value, tuple) and hasattr(value, "asDict"):
+        return value.asDict()
     return value.replace(tzinfo=None) if isinstance(value, datetime) else value
 
 
@@ -62,10 +64,15 @@ def _same(left: Any, right: Any) -> bool:
     left, right = _plain(left), _plain(right)
     if isinstance(left, float) and isinstance(right, float):
         return math.isclose(left, right, rel_tol=1e-13) or (math.isnan(left) and math.isnan(right))
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(map(_same, left, right))
+    if isinstance(left, dict) and isinstance(right, dict):  # a map's entries have no order
+        return left.keys() == right.keys() and all(_same(left[k], right[k]) for k in left)
     return type(left) is type(right) and bool(left == right)
 
 
 def _differences(found: dict[int, Any], wanted: dict[int, Any], expressions: list[str]) -> list[str]:
+    """What is not the same; whether a type may hold NULLs within is not compared, as all of Everview's may."""
     assert found.keys() == wanted.keys()
     return [
         f"{e}, row {k}: {mine!r}, and Spark says {theirs!r}"
@@ -79,14 +86,14 @@ def _embedded(query: str, columns: str, rows: list[tuple[Any, ...]]) -> tuple[di
     db = ev.Database()
     db.sql(f"CREATE TABLE r ({columns}); CREATE MATERIALIZED VIEW v AS {query}")
     db.insert("r", rows)
-    types = [spark_type(column.type) for column in db._views["v"].view.columns[1:]]
+    types = [spark_type(column.type).simpleString() for column in db._views["v"].view.columns[1:]]
     return {row[0]: row[1:] for row in db.view("v")}, types
 
 
 def _by_spark(spark: Any, query: str, columns: str, rows: list[tuple[Any, ...]]) -> tuple[dict[int, Any], list[Any]]:
     spark.createDataFrame([utc(row) for row in rows], columns).createOrReplaceTempView("r")
     frame = spark.sql(query)
-    return {row[0]: tuple(row)[1:] for row in frame.collect()}, [f.dataType for f in frame.schema][1:]
+    return {row[0]: tuple(row)[1:] for row in frame.collect()}, [f.dataType.simpleString() for f in frame.schema][1:]
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ What passes through, in this order:
   subqueries in expressions;
 - ``ordering``, ``windows``, ``window_cuts``: ORDER BY … LIMIT, window functions, and ROW_NUMBER() <= k;
 - ``spans``, ``durations``: windows of time, and how long they are;
-- ``names``, ``check``, ``datatypes``, ``literals``, ``padding``, ``functions``: names and types;
+- ``names``, ``check``, ``parts``, ``datatypes``, ``literals``, ``padding``, ``functions``: names and types;
 - ``aggregates``, ``products``: what groups are asked for, and what can be summed up table by table;
 - ``refuse``, ``blockers``, ``limits``, ``chains``, ``render``: what is not supported, or too large, is refused with its
   place;

@@ -46,7 +46,8 @@ def names_read(select: exp.Expr) -> frozenset[str] | None:
     if any(join.method == "NATURAL" for join in select.find_all(exp.Join)):
         return None
     merged = (u.name for join in select.find_all(exp.Join) for u in join.args.get("using") or ())
-    return frozenset(name.lower() for name in (*(c.name for c in select.find_all(exp.Column)), *merged))
+    named = (part.name for column in select.find_all(exp.Column) for part in column.parts)  # s of s.x is a column, too
+    return frozenset(name.lower() for name in (*named, *merged))
 
 
 def kept(rows: Rows, *, constants: bool = False) -> list[Kept]:

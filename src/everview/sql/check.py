@@ -18,17 +18,21 @@ from everview.query.types import (
     TINYINT,
     DataType,
     Kind,
+    array_of,
     common_type,
 )
 from everview.sql.aggregates import AggregateCall, read_aggregate
 from everview.sql.chains import left_spine
 from everview.sql.datatypes import arithmetic, can_cast, read_type
+from everview.sql.functions.elements import element
 from everview.sql.functions.elsewhere import GENERATORS, NON_DETERMINISTIC, WINDOW_FUNCTIONS, refuse_shift
+from everview.sql.functions.entry import Function
 from everview.sql.functions.registry import accepts, call_type, entry_of, is_span, is_strict
 from everview.sql.functions.times import span_type
 from everview.sql.literals import coerce, is_string_literal, literal_type
 from everview.sql.names import Cell, Scope
 from everview.sql.padding import pad
+from everview.sql.parts import field_type, name_fields, name_variables
 from everview.sql.refuse import TIME_WINDOWS, refuse_expression, refuse_subquery
 
 MAPS_COMPARE = "a MAP has no order: compare map_entries(m), or single values as m['key']"
@@ -71,6 +75,7 @@ class Checker:
         self._kept: list[exp.Expr] = []  # ids are only good while their nodes live
         self._inside_aggregate = False
         self._chained: dict[int, Typed] = {}  # what is left of an operator, until that is checked itself
+        self._bound: list[dict[str, DataType]] = []  # the variables of the lambdas around, by their names
 
     def boolean(self, node: exp.Expr) -> Typed:
         """Check a condition."""
@@ -254,6 +259,11 @@ class Checker:
 
     def _concatenation(self, node: exp.Expr) -> Typed:
         types, strict = self._all(list(node.expressions) or [node.this, node.expression])
+        if any(t.kind is Kind.ARRAY for t in types):
+            united = common_type(*types) if len(types) == 2 else None
+            if united is None:
+                raise self.source.mismatch(f"{types[0]} and {types[-1]} cannot be concatenated", node, hint="CAST one")
+            return Typed(united, strict)
         for type_ in types:
             if type_.kind is Kind.INTERVAL:
                 raise self.source.mismatch("an interval cannot be concatenated", node)
@@ -274,6 +284,7 @@ class Checker:
         other = Checker(self.scope, place, self.allow_aggregates)
         other.cells, other.calls, other._kept = self.cells, self.calls, self._kept
         other._inside_aggregate = self._inside_aggregate
+        other._bound = self._bound
         return other
 
     def _united(self, nodes: Sequence[exp.Expr], what: str) -> DataType:
@@ -338,7 +349,7 @@ class Checker:
         name = node.name.lower()
         if name in NON_DETERMINISTIC or (name == "unix_timestamp" and not node.expressions):
             raise self._non_deterministic(name, node)
-        if name == "exists":
+        if name == "exists" and not any(isinstance(a, exp.Lambda) for a in node.expressions):
             raise self.source.syntax("EXISTS needs a subquery", node, hint="write EXISTS (SELECT …)")
         if name in GENERATORS:
             raise self.source.unsupported(name.upper(), node, hint="store one row an element in a table")
@@ -352,11 +363,58 @@ class Checker:
             return Typed(span_type(node, types, self.source), strict)
         if name in ("window", "session_window"):
             raise self.source.unsupported(name, node, TIME_WINDOWS[1], TIME_WINDOWS[0])
-        types, strict = self._all(node.expressions)
+        if name == "struct":
+            name_fields(node, self.source)
         entry = entry_of(node)
+        if entry is not None and entry.binds is not None:
+            return Typed(call_type(node, self._arguments(node, entry), self.source), False)
+        types, strict = self._all(node.expressions)
         if entry is not None and entry.is_padded and len(types) == 2:
             pad(node.expressions, types, self.source)
-        return Typed(call_type(node, types, self.source), strict and is_strict(name))
+        return Typed(call_type(node, types, self.source), strict and is_strict(node.name.lower()))
+
+    def _arguments(self, node: exp.Anonymous, entry: Function) -> list[DataType]:
+        """The types of arguments, that of a lambda being the one of what it gives."""
+        assert entry.binds is not None
+        types: list[DataType] = []
+        for index, argument in enumerate(node.expressions):
+            if isinstance(argument, exp.Lambda) and index < (entry.most or 0) and entry.parameter(index) == "f":
+                bound = entry.binds(types) if all(accepts(entry.parameter(i), t) for i, t in enumerate(types)) else ()
+                types.append(self._lambda(argument, bound or (NULL, NULL)))
+            else:
+                types.append(self.check(argument).type)
+        return types
+
+    def _lambda(self, node: exp.Lambda, bound: Sequence[DataType]) -> DataType:
+        names = name_variables(node, len(self._bound), len(bound), self.source)
+        self._bound.append(dict(zip(names, bound, strict=False)))
+        found = self.check(node.this).type
+        self._bound.pop()
+        return found
+
+    def _variable(self, node: exp.Expr) -> Typed:
+        """A lambda's variable."""
+        found = next((names[node.name] for names in reversed(self._bound) if node.name in names), None)
+        if found is None:
+            raise self.source.unsupported("name", node, message=f"{node.name} means nothing here")
+        return Typed(found, False)
+
+    def _field(self, node: exp.Expr) -> Typed:
+        return Typed(field_type(self.check(node.this).type, node.expression, self.source), False)
+
+    def _element(self, node: exp.Expr) -> Typed:
+        typed = self.check(node.this).type
+        if len(node.expressions) != 1 or isinstance(node.expressions[0], exp.Slice):
+            raise self.source.unsupported("slice of an array", node, hint="write slice(a, start, length)")
+        (place,) = node.expressions
+        if not (typed.is_open or typed.kind in (Kind.ARRAY, Kind.MAP)):
+            hint = f"write s.{place.name}" if typed.kind is Kind.STRUCT else None
+            raise self.source.mismatch(f"only an ARRAY or a MAP has elements, and this is {typed}", node.this, hint)
+        types, _ = self._all([place])
+        return Typed(element([node.this, place], [typed, *types], self.source), False)
+
+    def _array(self, node: exp.Expr) -> Typed:
+        return Typed(array_of(self._united(node.expressions, "elements") if node.expressions else NULL), False)
 
     def _aggregate(self, node: exp.Expr) -> Typed:
         if isinstance(node, exp.Anonymous) and node.name.lower() in ("grouping", "grouping_id"):
@@ -417,6 +475,10 @@ _RULES: tuple[tuple[type[exp.Expr] | tuple[type[exp.Expr], ...], _Rule], ...] = 
     (exp.Case, Checker._case),
     ((exp.Cast, exp.TryCast), Checker._cast),
     (exp.Interval, Checker._interval),
+    (exp.Identifier, Checker._variable),
+    (exp.Dot, Checker._field),
+    (exp.Bracket, Checker._element),
+    (exp.Array, Checker._array),
     (exp.HexString, Checker._binary),
     (exp.Extract, Checker._extract),
     ((exp.Substring, exp.Trim, exp.StrPosition), Checker._strings),

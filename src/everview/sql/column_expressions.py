@@ -73,7 +73,7 @@ class _Reader:
         if value is not None:
             return value
         kind = type(node)
-        if kind is exp.Column:
+        if kind is exp.Column and not node.args.get("table"):  # else it is a field of a struct
             return self.columns[node.name]
         if kind is exp.Paren:
             return self.read(node.this)

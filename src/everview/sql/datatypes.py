@@ -107,6 +107,7 @@ def read_type(node: exp.Expr, source: SqlText, where: exp.Expr | None = None) ->
 def _read_nested(node: exp.DataType, source: SqlText, where: exp.Expr | None) -> DataType:
     """ARRAY<T>, MAP<K, V> or STRUCT<name: T, …>."""
     parts = list(node.expressions)
+    place = where or _place(source, node, str(node.this.value) if isinstance(node.this, DType) else "")
     if node.this is DType.STRUCT:
         fields = [(f.name, f.args.get("kind")) for f in parts if isinstance(f, exp.ColumnDef)]
         known = [(name, type_) for name, type_ in fields if isinstance(type_, exp.DataType)]
@@ -114,13 +115,17 @@ def _read_nested(node: exp.DataType, source: SqlText, where: exp.Expr | None) ->
             twice = {n.lower() for n, _ in known}
             if len(twice) == len(known):
                 return struct_of((name, read_type(t, source, where)) for name, t in known)
-            raise source.mismatch("two fields of a STRUCT have one name", where or node, hint="rename one of them")
+            raise source.mismatch(
+                "two fields of a STRUCT have one name",
+                where or _place(source, node, "STRUCT"),
+                hint="rename one of them",
+            )
     elif node.this is DType.ARRAY and len(parts) == 1:
         return array_of(read_type(parts[0], source, where))
     elif node.this is DType.MAP and len(parts) == 2:
         key, value = (read_type(p, source, where) for p in parts)
         if not key.has_order:
-            raise source.mismatch(f"{key} cannot be the key of a MAP", where or node, hint="use a type without MAP")
+            raise source.mismatch(f"{key} cannot be the key of a MAP", place, hint="use a type without MAP")
         return map_of(key, value)
     name = node.this.value if isinstance(node.this, DType) else node.sql()
     raise _refused(source, node, where, name, f"{name} with these parts is no type that is known")

@@ -25,6 +25,7 @@ WRITTEN: Final = "written"
 """Where a type's node keeps the words that it was read from."""
 CHECK_OPTIONS: Final = "options"
 """Where a CHECK's node keeps the words behind it, such as NOT ENFORCED."""
+_CONSTRUCTORS = ("ARRAY", "STRUCT", "MAP")
 _SPAN_FUNCTIONS = ("tumble", "hop")
 _SPECIAL_SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "SUBSTRING", "SUBSTR", "POSITION")
 
@@ -78,10 +79,25 @@ class _Parser(SparkParser):
     def _parse_types(self, *args: Any, **options: Any) -> exp.Expr | None:
         """Keep how a type was written: sqlglot takes NUMBER for DECIMAL, and drops WITHOUT TIME ZONE."""
         start = self._index
+        if self._is_constructor():
+            return None  # ``array(a, b)[0]`` is a call, and no type with a value
         found = super()._parse_types(*args, **options)
         if isinstance(found, exp.DataType):
             found.meta[WRITTEN] = " ".join(token.text.upper() for token in self._tokens[start : self._index])
         return found
+
+    def _is_constructor(self) -> bool:
+        name, after = self._curr, self._next
+        return bool(name and after) and name.text.upper() in _CONSTRUCTORS and after.token_type is TokenType.L_PAREN
+
+    def _parse_bracket(self, this: exp.Expr | None = None) -> exp.Expr | None:
+        """``array(a, b)[0]`` is an element of what the call gives, and no array of 0."""
+        if not isinstance(this, exp.Anonymous):
+            return super()._parse_bracket(this)
+        hidden = exp.Paren(this=this)
+        found = super()._parse_bracket(hidden)
+        hidden.replace(this)
+        return this if found is hidden else found
 
     def _parse_key_value_property(self, *args: Any, **options: Any) -> exp.Property | None:
         """Keep where the name of an option stands."""

@@ -39,6 +39,8 @@ _FAILURES: Final = (
     (r"Invalid input for hex digit: (?P<value>.*)", "'{value}' is no hexadecimal digit"),
     (r"Could not decode string \"(?P<value>.*?)\" as base64", "'{value}' is no text in base64"),
     (r"invalid UTF-?8", "bytes are no text in UTF-8"),
+    (r"Map keys must be unique", "a map would have a key twice"),
+    (r"Map keys can not be NULL", "a map would have NULL for a key"),
     (r"Malformed JSON", "a text is not well-formed JSON"),
     (r"(missing|invalid|no argument|unexpected|bad|trailing).*: (?P<value>.*)", "'{value}' is no regular expression"),
     (r"[Oo]ut of [Rr]ange|outside of supported range|maximum supported", "a value is out of range"),

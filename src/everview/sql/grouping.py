@@ -158,6 +158,8 @@ def _over_groups(rows: Rows, node: exp.Expr, checker: Checker, type_: DataType) 
             for index, key in enumerate(groups.written):
                 if key.parts == plain:
                     return Expression.of(group_key(index), key.type)
+                if cell is not None and len(key.parts) == 1 and plain[0] == key.parts[0]:  # a field of the key
+                    return Expression((group_key(index), *plain[1:]), cell.type)
         if cell is not None and cell.expression.variables:
             column = n.sql()
             raise rows.source.aggregation(

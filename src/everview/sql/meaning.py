@@ -22,6 +22,7 @@ from everview.sql.chains import balanced
 from everview.sql.check import Checker
 from everview.sql.dialect import EverviewSpark
 from everview.sql.functions.conversions import converted, text_of
+from everview.sql.functions.elements import as_type, of_bracket
 from everview.sql.functions.numbers import shifted
 from everview.sql.functions.registry import entry_of, spelled
 from everview.sql.functions.text import like, substring
@@ -102,6 +103,13 @@ def _of_text(node: exp.Expr, type_: DataType, types: Mapping[int, DataType]) -> 
         return substring(node.this, node.args["start"], node.args.get("length"))
     if isinstance(node, exp.Like | exp.ILike) and not isinstance(node.parent, exp.Escape):
         return like(node)
+    if isinstance(node, exp.Bracket):
+        (place,) = node.expressions
+        return of_bracket(node.this, place, types.get(id(node.this), type_), types.get(id(place)))
+    if isinstance(node, exp.Dot):
+        return call("struct_extract", node.this, exp.Literal.string(node.expression.name))
+    if isinstance(node, exp.DPipe) and type_.kind is Kind.ARRAY:
+        return call("spark_joined", *(as_type(s, types.get(id(s)), type_) for s in (node.this, node.expression)))
     if isinstance(node, exp.DPipe):
         sides = (text_of(side, types.get(id(side))) for side in (node.this, node.expression))
         return exp.DPipe(**dict(zip(("this", "expression"), (s.copy() for s in sides), strict=True)), safe=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from sqlglot import exp
@@ -10,6 +10,7 @@ from sqlglot import exp
 from everview.errors import EverviewError
 from everview.query.terms import Expression
 from everview.query.types import DataType
+from everview.sql.parts import field_type
 from everview.sql.sql_text import SqlText
 
 CLOSED_HINT = "leave the column out of the view, or CAST it in the source to a type that views have"
@@ -106,9 +107,13 @@ class Scope:
         name, table = column.name, column.table
         if table:
             relation = self.relation(table, column.db)
+            cells = relation.named(name) if relation is not None else []
+            if not cells:
+                path = self._path(column)
+                if path is not None:
+                    return path
             if relation is None:
                 return None
-            cells = relation.named(name)
             if not cells:
                 raise self.source.unknown(
                     "column", f"{table}.{name}", column.this, (c for c, _ in relation.columns), f"{table} has columns"
@@ -126,6 +131,29 @@ class Scope:
             )
         return cells[0] if cells else None
 
+    def _path(self, column: exp.Column) -> Cell | None:
+        """A field of a struct, or of a struct in it, that a column of this scope has: ``s.x``, ``t.s.x``, ``s.x.y``."""
+        parts = column.parts
+        for size in (2, 1):
+            if len(parts) <= size:
+                continue
+            first = exp.Column(**dict(zip(("this", "table"), reversed(parts[:size]), strict=False)))
+            relation = self.relation(parts[0].name) if size > 1 else None
+            if size > 1 and (relation is None or not relation.named(parts[1].name)):
+                continue
+            cell = self.find(first)
+            if cell is not None:
+                return self._field(cell, parts[size:])
+        return None
+
+    def _field(self, cell: Cell, names: Sequence[exp.Expr]) -> Cell:
+        type_, text = cell.type, ""
+        for name in names:
+            type_ = field_type(type_, name, self.source)
+            text += ".`" + name.name.replace("`", "``") + "`"
+        inner = cell.expression.parts if cell.expression.term is not None else ("(", *cell.expression.parts, ")")
+        return Cell(Expression((*inner, text), type_), False, cell.closed)
+
     def relation(self, alias: str, qualifier: str = "") -> Relation | None:
         """The relation of that alias in this scope."""
         for relation in self.relations:
@@ -139,13 +167,6 @@ class Scope:
         table = column.table
         if table:
             first = next((column.args[part] for part in ("catalog", "db", "table") if column.args.get(part)), column)
-            if any(c.name.lower() == table.lower() for scope in self.outward() for c in scope.columns):
-                return self.source.unsupported(
-                    "struct field access",
-                    first,
-                    message=f"{table} is a column, not a relation: struct fields are not supported",
-                    hint="store the field in a column of its own",
-                )
             aliases = [r.alias for scope in self.outward() for r in scope.relations if r.alias]
             return self.source.unknown("relation", table, first, aliases, "in scope here:")
         columns = [c.name for scope in self.outward() for c in scope.columns]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from sqlglot import exp
@@ -36,6 +37,8 @@ def converted(inner: exp.Expr, have: DataType | None, want: DataType, node: exp.
     """A cast: Spark cuts fractions off, counts seconds, writes times without their zone, and reads text strictly."""
     if have is None:
         return node
+    if have.is_nested and have.kind is want.kind and have != want:
+        return _converted_parts(inner, have, want, node)
     if want.is_integer and have.kind in (Kind.DECIMAL, Kind.FLOAT, Kind.DOUBLE):
         inner = call("spark_cut", inner)
     elif want.is_integer and have.kind is Kind.TIMESTAMP:
@@ -52,6 +55,38 @@ def converted(inner: exp.Expr, have: DataType | None, want: DataType, node: exp.
     else:
         return node
     return type(node)(this=inner.copy(), to=node.args["to"].copy(), safe=node.args.get("safe"))
+
+
+def _converted_parts(inner: exp.Expr, have: DataType, want: DataType, node: exp.Expr) -> exp.Expr:
+    """A nested value whose parts are converted one by one, each as a value by itself would be."""
+    name = f"_c{max(_depth(t) for t in (have, want))}"
+    part = exp.column(name)
+
+    def part_of(value: exp.Expr, at: int) -> exp.Expr:
+        if have.parts[at] == want.parts[at]:
+            return value
+        as_written = type(node)(this=value, to=cast(value, want.parts[at]).args["to"], safe=node.args.get("safe"))
+        return converted(value, have.parts[at], want.parts[at], as_written)
+
+    def fields(names: Sequence[str]) -> exp.Expr:
+        found: list[exp.Expr] = []
+        for at, (old, new) in enumerate(zip(names, want.names or names, strict=True)):
+            value = call("struct_extract", part, exp.Literal.string(old))
+            found += [exp.Literal.string(new), part_of(value, at)]
+        return call("named_struct", *found)
+
+    if have.kind is Kind.ARRAY:
+        return call("list_transform", inner, exp.Lambda(this=part_of(part, 0), expressions=[exp.to_identifier(name)]))
+    if have.kind is Kind.MAP:
+        over = exp.Lambda(this=fields(("key", "value")), expressions=[exp.to_identifier(name)])
+        return call("map_from_entries", call("list_transform", call("map_entries", inner), over))
+    over = exp.Lambda(this=fields(have.names), expressions=[exp.to_identifier(name)])
+    made = call("list_extract", call("list_transform", call("list_value", inner), over), exp.Literal.number(1))
+    return exp.Case(ifs=[exp.If(this=exp.Not(this=exp.Is(this=inner.copy(), expression=exp.Null())), true=made)])
+
+
+def _depth(type_: DataType) -> int:
+    return 1 + max((_depth(p) for p in type_.parts), default=0)
 
 
 def text_of(node: exp.Expr, type_: DataType | None) -> exp.Expr:

@@ -14,6 +14,8 @@ from everview.sql.nodes import refused
 from everview.sql.sql_text import SqlText
 
 ResultRule: TypeAlias = Callable[[exp.Anonymous, Sequence[DataType], SqlText], DataType]
+Binding: TypeAlias = Callable[[Sequence[DataType]], tuple[DataType, ...]]
+"""The types of a lambda's variables by those of the arguments before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,7 @@ class Function:
 
     ``is_strict``: NULL only where an argument is. ``takes_unit``: with three arguments the first is a unit of time.
     ``is_widened``: of its arguments a FLOAT beside another number is a DOUBLE, as with operators. ``is_padded``: its
-    arguments are compared, and CHAR is padded as by ``=``.
+    arguments are compared, and CHAR is padded as by ``=``. ``binds``: what the variables of its lambdas are.
     """
 
     names: tuple[str, ...]
@@ -69,11 +71,12 @@ class Function:
     takes_unit: bool = False
     is_widened: bool = False
     is_padded: bool = False
+    binds: Binding | None = None
 
     @property
     def least(self) -> int:
         """How many arguments it needs."""
-        return sum(not p.endswith("?") for p in self.parameters)
+        return sum("?" not in p for p in self.parameters)
 
     @property
     def most(self) -> int | None:
@@ -113,6 +116,7 @@ def function(
     takes_unit: bool = False,
     is_widened: bool = False,
     is_padded: bool = False,
+    binds: Binding | None = None,
 ) -> Function:
     """An entry; names and parameters are separated by blanks."""
     return Function(
@@ -127,6 +131,7 @@ def function(
         takes_unit,
         is_widened,
         is_padded,
+        binds,
     )
 
 

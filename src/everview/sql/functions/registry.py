@@ -11,7 +11,7 @@ from sqlglot.dialects.spark import Spark
 from everview.errors import EverviewError
 from everview.query.aggregates import BY_NAME
 from everview.query.types import DataType, Kind
-from everview.sql.functions import choices, codes, conversions, numbers, text, times
+from everview.sql.functions import arrays, choices, codes, conversions, elements, lambdas, maps, numbers, text, times
 from everview.sql.functions.entry import Function
 from everview.sql.macros import SHARED_MACROS
 from everview.sql.sql_text import SqlText
@@ -19,6 +19,10 @@ from everview.sql.sql_text import SqlText
 FUNCTIONS: Final = (
     *conversions.FUNCTIONS,
     *choices.FUNCTIONS,
+    *elements.FUNCTIONS,
+    *arrays.FUNCTIONS,
+    *lambdas.FUNCTIONS,
+    *maps.FUNCTIONS,
     *text.FUNCTIONS,
     *codes.FUNCTIONS,
     *numbers.FUNCTIONS,
@@ -37,6 +41,10 @@ _LETTERS: Final = {
     "t": "a date or timestamp",
     "b": "a boolean",
     "y": "a string or binary",
+    "a": "an array",
+    "m": "a map",
+    "c": "an array or a map",
+    "f": "a lambda, such as x -> x + 1,",
     "x": "anything",
 }
 
@@ -64,7 +72,7 @@ def is_span(node: exp.Anonymous) -> bool:
 
 def accepts(letter: str, type_: DataType) -> bool:
     """True if an argument of that type fits the parameter."""
-    if type_.is_open or letter == "x":
+    if type_.is_open or letter in "xf":
         return True
     return {
         "n": type_.is_numeric,
@@ -73,6 +81,9 @@ def accepts(letter: str, type_: DataType) -> bool:
         "t": type_.is_temporal or type_.kind is Kind.STRING,
         "b": type_.kind is Kind.BOOLEAN,
         "y": type_.kind in (Kind.STRING, Kind.BINARY),
+        "a": type_.kind is Kind.ARRAY,
+        "m": type_.kind is Kind.MAP,
+        "c": type_.kind in (Kind.ARRAY, Kind.MAP),
     }[letter]
 
 
@@ -85,7 +96,7 @@ def call_type(node: exp.Anonymous, types: Sequence[DataType], source: SqlText) -
     _check_count(node, entry, len(types), source)
     for index, (argument, type_) in enumerate(zip(node.expressions, types, strict=True)):
         letter = entry.parameter(index)
-        if not accepts(letter, type_):
+        if not accepts(letter, type_) or (letter == "f") is not isinstance(argument, exp.Lambda):
             raise source.mismatch(
                 f"{name} takes {_LETTERS[letter]} as argument {index + 1}, and this is {type_}",
                 argument,

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from functools import reduce
 from typing import Final
 
 from sqlglot import exp
 
-from everview.query.types import BOOLEAN, INT, STRING
+from everview.query.types import BOOLEAN, INT, STRING, DataType, Kind, array_of
 from everview.sql.dialect import EverviewSpark
 from everview.sql.functions.conversions import text_of
-from everview.sql.functions.entry import Call, Function, Spelling, function
+from everview.sql.functions.elements import as_type
+from everview.sql.functions.entry import Call, Function, Spelling, common, function
 from everview.sql.macros import MOST_BYTES
 from everview.sql.nodes import call, is_whole, refused
+from everview.sql.sql_text import SqlText
 
 _MOST_COUNTED: Final = 1024 * 1024
 """In longer texts, matches of regular expressions are not counted: there may be one at each place."""
@@ -47,7 +51,30 @@ def _like(of: Call) -> exp.Expr:
     return exp.paren(like(exp.Like(this=text.copy(), expression=pattern.copy())))
 
 
+def _joined_type(call_: exp.Anonymous, types: Sequence[DataType], source: SqlText) -> DataType:
+    """Arrays are joined to an array, all else to a text."""
+    if any(t.kind is Kind.ARRAY for t in types):
+        return common(call_, types, source)
+    return STRING
+
+
+def _turned(call_: exp.Anonymous, types: Sequence[DataType], source: SqlText) -> DataType:
+    if types[0].kind in (Kind.ARRAY, Kind.STRING) or types[0].is_open:
+        return types[0].unbounded
+    raise source.mismatch(
+        f"reverse takes a string or an array, and this is {types[0]}", call_.expressions[0], hint="CAST the argument"
+    )
+
+
+def _reversed(of: Call) -> exp.Expr | None:
+    is_array = of.first_type is not None and of.first_type.kind is Kind.ARRAY
+    return call("list_reverse", *of.arguments) if is_array else None
+
+
 def _joined(of: Call) -> exp.Expr:
+    if of.type.kind is Kind.ARRAY:
+        first, *others = (as_type(a, t, of.type) for a, t in zip(of.arguments, of.types, strict=True))
+        return reduce(lambda found, other: call("spark_joined", found, other), others, first)
     return of.with_arguments(*(text_of(a, t) for a, t in zip(of.arguments, of.types, strict=True)))
 
 
@@ -82,6 +109,26 @@ def _replace_matches(of: Call) -> exp.Expr:
     size, groups = (exp.Literal.number(n) for n in (len(new.name.encode()), new.name.count("$")))
     text = exp.Literal.string(re.sub(r"\$([0-9])", r"\\\1", new.name))
     return of.with_arguments(*of.arguments[:2], text, size, groups)
+
+
+def _split(of: Call) -> exp.Expr:
+    """By a regular expression: with a limit, the rest stays in the last part."""
+    text, mark, *most = of.arguments
+    if not isinstance(mark, exp.Literal) or not mark.name or _may_be_empty(mark.name):
+        raise refused("split", "the pattern must be a literal that matches no empty text")
+    if not most or (isinstance(most[0], exp.Neg) and is_whole(most[0].this)) or most[0].name == "0":
+        name = "spark_split_by" if _SIGNS.intersection(mark.name) else "spark_split"
+        return call(name, text, mark)
+    if _SIGNS.intersection(mark.name) or not is_whole(most[0]):
+        raise refused("split with a limit", "the limit must be a literal, and the pattern without signs")
+    return call("spark_split_up", text, mark, most[0])
+
+
+def _may_be_empty(pattern: str) -> bool:
+    try:
+        return re.search(pattern, "") is not None or "\\b" in pattern or "^" in pattern.strip("[") or "$" in pattern
+    except re.error:
+        return True
 
 
 def _elt(of: Call) -> exp.Expr:
@@ -170,6 +217,11 @@ _LUHN: Final = (
     "WHEN x[-1 - k] > '4' THEN 2 * CAST(x[-1 - k] AS INTEGER) - 9 ELSE 2 * CAST(x[-1 - k] AS INTEGER) END)) "
     "% 10 = 0 END"
 )
+_SIGNS: Final = frozenset(r"\^$.|?*+()[]{}")
+_SPLIT_UP: Final = (
+    "CASE WHEN len(string_split(x, mark)) <= n THEN string_split(x, mark) ELSE "
+    "list_append(string_split(x, mark)[1:n - 1], array_to_string(string_split(x, mark)[n:], mark)) END"
+)
 _NOT_NEGATIVE: Final = "CASE WHEN n < 0 THEN 0 ELSE n END"
 
 
@@ -216,7 +268,7 @@ FUNCTIONS: Final = (
         macros={"spark_btrim(x, marks)": "trim(x, marks)"},
         spelling=_with_last(exp.Literal.string(" "), 2),
     ),
-    function("reverse", "s", STRING, "reverse(s)"),
+    function("reverse", "x", _turned, "reverse(s)", "reverse(array(i, n, NULL))", spelling=_reversed),
     function(
         "soundex",
         "s",
@@ -278,6 +330,22 @@ FUNCTIONS: Final = (
     function("translate", "s s s", STRING, "translate(s, 'le', 'L')", "translate(s, 'ab', 'ba')"),
     function("overlay", "s s i i?", STRING, "overlay(s, 'XY', 2)", "overlay(s, u, 2, 1)"),
     function(
+        "split",
+        "s s i?",
+        array_of(STRING),
+        "split(s, ',')",
+        "split(s, '[,l]')",
+        "split(concat(s, 'ab1ab2'), 'ab', 2)",
+        "split(concat(s, '..a.b'), '[.]', -1)",
+        "split('', ',')",
+        macros={
+            "spark_split(x, mark)": "string_split(x, mark)",
+            "spark_split_by(x, mark)": "string_split_regex(x, mark)",
+            "spark_split_up(x, mark, n)": _SPLIT_UP,
+        },
+        spelling=_split,
+    ),
+    function(
         "substring_index",
         "s s i",
         STRING,
@@ -296,7 +364,16 @@ FUNCTIONS: Final = (
         macros={"spark_split_part(x, mark, n)": _SPLIT_PART},
     ),
     function(
-        "concat", "x*", STRING, "concat(s, i, p)", "concat(s, d)", "concat(s, x)", spelling=_joined, is_strict=True
+        "concat",
+        "x*",
+        _joined_type,
+        "concat(s, i, p)",
+        "concat(s, d)",
+        "concat(s, x)",
+        "concat(array(1, i), array(n), array(l))",
+        "concat(array(i), CAST(NULL AS ARRAY<INT>))",
+        spelling=_joined,
+        is_strict=True,
     ),
     function(
         "concat_ws",
