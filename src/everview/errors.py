@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 from everview.redaction import redact, redact_line
 
@@ -228,6 +229,14 @@ class DataError(EverviewError):
         self.row = row
         self._column = column
 
+    def reworded(self, message: str, hint: str | None) -> Self:
+        """The same error in other words: what it knows besides, as the element of ``DegreeExceeded``, stays."""
+        error = type(self).__new__(type(self))  # Each has an __init__ of its own.
+        error.__dict__.update(self.__dict__)
+        error.message, error.hint = redact(message), hint
+        error.args = (error.message,)
+        return error
+
     def name_view(self, name: str) -> None:
         """Say which view it happened in, where the message does not yet."""
         if not self.message.startswith(f"{name}: "):
@@ -315,6 +324,10 @@ class DegreeExceeded(DataError):
         self.element = element
         self.degree = degree
         self.bound = bound
+
+
+class ComponentError(DataError):
+    """An element stands in rows of two components, where a formula is promised that none does."""
 
 
 class FeedError(DataError):

@@ -10,7 +10,7 @@ import duckdb
 import pytest
 
 import everview as ev
-from everview.errors import DegreeExceeded, FormulaLimitError, QueryError, UnsupportedError
+from everview.errors import ComponentError, DegreeExceeded, FormulaLimitError, QueryError, UnsupportedError
 from tests.engine.test_formula_views import changes
 from tests.scale import scaled
 
@@ -286,4 +286,7 @@ def test_components() -> None:
     db.insert("atom", [(1, "C", 7), (2, "O", 7), (3, "O", 7), (4, "C", 8), (5, "O", 8)])
     db.insert("bond", [(1, 2, 7), (1, 3, 7), (4, 5, 8)])
     assert set(db.view("acid")) == {(1,)}
-    assert "molecule" not in str(db.view("acid").explain().plan.view).split("options")[0]
+    assert "molecule" not in str(db.view("acid").explain().plan.view.body)
+    with pytest.raises(ComponentError, match="acid: element 3 stands in rows of two components, by their molecule"):
+        db.insert("bond", [(4, 3, 8)])
+    assert set(db.view("acid")) == {(1,)}

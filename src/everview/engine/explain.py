@@ -18,6 +18,7 @@ from everview.query.options import OptionValues, ViewOptions
 from everview.query.schema import Schema
 from everview.query.view import View, relations_in
 from everview.sql import parse_rules, parse_schema, parse_script
+from everview.sql.formula_binding import parse_formula
 
 _QUOTED_OR_COMMENT = re.compile(
     r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`|--[^\n]*|/\*.*?\*/|%[^\n]*""", re.DOTALL
@@ -37,13 +38,15 @@ def explain(
 
     Args:
         query: one SELECT or CREATE MATERIALIZED VIEW in Spark SQL, with CREATE TABLE statements before it if need be;
-            or rules such as ``hop(a, c) :- follows(a, b), follows(b, c).``, of which the last view is explained.
+            or rules such as ``hop(a, c) :- follows(a, b), follows(b, c).``, of which the last view is explained; or a
+            formula such as ``lonely(x) := vertex(x) and not exists y (edge(x, y))``, with ``degree``.
         schema: CREATE TABLE statements, or a Schema. Rules can do without.
         rates: how many updates to expect at each table, relative to the others, as in ``maintain``: tables with more
             of them sit higher in the tree, and shards are cut so that the fullest has least to do.
         shards: also say how the view would be spread over so many shards on Spark.
         updates: what ``rates`` was called before.
-        options: what is asked of the view's maintenance beside OPTIONS (…) in the SQL: epsilon, optimize, degree, mode.
+        options: what is asked of the view's maintenance beside OPTIONS (…) in the SQL: epsilon, optimize, degree, mode,
+            domain, component.
 
     Returns:
         An Explanation: ``str()`` is text, ``to_dict()`` data, ``to_svg()`` a picture that notebooks show.
@@ -74,7 +77,11 @@ def explain_all(
     """The verdict on every view of a script or rule program, in their order; all of them with the options."""
     asked = ViewOptions.of(options)
     tables = parse_schema(schema) if isinstance(schema, str) else schema
-    if is_rules(text):
+    views: tuple[View, ...]
+    if is_formula(text):
+        tables = Schema() if tables is None else tables
+        views = (parse_formula(text, tables, asked),)
+    elif is_rules(text):
         tables, views = (
             tables or Schema(),
             tuple(replace(v, options=v.options.joined(asked)) for v in parse_rules(text, tables)),
@@ -112,6 +119,11 @@ def _check_declared(views: Sequence[View], tables: Schema) -> None:
                 f"rows of {name} cannot be spread over shards: its columns are not declared",
                 hint=f"give a schema with CREATE TABLE {name} (…)",
             )
+
+
+def is_formula(text: str) -> bool:
+    """True if the text is a formula, neither SQL nor rules: ``:=`` stands outside quotes and comments."""
+    return ":=" in _QUOTED_OR_COMMENT.sub(" ", text)
 
 
 def is_rules(text: str) -> bool:

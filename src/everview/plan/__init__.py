@@ -11,8 +11,9 @@ What passes through, in this order:
 - ``set_operations``: what set operations do with the rows of their sides;
 - ``ordering``: what cuts and window functions do and cost;
 - ``view_plan``: the plans of all blocks and stages of a view together, with their bounds;
-- ``formula_plan``: the same of a view by formula, which is one part without cores;
+- ``formula_plan``: the same of a view by formula, whose result is a part without cores;
 - ``hardness``, ``repair``: why nothing better is possible, and which change would make it so;
 - ``explain``, ``text``, ``svg``: the verdict as data, as text and as a picture;
-- ``spread``, ``shares``, ``shards``, ``split``, ``shard_tables``, ``placement``: how it is spread over Spark's shards.
+- ``spread``, ``shares``, ``shards``, ``split``, ``formula_shards``, ``shard_tables``, ``placement``: how it is spread
+  over Spark's shards.
 """

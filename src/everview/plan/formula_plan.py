@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 from everview.plan.explain import Explanation
+from everview.plan.formula_shards import Components
 from everview.plan.hardness import TASKS, Task
 from everview.plan.text import CLASS_NAMES, entry, tables, tasks_lines
 from everview.plan.view_plan import PartPlan, ViewPlan
@@ -29,9 +30,10 @@ _REFUSED = {
 
 @dataclass(frozen=True)
 class FormulaViewPlan(ViewPlan):
-    """How a view by formula is maintained: one part, without cores."""
+    """How a view by formula is maintained: a part without cores, after those that check its components."""
 
     formula: FormulaPlan = field(kw_only=True)
+    components: Components = field(kw_only=True)
 
     @property
     def bounds(self) -> Bounds:
@@ -49,10 +51,19 @@ class FormulaViewPlan(ViewPlan):
         return False
 
 
-def plan_formula(view: View, body: FormulaBody, schema: Schema, views: frozenset[str]) -> FormulaViewPlan:
-    """The plan of a view by formula."""
+def plan_formula(
+    view: View, body: FormulaBody, stages: Sequence[PartPlan], schema: Schema, views: frozenset[str]
+) -> FormulaViewPlan:
+    """The plan of a view by formula; its stages check what is promised of components."""
     part = PartPlan(view.name, "", body, (), (), None)
-    return FormulaViewPlan(view, (part,), constraints_of(schema), views, formula=FormulaPlan(body))
+    return FormulaViewPlan(
+        view,
+        (*stages, part),
+        constraints_of(schema),
+        views,
+        formula=FormulaPlan(body),
+        components=Components.of(body, schema),
+    )
 
 
 @dataclass(frozen=True)
@@ -98,7 +109,9 @@ class FormulaExplanation(Explanation):
             others = sorted(body.tables - {f.relation for f in _named(body)})
             if others:
                 found.append(f"elements of {', '.join(others)} matter, too: write domain = 'query' if they should not")
-        found.append(spread_note(self.plan.formula))
+        if self.plan.parts[:-1]:
+            found.append(f"that no element stands in rows of two components, by their {body.component}, is checked")
+        found.append(str(self.plan.components))
         return tuple(found)
 
     @property
@@ -177,18 +190,6 @@ def census_text(census: Mapping[str, Any], degree: int) -> str:
         f"{census['elements']} elements and {census['facts']} facts; types that occur: {types}; the most neighbours of "
         f"an element are {most}, so there is room for {max(0, degree - most)} more"
     )
-
-
-def spread_note(plan: FormulaPlan) -> str:
-    """How the view could be spread over shards on Spark, where formulas are not run yet."""
-    if not plan.is_local:
-        why = "it could not be spread over shards: counts over all elements, or several variables, span them"
-    elif plan.body.component is None:
-        hint = "component named a column that is the same for all that hangs together"
-        why = f"it could be spread over shards if {hint}"
-    else:
-        why = f"it could be spread over shards by {plan.body.component}"
-    return f"formulas are kept embedded, not on Spark yet; {why}"
 
 
 def _named(body: FormulaBody) -> list[Any]:

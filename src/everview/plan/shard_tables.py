@@ -14,7 +14,7 @@ from everview.plan.spread import hash_type
 from everview.query.schema import Column, Enforcement, ForeignKey, Schema, Table, Updates
 from everview.query.terms import Expression, Term, Var
 from everview.query.types import BIGINT, BOOLEAN
-from everview.query.view import Block, View, each_block
+from everview.query.view import Block, Body, FormulaBody, View, each_block, relations_in
 
 
 def keeps_references_together(level: ShardLevel, table: Table, key: ForeignKey) -> bool:
@@ -81,12 +81,12 @@ def masked(level: ShardLevel, *, references: bool = True) -> tuple[tuple[Table, 
         for t in as_checked(level, references=references)
     )
     bits = {t.name: count() for t in level.tables}
-    names = {t.name for t in level.tables}
+    places = {t.name: t.arity for t in level.tables}
 
     def visible(block: Block) -> Block:
         atoms, conditions = [], list(block.predicates)
         for atom in block.atoms:
-            if atom.relation in names:
+            if atom.relation in places:
                 bit = 1 << next(bits[atom.relation])
                 if level.is_masked(atom.relation):
                     mask = Var(f"${MASK}{len(conditions)}")
@@ -95,10 +95,17 @@ def masked(level: ShardLevel, *, references: bool = True) -> tuple[tuple[Table, 
             atoms.append(atom)
         return replace(block, atoms=tuple(atoms), predicates=tuple(conditions))
 
+    def seen(body: Body) -> Body:
+        if not isinstance(body, FormulaBody):
+            return each_block(body, visible)
+        own = {name: 1 << next(bits[name]) for name in relations_in(body)}
+        tested = {name: (places[name], bit) for name, bit in own.items() if level.is_masked(name)}
+        return body.each_source(lambda s: replace(s, bit=tested.get(s.table)))
+
     views = []
     for view in level.views:
-        stages = tuple(replace(s, body=each_block(s.body, visible)) for s in view.stages)
-        views.append(replace(view, stages=stages, body=each_block(view.body, visible)))
+        stages = tuple(replace(s, body=seen(s.body)) for s in view.stages)
+        views.append(replace(view, stages=stages, body=seen(view.body)))
     return tables, tuple(views)
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from math import prod
 
-from everview.errors import UnsupportedError
+from everview.plan.formula_shards import CHECK, Components, checking, views_of, without_check
 from everview.plan.shares import ways_to_share
 from everview.plan.split import is_partial, split_up
 from everview.plan.spread import Occurrence, Places, spread
@@ -134,13 +134,13 @@ class Distribution:
 
     def only(self, view: str) -> Distribution:
         """The part that concerns one of the views."""
-        pieces = {v.name for v in self.first.views if v.name == view or v.name.startswith(f"__{view}_")}
+        pieces = views_of(view, self.first.views)
         grids = tuple(g for g in self.first.grids if g.view in pieces)
         read = {r.table for g in grids for r in g.routes}
         tables = tuple(t for t in self.first.tables if t.name in read)
         views = tuple(v for v in self.first.views if v.name in pieces)
         first = ShardLevel(self.shards, tables, views, grids)
-        merged = self.merged & {view}
+        merged = self.merged & {view, f"{view}{CHECK}"}
         return Distribution(self.shards, first, self.merge if merged else None, merged, self.cut & pieces)
 
     def to_dict(self) -> dict[str, object]:
@@ -216,13 +216,6 @@ def distribute(
         skew: for (table, column) the part of the rows that the most frequent value has.
         like: where rows are already; a view of a name that is known there finds them where they are, if it can.
     """
-    for view in views:
-        if isinstance(view.body, FormulaBody):
-            raise UnsupportedError(
-                f"{view.name} is a formula, and formulas are not kept on Spark",
-                construct="formula",
-                hint="keep it in a database in one process, with db.formula",
-            )
     alone = [_standing_alone(view, views[:i]) for i, view in enumerate(views)]
     kept: list[View] = []
     merged: list[View] = []
@@ -231,8 +224,16 @@ def distribute(
     weigh = _Weigher(schema, shards, _rates(alone, schema, rates), skew or {})
     known = {g.view: g for g in like.first.grids} if like is not None else {}
     for view in alone:
+        by = Components.of(view.body, schema) if isinstance(view.body, FormulaBody) and shards > 1 else None
+        if by is not None and by.are_spread:
+            told, checked = checking(view)
+            kept += (without_check(view), *told)
+            grids += [_by_component(v, schema, by, shards) for v in (without_check(view), *told)]
+            merged.append(checked)
+            parts += map(_as_table, told)
+            continue
         direct, load = weigh.grid(view, known.get(view.name))
-        split = split_up(view) if shards > 1 and not _is_plain(view.body) else None
+        split = split_up(view) if shards > 1 and not _is_whole(view.body) else None
         pieces = [weigh.piece(p, known.get(p.name)) for p in split[0]] if split else []
         whole = load <= sum((_MERGING_GROUPS if is_partial(p) else _MERGING) * load for p, _, load in pieces)
         if like is not None and (view.name in known or view.name in like.merged):
@@ -278,9 +279,9 @@ def _within(route: Route, columns: set[str]) -> bool:
     return all(v.name.lower() in columns for c in route.coordinates for e in c or () for v in e.variables)
 
 
-def _is_plain(body: Body) -> bool:
-    """True for a bag of joined rows, which comes together anywhere."""
-    return isinstance(body, Block) and body.grouping is None and not body.distinct
+def _is_whole(body: Body) -> bool:
+    """True for a bag of joined rows, which comes together anywhere, and for a formula, of which there are no parts."""
+    return isinstance(body, FormulaBody) or (isinstance(body, Block) and body.grouping is None and not body.distinct)
 
 
 # --- views -----------------------------------------------------------------------------------------------------------
@@ -328,6 +329,13 @@ def _pointed_at(body: Body, schema: Schema) -> Iterator[str]:
 
 
 # --- grids -----------------------------------------------------------------------------------------------------------
+
+
+def _by_component(view: View, schema: Schema, by: Components, shards: int) -> Grid:
+    """The grid of a formula, or of what its check is told, by the column that names components."""
+    occurrences = Places.nowhere(view, schema).occurrences
+    routes = tuple(Route(view.name, o.table, o.alias, ((by.columns[o.table],),)) for o in occurrences)
+    return Grid(view.name, (Dimension(by.name, shards),), routes)
 
 
 def _merge_grid(view: View, shards: int) -> Grid:
@@ -382,7 +390,7 @@ class _Weigher:
         """
         occurrences = Places.nowhere(view, self.schema).occurrences
         weights = [self.rates[o.table] * o.joins * (_FILTERED if o.filtered else 1.0) for o in occurrences]
-        candidates = spread(view, self.schema) if self.shards > 1 else []
+        candidates = spread(view, self.schema) if self.shards > 1 and not isinstance(view.body, FormulaBody) else []
         if not candidates:
             one_cell = (Dimension(_ONE, self.shards),) if self.shards > 1 else ()
             hashed: tuple[tuple[Expression, ...] | None, ...] = ((),) if self.shards > 1 else ()

@@ -14,7 +14,7 @@ from everview.query.conjunctive import Atom
 from everview.query.schema import Schema
 from everview.query.terms import Expression, Term, Var
 from everview.query.types import BOOLEAN, DataType, Kind
-from everview.query.view import Block, Body, Stage, View, arranged, blocks, group_key
+from everview.query.view import Block, Body, FormulaBody, Stage, View, arranged, blocks, group_key, relations_in
 
 MOST = 12
 """So many candidates are weighed against each other; more are rare, and every one multiplies the ways to share."""
@@ -124,7 +124,7 @@ class _Walk:
                 asked = wanted.get(part.name, set())
                 column = next(iter(asked)) if len(asked) == 1 else None
                 inner = [] if column is None else [_output_variable(b, column) for b in blocks(part.body)]
-                if column is not None and part.name not in whole and all(v is not None for v in inner):
+                if column is not None and part.name not in whole and inner and all(v is not None for v in inner):
                     cut[part.name] = column
                     by_block |= {id(b): v for b, v in zip(blocks(part.body), inner, strict=True) if v is not None}
             for block in blocks(part.body):
@@ -152,6 +152,8 @@ class _Walk:
         """Every use of a table, in the order of parts, blocks and atoms."""
         found = []
         for part in self.parts:
+            if isinstance(part.body, FormulaBody):  # A stage by formula is kept whole.
+                found += [Occurrence(name, name, False, 1, None) for name in relations_in(part.body)]
             for block in blocks(part.body):
                 for atom in block.atoms:
                     if atom.relation not in self.stages:

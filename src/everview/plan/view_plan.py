@@ -237,10 +237,6 @@ def plan_view(
 
     With ``told`` all that changes in it is always told, as on Spark.
     """
-    if isinstance(view.body, FormulaBody):
-        from everview.plan.formula_plan import plan_formula
-
-        return plan_formula(view, view.body, schema, views)
     computed = {s.name for s in view.stages} | views
     never_null = frozenset(
         (t.name, i) for t in schema if t.name not in computed for i, c in enumerate(t.columns) if not c.nullable
@@ -251,6 +247,10 @@ def plan_view(
     columns |= {s.name.lower(): tuple(c.type for c in s.columns) for s in view.stages}
     known = _Known(statistics, view.options, never_null, constraints, columns)
     parts = [_plan_part(s.name, s.purpose, s.body, known.without_history(), told=True) for s in view.stages]
+    if isinstance(view.body, FormulaBody):
+        from everview.plan.formula_plan import plan_formula
+
+        return plan_formula(view, view.body, parts, schema, views)
     told = told or view.options.history is not None
     parts.append(_plan_part(view.name, "", view.body, known, told=told, lookups=looked_up(view)))
     _check_moments(view)

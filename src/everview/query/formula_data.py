@@ -48,6 +48,7 @@ def body_to_data(body: FormulaBody, term: ToData, type_: Callable[[DataType], st
                         "columns": list(s.columns),
                         "tests": [[i, term(c)] for i, c in s.tests],
                         "not_null": list(s.not_null),
+                        **({"bit": list(s.bit)} if s.bit is not None else {}),
                     }
                     for s in r.sources
                 ],
@@ -89,8 +90,13 @@ def _source(data: Data, term: FromData) -> FactSource:
         if not isinstance(constant, Const):
             raise TypeError(f"{constant} is no constant")
         tests.append((int(column), constant))
+    bit = data.get("bit")
     return FactSource(
-        str(data["table"]), tuple(map(int, data["columns"])), tuple(tests), tuple(map(int, data["not_null"]))
+        str(data["table"]),
+        tuple(map(int, data["columns"])),
+        tuple(tests),
+        tuple(map(int, data["not_null"])),
+        None if bit is None else (int(bit[0]), int(bit[1])),
     )
 
 

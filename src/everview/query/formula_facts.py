@@ -31,6 +31,8 @@ class FactSource:
     columns: tuple[int, ...]
     tests: tuple[tuple[int, Const], ...] = ()
     not_null: tuple[int, ...] = ()
+    bit: tuple[int, int] | None = None
+    """A column of whole numbers, and the bit that must be set in it: on shards, rows come for several readers."""
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 from everview.query.aggregates import AggregateFunction
 from everview.query.conjunctive import Atom
 from everview.query.formula import FormulaQuery
-from everview.query.formula_facts import FactRelation, bound
+from everview.query.formula_facts import FactRelation, FactSource, bound
 from everview.query.options import NO_OPTIONS, ViewOptions
 from everview.query.terms import Expression, Term, Var
 from everview.query.types import DataType
@@ -189,7 +189,7 @@ class FormulaBody:
     @property
     def tables(self) -> frozenset[str]:
         """The tables that it reads."""
-        return frozenset(s.table for r in self.relations for s in r.sources)
+        return frozenset(s.table for s in sources(self))
 
     @cached_property
     def bound(self) -> FormulaQuery:
@@ -198,10 +198,11 @@ class FormulaBody:
 
     def renamed(self, names: Mapping[str, str]) -> FormulaBody:
         """The same over tables of other names."""
-        relations = tuple(
-            replace(r, sources=tuple(replace(s, table=names.get(s.table, s.table)) for s in r.sources))
-            for r in self.relations
-        )
+        return self.each_source(lambda s: replace(s, table=names.get(s.table, s.table)))
+
+    def each_source(self, change: Callable[[FactSource], FactSource]) -> FormulaBody:
+        """The same with each source of its facts changed."""
+        relations = tuple(replace(r, sources=tuple(map(change, r.sources))) for r in self.relations)
         return replace(self, relations=relations)
 
     def __str__(self) -> str:
@@ -365,6 +366,13 @@ def blocks(body: Body) -> Iterator[Block]:
         yield from blocks(body.right)
     elif isinstance(body, Cut | Windowed):
         yield from blocks(body.body)
+
+
+def sources(body: Body) -> Iterator[FactSource]:
+    """The rows that a formula asks for; other bodies have none such."""
+    if isinstance(body, FormulaBody):
+        for relation in body.relations:
+            yield from relation.sources
 
 
 def arranged(body: Body) -> Iterator[Cut | Windowed]:

@@ -7,16 +7,20 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from everview.engine.explain import is_formula
 from everview.engine.expressions.check_supported import check_views
-from everview.errors import OptionError, PipelineError
+from everview.errors import NotCountedError, OptionError, PipelineError
 from everview.query.catalogue import as_table
 from everview.query.conjunctive import Atom
 from everview.query.data import table_to_data
+from everview.query.formula_facts import FactSource
 from everview.query.options import NO_OPTIONS, READING, ViewOptions
 from everview.query.schema import Schema, Table
 from everview.query.terms import Var
-from everview.query.view import Block, View, blocks, each_block
+from everview.query.view import Block, Body, FormulaBody, View, blocks, each_block, sources
 from everview.sql import parse_script, parse_view
+from everview.sql.formula_binding import parse_formula
+from everview.sql.formula_syntax import read_formula
 from everview.sql.statements import Further, no_options
 
 
@@ -32,10 +36,7 @@ def read_views(
     ``tables`` has them with these columns and perhaps more, which are then kept. ``options`` are those of a single
     view, or of several by their names, beside what stands in the SQL.
     """
-    views, single = _parsed(sql, schema, no_options)
-    further = _further(views, options or {})
-    if options:
-        views, single = _parsed(sql, schema, further)
+    views, single = _parsed(sql, schema, _further(_names(sql, schema), options) if options else no_options)
     for view in views:
         _refuse_reads(view)
     check_views(views, schema)
@@ -44,14 +45,24 @@ def read_views(
     return tuple(_over(view, schema, narrow) for view in views), single, narrow
 
 
-def _further(views: tuple[View, ...], options: Mapping[str, Any]) -> Further:
+def _names(sql: str | Mapping[str, str], schema: Schema) -> list[str]:
+    """What the views are called."""
+    if not isinstance(sql, str):
+        return list(sql)
+    if is_formula(sql):
+        return [read_formula(sql).name]
+    return [v.name for v in _parsed(sql, schema, no_options)[0]]
+
+
+def _further(names: Sequence[str], options: Mapping[str, Any]) -> Further:
     """The further options of views: those of each by its name or, of a single view, by themselves."""
-    is_single = len(views) == 1 and not any(isinstance(value, Mapping) for value in options.values())
-    by_view = {views[0].name.lower(): options} if is_single else {name.lower(): own for name, own in options.items()}
-    names = ", ".join(v.name for v in views)
+    is_single = len(names) == 1 and not any(isinstance(value, Mapping) for value in options.values())
+    by_view = {names[0].lower(): options} if is_single else {name.lower(): own for name, own in options.items()}
     for name, own in by_view.items():
-        if name not in {v.name.lower() for v in views}:
-            raise PipelineError(f"there are options for {name}, and no such view", hint=f"the views are {names}")
+        if name not in {n.lower() for n in names}:
+            raise PipelineError(
+                f"there are options for {name}, and no such view", hint=f"the views are {', '.join(names)}"
+            )
         if not isinstance(own, Mapping):
             raise PipelineError(
                 f"the options of {name} are {own!r}", hint="give each view a dict of its options, as {'epsilon': 0.5}"
@@ -61,7 +72,12 @@ def _further(views: tuple[View, ...], options: Mapping[str, Any]) -> Further:
 
 
 def _refuse_reads(view: View) -> None:
-    """Refuse options for reads of a result, which nobody holds on Spark."""
+    """Refuse what is only for reads of a result, which nobody holds on Spark: some options, and formulas not told."""
+    if isinstance(view.body, FormulaBody) and len(view.columns) > 2:
+        raise NotCountedError(
+            f"{view.name} has three variables, and what changes in it is not told, which is all there is on Spark",
+            hint="split the query, or keep it in ev.Database, where it is tested and listed",
+        )
     name = next((name for name in view.options.given() if name in READING), None)
     if name is not None:
         raise OptionError(
@@ -101,11 +117,28 @@ def _over(view: View, schema: Schema, narrow: Schema) -> View:
     def block(found: Block) -> Block:
         return replace(found, atoms=tuple(map(kept, found.atoms)))
 
-    stages = tuple(replace(s, body=each_block(s.body, block)) for s in view.stages)
-    return replace(view, stages=stages, body=each_block(view.body, block))
+    def moved(source: FactSource) -> FactSource:
+        table, small = schema.table(source.table), narrow.table(source.table)
+        if table is None or small is None:
+            return source
+        places = {i: at for at, i in enumerate(table.positions(c.name for c in small.columns))}
+        return replace(
+            source,
+            columns=tuple(places[i] for i in source.columns),
+            tests=tuple((places[i], value) for i, value in source.tests),
+            not_null=tuple(places[i] for i in source.not_null),
+        )
+
+    def over(body: Body) -> Body:
+        return body.each_source(moved) if isinstance(body, FormulaBody) else each_block(body, block)
+
+    stages = tuple(replace(s, body=over(s.body)) for s in view.stages)
+    return replace(view, stages=stages, body=over(view.body))
 
 
 def _parsed(sql: str | Mapping[str, str], schema: Schema, options: Further) -> tuple[tuple[View, ...], bool]:
+    if isinstance(sql, str) and is_formula(sql):
+        return (parse_formula(sql, schema, options(read_formula(sql).name)),), True
     if isinstance(sql, str):
         made, views = parse_script(sql, schema, options=options)
         extra = [t.name for t in made if t.name not in schema]
@@ -123,10 +156,21 @@ def _parsed(sql: str | Mapping[str, str], schema: Schema, options: Further) -> t
     for name, text in sql.items():
         if not re.fullmatch(r"\w+", name):
             raise PipelineError(f"{name!r} is no name for a view", hint="use letters, digits and _")
-        view = parse_view(text, known, name, views=[v.name.lower() for v in found], options=options)
+        view = one_view(text, name, known, found, options)
         found.append(view)
         known = known.with_table(as_table(view))
     return tuple(found), False
+
+
+def one_view(text: str, name: str, schema: Schema, earlier: Sequence[View], options: Further) -> View:
+    """A view by its name, from a SELECT or a formula; ``earlier`` are the views that it may read."""
+    names = [v.name.lower() for v in earlier]
+    if not is_formula(text):
+        return parse_view(text, schema, name, views=names, options=options)
+    if (own := read_formula(text).name).lower() != name.lower():
+        raise PipelineError(f"view {name} is a formula that calls itself {own}", hint="give both one name")
+    tables = Schema(tuple(t for t in schema if t.name.lower() not in names))
+    return parse_formula(text, tables, options(name), views=names)
 
 
 def _columns_read(views: tuple[View, ...], schema: Schema) -> dict[str, set[str]]:
@@ -134,6 +178,11 @@ def _columns_read(views: tuple[View, ...], schema: Schema) -> dict[str, set[str]
     found: dict[str, set[str]] = {}
     for view in views:
         for body in (*(s.body for s in view.stages), view.body):
+            for source in sources(body):
+                table = schema.table(source.table)
+                assert table is not None
+                places = {*source.columns, *source.not_null, *(i for i, _ in source.tests)}
+                found.setdefault(table.name, set()).update(table.columns[i].name for i in places)
             for block in blocks(body):
                 used: set[Var] = set()
                 expressions = [*block.predicates, *(o.expression for o in block.outputs)]

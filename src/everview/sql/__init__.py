@@ -18,6 +18,7 @@ What passes through, in this order:
   lark;
 - ``formula_syntax``, ``formula_binding``: formulas that count, read by lark, too, over the tables of a schema;
 - ``formula_columns``, ``formula_rows``, ``formula_counts``, ``formula_select``: SELECTs that are to be formulas;
+- ``formula_components``: what a formula's tables promise of components, and how that is checked;
 - ``meaning``, ``nodes``, ``macros``, ``expansion``, ``sizes``, ``duckdb``, ``duckdb_errors``: expressions for DuckDB;
 - ``column_expressions``, ``fallible``: which of them Arrow computes, and which may fail on data.
 """

@@ -39,6 +39,7 @@ from everview.query.terms import Const, Term, Var
 from everview.query.types import ANY, DataType, common_type
 from everview.query.view import FEED_COLUMNS, FormulaBody, View
 from everview.sql.datatypes import same_word
+from everview.sql.formula_components import component_stages
 from everview.sql.formula_syntax import read_formula
 from everview.sql.literals import fit, parse_string
 from everview.sql.sql_text import SqlText
@@ -75,9 +76,10 @@ def formula_view(query: FormulaQuery, schema: Schema, options: ViewOptions, text
     try:
         check_size(query.formula)
         body = _Binding(query, schema, options).body(max(options.degree, 2))
+        stages = component_stages(body, schema)
     except EverviewError as error:
         raise error.located(None, text) from error.__cause__
-    return View(query.name, body, options=options)
+    return View(query.name, body, stages, options=options)
 
 
 class _Binding:

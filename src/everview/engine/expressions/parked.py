@@ -18,7 +18,7 @@ from everview.engine.input.rejection import shown
 from everview.engine.operators.counts import Columns, Fold
 from everview.engine.values.dictionary import Dictionary
 from everview.engine.values.rows import ZERO, Changes, repeated
-from everview.errors import DataError, ExpressionError
+from everview.errors import ComponentError, DataError, ExpressionError
 from everview.query.terms import Var
 from everview.query.types import DataType, Kind
 from everview.query.view import Aggregate
@@ -27,6 +27,7 @@ Group = tuple[int, ...]
 Place = tuple[str | None, int | None]
 """A table and a row of the user's input, where that is known."""
 
+_ONE_COMPONENT = "correct the rows, in one batch if there are several, or define the view without component"
 _LEAVE_OUT = "correct the data, or leave such rows out with WHERE or CASE"
 
 
@@ -35,7 +36,7 @@ class Failure:
     """Why a row or group is parked."""
 
     what: str
-    """What cannot be computed, as "column q"."""
+    """What cannot be computed, as "column q"; nothing if ``why`` is all there is to say."""
     why: str
     values: str = ""
     """What it is computed from, as "x = 0, y = 1"."""
@@ -45,6 +46,8 @@ class Failure:
 
     def text(self, at: str = "") -> str:
         """What has failed, on what, and why; ``at`` is where that came from."""
+        if not self.what:
+            return self.why
         values = f" for {self.values}" if self.values else ""
         return f"{self.what} failed on the data{values}{at}: {self.why}"
 
@@ -144,6 +147,12 @@ def values_text(columns: Mapping[Var, pa.Array], variables: Sequence[Var] | None
 def reason(error: DataError) -> str:
     """What is wrong with a row, as the error of who computed it says."""
     return error.message.removeprefix(FAILED)
+
+
+def of_a_check(why: str) -> Failure | None:
+    """What a check of ours has found, which says so by the name of its error; None if it was none."""
+    name, _, text = why.partition(": ")
+    return Failure("", text, hint=_ONE_COMPONENT, kind=ComponentError) if name == ComponentError.__name__ else None
 
 
 def beyond_its_type(aggregate: Aggregate, group: str) -> Failure:

@@ -126,6 +126,9 @@ class FormulaOperator(Answers):
         types = self.types[changes.relation]
         tests = [pc.equal(changes.words(i), self._word(c, types[i])) for i, c in source.tests]
         tests += [pc.not_equal(changes.words(i), _NULL) for i in source.not_null if i not in changes.no_nulls]
+        if source.bit is not None:
+            column, bit = source.bit
+            tests.append(pc.not_equal(pc.bit_wise_and(changes.words(column), pa.scalar(bit, pa.int64())), ZERO))
         for test in tests:
             fits = test if fits is None else pc.and_(fits, test)
         columns, weight = [changes.words(i) for i in source.columns], changes.rows.weight

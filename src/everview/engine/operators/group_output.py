@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from everview.engine.expressions.evaluate import Condition, Evaluator, either
-from everview.engine.expressions.parked import Failure, beyond_its_type, reason, values_text
+from everview.engine.expressions.parked import Failure, beyond_its_type, of_a_check, reason, values_text
 from everview.engine.operators.aggregates.sums import Result, Slot, kinds_of, one_after_the_other, result
 from everview.engine.operators.counts import Columns
 from everview.engine.values.dictionary import Dictionary
@@ -116,11 +116,13 @@ class Finish:
             return beyond_its_type(aggregate, self._text(values, frozenset()))
         if self._having is not None and (unmet := self._having.why(values)) is not None:
             condition, error = unmet
+            if (found := of_a_check(reason(error))) is not None:
+                return found
             return Failure(f"HAVING {self._shown(condition)}", reason(error), self._text(values, condition.variables))
-        found = self._outputs.why(values)
-        if found is None:
+        failed = self._outputs.why(values)
+        if failed is None:
             return None
-        at, error = found
+        at, error = failed
         output = [o for i, o in enumerate(self.block.outputs) if i not in self._keys][at]
         what = f"column {output.name}, {self._shown(output.expression)},"
         return Failure(what, reason(error), self._text(values, output.expression.variables), column=output.name)

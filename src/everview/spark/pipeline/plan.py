@@ -24,7 +24,7 @@ from everview.spark.checkpoint.folder import is_local
 from everview.spark.checkpoint.pins import fitting, plan_over, read_pins
 from everview.spark.exchange.key_step import tables_with_spread_keys
 from everview.spark.pipeline.model import FILES, Pipeline, Source, ViewSpec
-from everview.sql import parse_view
+from everview.spark.views import one_view
 
 _WILD = re.compile(r"[*?\[\]{}]")
 _MAKE = "correct the path, or make the folder; it may be empty"
@@ -134,8 +134,7 @@ def _parsed(pipeline: Pipeline) -> tuple[View, ...]:
     found: list[View] = []
     for spec in pipeline.views.values():
         try:
-            earlier = [v.name.lower() for v in found]
-            view = parse_view(spec.sql, known, spec.name, views=earlier, options=spec.further)
+            view = one_view(spec.sql, spec.name, known, found, spec.further)
         except EverviewError as error:
             raise _located(spec, error) from error
         if view.name != spec.name:

@@ -29,7 +29,7 @@ from everview.engine.shard_interface import (
 )
 from everview.engine.values.nested import as_keys, from_key
 from everview.engine.values.rows import joined, ones
-from everview.errors import BadRowError, DataError, MemoryLimitError, ReferenceViolationError
+from everview.errors import BadRowError, DataError, ExpressionError, MemoryLimitError, ReferenceViolationError
 from everview.plan.shard_tables import masked
 from everview.plan.shards import MASK, ShardLevel
 from everview.query.data import Data, checked, table_from_data, table_to_data, view_from_data, view_to_data
@@ -39,6 +39,7 @@ from everview.spark.exchange.arrow_blob import WEIGHT, pieces, write_blob
 from everview.spark.shard.messages import bad_row
 from everview.spark.shard.output.change_buffer import ChangeBuffer
 
+_LEAVE_OUT: Final = "correct the data, or leave such rows out with WHERE or CASE"
 SPEC_FORMAT: Final = 1
 """Of a shard's description as plain data."""
 
@@ -240,11 +241,9 @@ class Shard:
             row = mine[0].slice(error.row, 1).to_pylist()[0] if len(mine) == 1 else {}
             row.pop(MASK, None)
             text = text.replace(place, f" (a row of {error.table}: {row})" if row else "")
-        return type(error)(
-            f"{text}{self._where}; nothing has changed",
-            table=error.table,
-            column=error.column,
-            hint="correct the data, leave such rows out with WHERE or CASE, or go on without the batch (skip_batch)",
+        hint = _LEAVE_OUT if isinstance(error, ExpressionError) or error.hint is None else error.hint
+        return error.reworded(
+            f"{text}{self._where}; nothing has changed", f"{hint}; or go on without the batch (skip_batch)"
         )
 
     def _points_nowhere(self, error: ReferenceViolationError) -> DataError:

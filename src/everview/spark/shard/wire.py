@@ -222,6 +222,8 @@ def _failed(m: Failed, blobs: list[bytes]) -> Data:
     kind, fields = type(m.error), dict(vars(m.error))
     position = fields.pop("position", None)
     known = isinstance(m.error, EverviewError) and getattr(errors, kind.__name__, None) is kind
+    if isinstance(m.error, errors.DegreeExceeded) and not _is_plain(m.error.element):
+        fields["element"] = str(m.error.element)
     if not known or not all(map(_is_plain, fields.values())):
         return {"error": None, "text": f"{kind.__name__}: {m.error}", "trace": m.trace}
     place = None if position is None else asdict(position)

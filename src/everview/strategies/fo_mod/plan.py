@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from itertools import combinations
 from typing import Any
 
 from everview.kernel.census.program import CensusProgram, CensusRelation
 from everview.query.formula_limits import balls, describe_quantifier
-from everview.query.locality import Locality
+from everview.query.locality import CLOSED, UNGUARDED, Locality, links
 from everview.query.view import FormulaBody
 from everview.strategies.bounds import CONSTANT, LINEAR, Bound, Bounds
 from everview.strategies.fo_mod.lower import lower
@@ -57,9 +58,22 @@ class FormulaPlan:
         return self.locality.arity <= 2
 
     @property
-    def is_local(self) -> bool:
-        """True if whether an answer holds depends on nothing but its surroundings, so that components stay apart."""
-        return self.locality.caching_class == "G0" and self.locality.arity == 1
+    def spans(self) -> str | None:
+        """Why answers depend on more than one component of the data, in words; None if they do not.
+
+        Then whether an answer holds depends on its surroundings alone, and all its elements are near each other.
+        """
+        if not self.locality.arity:
+            return "a formula without variables is about all elements"
+        if self.locality.caching_class != "G0":
+            kind = CLOSED if self.locality.sentences else UNGUARDED
+            far = next(q.quantifier for q in self.locality.quantifiers if q.kind == kind)
+            return f"{far} counts over all elements"
+        near = links(self.body.normal.formula)
+        for pair in combinations(self.body.query.head, 2):
+            if frozenset(pair) not in near:
+                return f"{pair[0]} and {pair[1]} may be far apart"
+        return None
 
     @property
     def reason(self) -> str:
