@@ -330,6 +330,10 @@ class ComponentError(DataError):
     """An element stands in rows of two components, where a formula is promised that none does."""
 
 
+class ClockError(DataError):
+    """A time to which the clock of a database cannot be moved: it never goes back."""
+
+
 class FeedError(DataError):
     """A change feed that was closed, or was not read for too long."""
 

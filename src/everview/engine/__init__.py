@@ -6,6 +6,7 @@
 - ``transaction`` is the one place in which a batch is run: tables (``base_table``) first, whose foreign keys
   (``references``) and kinds of changes (``update_kinds``) are judged then, and then every view behind them
   (``readers``);
+- ``clock`` says what time it is, and ``expiry`` what comes and goes by that, before a batch's own changes;
 - ``direct``: as much of a batch as can be said in words is done in one call of the kernel;
 - ``loading``: the first rows of a view are stored, and its state is made of all of them at once;
 - ``view_runtime`` is a view at work: its stages in turn, each built of ``operators``, which ask ``expressions``;

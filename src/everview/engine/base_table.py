@@ -56,6 +56,8 @@ class BaseTable(Answers):
         self.copies = 0
         """How many rows there are, equal ones as often as they are there."""
         self.dropped = False
+        self.forgets = False
+        """True if rows go by themselves once nobody reads them any more, so that they may be deleted once more."""
         self.direct: BatchTable | None = None
         """How the kernel has it take batches in, once one came (``engine.direct``)."""
 
@@ -156,20 +158,21 @@ class BaseTable(Answers):
         double = _first(self.unit, DUPLICATE_KEY)
         if missing is not None and (double is None or missing <= double):
             shown = self.shown(changes, missing)
+            place = _given_as(changes, missing)
             raise OverDeleteError(
-                f"row {missing} of the changes to {self.schema.name} deletes {shown}, which is not there; "
+                f"row {place} of the changes to {self.schema.name} deletes {shown}, which is not there; "
                 "nothing has changed",
                 table=self.schema.name,
-                row=missing,
+                row=place,
                 hint="delete only rows, and copies of rows, that were inserted",
             )
         if double is not None:
-            key = ", ".join(self.schema.primary_key)
+            key, place = ", ".join(self.schema.primary_key), _given_as(changes, double)
             raise KeyViolationError(
-                f"row {double} of the changes to {self.schema.name} inserts {self.shown(changes, double)}, but there "
+                f"row {place} of the changes to {self.schema.name} inserts {self.shown(changes, double)}, but there "
                 f"is a row with its key ({key}) already; nothing has changed",
                 table=self.schema.name,
-                row=double,
+                row=place,
                 column=key,
                 hint="use upsert to replace rows by key",
             )
@@ -237,6 +240,11 @@ class BaseTable(Answers):
     def with_key(self, key: Sequence[int]) -> WordRows:
         """The row with a key, if there is one."""
         return self._listed(self.unit.open("by_key", key))
+
+
+def _given_as(changes: Changes, row: int) -> int:
+    """The place of a row among all that were given, of which some may be left out."""
+    return row if changes.places is None else int(changes.places[row].as_py())
 
 
 def _first(unit: Unit, channel: str) -> int | None:

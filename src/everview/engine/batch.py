@@ -107,7 +107,7 @@ class KeyDeletion:
         stored = base.dictionary
         words = [stored.lookup(a) if is_wide(t) else to_words(a, t, stored) for a, t in zip(arrays, types, strict=True)]
         found, places = base.with_keys(words)
-        if len(found) < self.size:
+        if len(found) < self.size and not base.forgets:
             here = set(places.to_pylist())
             at = next(i for i in range(self.size) if i not in here)
             key = ", ".join(repr(a[at].as_py()) for a in arrays)

@@ -253,7 +253,7 @@ def feed_schema(outputs: Sequence[Output], per_update: bool) -> pa.Schema:
     """The view's columns and those that say what happened to a row, by Delta's and Spark's names."""
     fields = [pa.field(o.name, arrow_type(o.type)) for o in outputs]
     feed_rows = {**FEED_COLUMNS, "_update": pa.int64()} if per_update else FEED_COLUMNS
-    fields += [pa.field(name, type_, nullable=False) for name, type_ in feed_rows.items()]
+    fields += [pa.field(name, type_, nullable=name == "_update") for name, type_ in feed_rows.items()]
     return pa.schema(fields)
 
 
@@ -301,8 +301,14 @@ def feed_batches(
         for feed_rows, arrays in _decoded(whole, outputs, dictionary):
             arrays += [feed_rows.kinds, _versions(version, len(feed_rows)), feed_rows.counts]
             if per_update:
-                arrays.append(feed_rows.update)
+                arrays.append(_numbers(feed_rows.update))
             yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _numbers(update: pa.Array) -> pa.Array:
+    """The numbers of updates; what the clock has changed has none."""
+    is_one = pc.greater_equal(update, pa.scalar(0, pa.int64()))
+    return update if pc.all(is_one).as_py() else pc.if_else(is_one, update, pa.scalar(None, pa.int64()))
 
 
 def _decoded(

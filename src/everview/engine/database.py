@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from datetime import date, datetime
 from os import PathLike
 from threading import RLock
 from typing import Any, Literal, Unpack
@@ -14,12 +15,13 @@ import pyarrow as pa
 from everview.engine.base_table import BaseTable
 from everview.engine.batch import Batch, Operation, applied, deleted, inserted, upserted
 from everview.engine.change_feed import MOST_BYTES, Callback, ChangeFeed, Delivery, feed_schema
+from everview.engine.clock import Clock, Moments, moment_of
 from everview.engine.companions import forget_companions
 from everview.engine.definitions import catalogue_of, run
 from everview.engine.expressions.check_supported import check_expressions
 from everview.engine.history import History
 from everview.engine.loading import loaded
-from everview.engine.memory_limit import bounded, checked_limit, too_much, within
+from everview.engine.memory_limit import bounded, checked_limit, is_of_memory, too_much, unfilled, within
 from everview.engine.progress import Progress
 from everview.engine.readers import Readers
 from everview.engine.row_history import RowHistory
@@ -32,7 +34,6 @@ from everview.engine.values.rows import Changes, WordRows
 from everview.engine.view import View
 from everview.engine.view_runtime import BuildPart, ViewRuntime
 from everview.errors import EverviewError, MemoryLimitError, UnknownTableError
-from everview.kernel.machine import UpdateFault
 from everview.plan.view_plan import plan_view
 from everview.query.catalogue import Command, Definition, Queries, relations_read
 from everview.query.options import OptionValues, ReadOptions, ViewOptions
@@ -41,6 +42,8 @@ from everview.query.types import DataType
 from everview.query.view import View as ViewDefinition
 from everview.query.view import relations_in
 
+Path = str | PathLike[str]
+
 
 class Database:
     """Tables and views in this process. Every call is one batch: it happens whole, or not at all.
@@ -48,7 +51,7 @@ class Database:
     Threads may share it: they take turns, batch by batch and read by read.
     """
 
-    def __init__(self, *, memory_limit: int | None = None) -> None:
+    def __init__(self, *, memory_limit: int | None = None, clock: Moments | None = None) -> None:
         self._lock = RLock()
         """Held for a batch, a definition, a read or a step of one; a subscriber is called with it, so re-entrant."""
         self._dictionary = Dictionary()
@@ -69,6 +72,7 @@ class Database:
         """True if every view has a feed from the beginning to the end: the database is a shard's."""
         self.memory_limit = checked_limit(memory_limit)
         self.version = 0
+        self._clock = Clock(clock)
         self._update_kinds = UpdateKinds()
         self._unfilled: list[str] = []
         self._readers: Readers | None = None
@@ -194,7 +198,9 @@ class Database:
         for name in {n for body in (*(s.body for s in view.stages), view.body) for n in relations_in(body)}:
             for formula in self._views[name].formulas if name in self._views else ():
                 formula.check_counted(f"{view.name} cannot read it, as what changes in it is not told")
-        runtime = ViewRuntime(plan, self._relations(), self._dictionary, self._views, build)
+        if plan.timed and not self.readers.by_clock:
+            self._clock.now = self._clock.next()
+        runtime = ViewRuntime(plan, self._relations(), self._dictionary, self._views, build, self._clock)
         left = None if limit is None else max(0, limit - self.state_nbytes())
         with Progress(f"filling {view.name}") as progress, within(left), bounded(self._machine, left):
             try:
@@ -286,6 +292,19 @@ class Database:
             collected.closed = True
         self._commit(collected.operations, collected.bases)
 
+    def advance(self, to: datetime | date | None = None) -> None:
+        """Have the clock, which every batch moves to the present, go on: a batch by which only views on now() change.
+
+        ``to`` is a later time than the clock's, in UTC if it has no zone.
+        """
+        with self._lock:
+            Transaction(self).run((), to=to)
+
+    @property
+    def now(self) -> datetime | None:
+        """What now() means: the time, in UTC, to which the clock was moved last; None before the first batch."""
+        return None if (now := self._clock.now) is None else moment_of(now)
+
     def _table(self, name: str) -> BaseTable:
         with self._lock:
             found = _find(self._tables, name)
@@ -340,8 +359,8 @@ class Database:
                     self._fill_anew(self._unfilled[0])
                 except BaseException as error:
                     self._machine.unlink_from(first)
-                    if _is_of_memory(error):
-                        raise _unfilled(self._unfilled[0]) from error
+                    if is_of_memory(error):
+                        raise unfilled(self._unfilled[0]) from error
                     raise
                 finally:
                     self._dictionary.roll_back()
@@ -363,7 +382,7 @@ class Database:
 
     # --- saving ----------------------------------------------------------------------------------------------------
 
-    def save(self, path: str | PathLike[str]) -> None:
+    def save(self, path: Path) -> None:
         """Write everything but the feeds to a file. One that is there is replaced at the end, or not at all."""
         from everview.engine.storage.snapshot import save
 
@@ -375,7 +394,9 @@ class Database:
             self.keep_moments()
 
     @classmethod
-    def load(cls, path: str | PathLike[str], *, memory_limit: int | None = None, verify: bool = False) -> Database:
+    def load(
+        cls, path: Path, *, memory_limit: int | None = None, verify: bool = False, clock: Moments | None = None
+    ) -> Database:
         """The database that was saved to a file, as it was, at the same version; SnapshotError if it is damaged.
 
         Checksums tell damage, not forgery. With ``verify=True`` nothing of the views' saved state is used: they are
@@ -383,7 +404,7 @@ class Database:
         """
         from everview.engine.storage.snapshot import load
 
-        return load(lambda: cls(memory_limit=memory_limit), path, verify=verify)
+        return load(lambda: cls(memory_limit=memory_limit, clock=clock), path, verify=verify)
 
     # --- feeds -----------------------------------------------------------------------------------------------------
 
@@ -470,20 +491,6 @@ class Database:
         with self._lock:
             beside = sum(v.beside_nbytes() for v in self._views.values())
             return self._machine.nbytes() + beside + self._dictionary.nbytes()
-
-
-def _is_of_memory(error: BaseException) -> bool:
-    is_fault = isinstance(error, UpdateFault) and error.kind == "memory"
-    return is_fault or isinstance(error, MemoryError | MemoryLimitError | pa.ArrowMemoryError)
-
-
-def _unfilled(view: str) -> MemoryLimitError:
-    return MemoryLimitError(
-        f"{view} has lost its rows: a batch was taken back, and there was no memory to fill the view again; tables and "
-        "feeds are as they were before that batch",
-        table=view,
-        hint="free memory in this process: the view is filled when it is read, or when the next batch comes",
-    )
 
 
 def _find(names: dict[str, Any], wanted: str) -> str | None:

@@ -7,8 +7,10 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final
 
+import pyarrow as pa
+
 from everview.errors import MemoryLimitError
-from everview.kernel.machine import Machine
+from everview.kernel.machine import Machine, UpdateFault
 
 _LEFT: Final[ContextVar[int | None]] = ContextVar("everview_bytes_left", default=None)
 
@@ -57,4 +59,20 @@ def too_much(what: str, limit: int | None) -> MemoryLimitError:
     return MemoryLimitError(
         f"{what} needs more memory than {than}; nothing has changed",
         hint="raise memory_limit, or keep less in the tables",
+    )
+
+
+def is_of_memory(error: BaseException) -> bool:
+    """True if there was no memory for something."""
+    is_fault = isinstance(error, UpdateFault) and error.kind == "memory"
+    return is_fault or isinstance(error, MemoryError | MemoryLimitError | pa.ArrowMemoryError)
+
+
+def unfilled(view: str) -> MemoryLimitError:
+    """What whoever needs a view is told that could not be filled again."""
+    return MemoryLimitError(
+        f"{view} has lost its rows: a batch was taken back, and there was no memory to fill the view again; tables and "
+        "feeds are as they were before that batch",
+        table=view,
+        hint="free memory in this process: the view is filled when it is read, or when the next batch comes",
     )

@@ -6,9 +6,13 @@ Tables, views and companions come and go with definitions only, so it is found o
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cached_property
 from typing import TYPE_CHECKING
 
+from everview.engine.operators.build import reads_from
+from everview.engine.operators.timed import TimedRows
 from everview.engine.references import Reference, references_of
+from everview.query.schema import Updates
 
 if TYPE_CHECKING:
     from everview.engine.database import Database
@@ -20,6 +24,9 @@ class Readers:
 
     def __init__(self, db: Database) -> None:
         self._views = dict(db._views)
+        self._tables = dict(db._tables)
+        self.swept: set[str] = set()
+        """The tables that were looked through for rows whose time is over, since definitions have changed."""
         self._stamp = _stamp(db)
         self._reads = {
             name: frozenset[str]().union(*(member.reads for member in view.family)) for name, view in db._views.items()
@@ -58,6 +65,30 @@ class Readers:
             members = (member for view in self.behind((table,)) for member in view.family)
             self._sets[table] = any(core.takes_set(table) for member in members for core in member.cores)
         return self._sets[table]
+
+    @cached_property
+    def by_clock(self) -> tuple[ViewRuntime, ...]:
+        """The views whose rows come and go by the clock, and those behind them, each after those that it reads."""
+        timed = {name for name, view in self._views.items() if any(member.timed for member in view.family)}
+        behind = {view.view.name for view in self.behind(timed)}
+        return tuple(view for name, view in self._views.items() if name in timed | behind)
+
+    @cached_property
+    def expiring(self) -> dict[str, tuple[TimedRows, ...]]:
+        """The tables of which nobody reads a row any more once its time is over, and who reads them until then.
+
+        Foreign keys read rows, too, and a queue has an order of its own.
+        """
+        pointed_at = {key.target.lower() for base in self._tables.values() for key in base.schema.foreign_keys}
+        found = {}
+        members = [member for view in self._views.values() for member in view.family]
+        for name, base in self._tables.items():
+            sources = [s for m in members for _, s in m.stages if name in m.reads and reads_from(s, name)]
+            timed = tuple(s for s in sources if isinstance(s, TimedRows) and s.ends)
+            is_free = name.lower() not in pointed_at and base.schema.updates is not Updates.FIFO
+            if timed and len(timed) == len(sources) and is_free:
+                found[name] = timed
+        return found
 
     def references(self, tables: Iterable[str]) -> list[Reference]:
         """The foreign keys of these tables, and those that point at them."""

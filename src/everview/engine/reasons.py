@@ -27,7 +27,7 @@ from everview.programs.base_table import ROWS
 from everview.query.conjunctive import Atom
 from everview.query.options import ViewOptions
 from everview.query.terms import Const, Expression, Var
-from everview.query.view import Block, Body, Cut, FormulaBody, Output, SetOperation, SetOperator, Windowed
+from everview.query.view import Block, Body, Cut, FormulaBody, Output, SetOperation, SetOperator, Timed, Windowed
 from everview.query.view import View as ViewDefinition
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ def _giving(body: Body) -> Iterator[Block]:
     if isinstance(body, Block):
         yield body
         return
-    if isinstance(body, Cut):
+    if isinstance(body, Cut | Timed):
         for block in _giving(body.body):
             yield replace(block, outputs=block.outputs[: len(body.columns)])
         return

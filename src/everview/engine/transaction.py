@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import date, datetime
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ import pyarrow as pa
 from everview.engine.batch import Operation
 from everview.engine.change_feed import ChangeFeed, Delivery, FeedRows, as_feed_rows, feed_batches
 from everview.engine.direct.batch import DirectBatch
+from everview.engine.expiry import move_clock, unexpired
 from everview.engine.loading import loaded
 from everview.engine.memory_limit import bounded, too_much, within
 from everview.engine.operators.netting import is_net, net_changes
@@ -20,6 +22,7 @@ from everview.engine.references import check_references
 from everview.engine.storage.check_saved import blame_the_file
 from everview.engine.update_kinds import Accepted
 from everview.engine.values.rows import Changes, WordRows
+from everview.engine.view_runtime import ViewRuntime
 from everview.errors import DataError, EverviewError, FeedError, MemoryLimitError, SubscriberError
 from everview.kernel.machine import UpdateFault
 
@@ -55,13 +58,20 @@ class Transaction:
         self._direct: DirectBatch | None = None
         """What of it goes the direct way."""
 
-    def run(self, operations: Sequence[Operation], *, disjoint: bool = False) -> None:
-        """Take the operations in, and then tell the feeds; ``disjoint``: no row is in two of them."""
+    def run(
+        self, operations: Sequence[Operation], *, disjoint: bool = False, to: datetime | date | None = None
+    ) -> None:
+        """Take the operations in, and then tell the feeds; ``disjoint``: no row is in two of them.
+
+        The clock moves before, to a time or to the present.
+        """
         self._db.fill_what_is_lost()
+        self._now = self._db._clock.next(to)
         is_net_batch = self._applied_directly(operations)
         if is_net_batch is None:
             with within(self._left()):
                 is_net_batch = self._applied(operations, disjoint)
+        self._db._clock.now = self._now
         self._db.version += 1
         self._end_feeds_of_suspended(operations)
         try:
@@ -84,7 +94,7 @@ class Transaction:
         Whatever goes wrong is taken back and left to ``_applied`` to say.
         """
         db = self._db
-        direct = DirectBatch.of(db, operations)
+        direct = None if db.readers.by_clock else DirectBatch.of(db, operations)
         if direct is None:
             return None
         is_net_batch = True
@@ -132,7 +142,7 @@ class Transaction:
         try:
             with bounded(db._machine, self._left() if adds else None):
                 is_net_batch = self._changed(operations, disjoint, before, progress)
-                judge(db, {operation.table for operation in operations})
+                judge(db, None if db.readers.by_clock else {operation.table for operation in operations})
         except BaseException as error:
             db._roll_back()
             complain(error)
@@ -149,6 +159,7 @@ class Transaction:
     def _changed(self, operations: Sequence[Operation], disjoint: bool, before: int | None, progress: Progress) -> bool:
         """The same, in a batch that can be taken back: first the tables, then the views, slice by slice."""
         db = self._db
+        is_moved = move_clock(self, self._now)
         flips: list[int] = []
         position = 0
         batch: list[Changes] = []
@@ -156,8 +167,10 @@ class Transaction:
         per_update = bool(per_update_views(db))
         for operation in operations:
             base = db._tables[operation.table]
+            readers = db.readers.expiring.get(operation.table, ())
+            base.forgets = bool(readers)
             for changes in operation.changes(base, position):
-                batch.append(replace(changes, per_update=per_update))
+                batch.append(replace(unexpired(changes, readers), per_update=per_update))
                 position += len(changes)
                 tell = db.readers.take_set(operation.table)
                 flipped = base.apply(batch[-1], tell=tell)
@@ -167,9 +180,9 @@ class Transaction:
         touched = {changes.relation for changes in batch}
         check_references(db.readers.references(touched), batch)
         self._accepted = db._update_kinds.check([(db._tables[c.relation], c) for c in batch], db.version + 1)
-        is_net_batch = is_net(flips, disjoint)
+        is_net_batch = is_net(flips, disjoint) and not is_moved
         if not is_net_batch and sets and sets == self._sets(operations) and self._gains_by_netting():
-            batch, is_net_batch = net_changes(batch), True
+            batch, is_net_batch = net_changes(batch), not is_moved
         with loaded(db.readers.behind(touched)):
             for changes in batch:
                 for part in self._sliced(changes):
@@ -224,12 +237,12 @@ class Transaction:
         limit = self._db.memory_limit
         return MOST_AT_ONCE if limit is None else min(MOST_AT_ONCE, max(FEWEST_AT_ONCE, limit // BYTES_OF_AN_UPDATE))
 
-    def propagate(self, changes: Changes, *, is_net_batch: bool = False) -> None:
-        """Have the views take in changes of a table, each view after those that it reads."""
-        waiting = {changes.relation: changes}
+    def propagate(self, changes: Changes | None, *, is_net_batch: bool = False) -> None:
+        """Have the views take in changes of a table, each view after those that it reads; None: what the clock does."""
+        waiting = {} if changes is None else {changes.relation: changes}
         readers = self._db.readers
         done = self._direct.names if self._direct is not None else frozenset[str]()
-        for runtime in readers.behind((changes.relation,)):
+        for runtime in readers.by_clock if changes is None else readers.behind((changes.relation,)):
             name = runtime.view.name
             if name in done:
                 continue
@@ -237,27 +250,26 @@ class Transaction:
             is_read, feeds = readers.is_read(name), self._db._feeds[name]
             are_net = all(self._is_net(feed, is_net_batch) for feed in feeds)
             as_computed = are_net and all(feed.delivery is Delivery.AS_COMPUTED for feed in feeds)
-            for relation in sorted(runtime.reads & waiting.keys()):
-                for piece in runtime.process(waiting[relation]):
-                    if feeds and as_computed:
-                        for batch in self._batches(name, [piece], feeds[0], self._db.version + 1):
-                            for feed in feeds:
-                                feed.push(batch)
-                    elif feeds:
-                        self._deltas[name].append(as_feed_rows(piece) if are_net else piece)
-                    if is_read:
-                        delta.append(piece)
+            for piece in _pieces(runtime, waiting, by_clock=changes is None):
+                if feeds and as_computed:
+                    for batch in self._batches(name, [piece], feeds[0], self._db.version + 1):
+                        for feed in feeds:
+                            feed.push(batch)
+                elif feeds:
+                    self._deltas[name].append(as_feed_rows(piece) if are_net else piece)
+                if is_read:
+                    delta.append(piece)
             if delta:
                 # Told apart, a group's old and new rows come in any order within an update: a reader must not see that.
-                per_update = changes.per_update and runtime.keeps_update_numbers and not runtime.is_net_per_update
+                told_apart = runtime.keeps_update_numbers and not runtime.is_net_per_update
+                per_update = changes is not None and changes.per_update and told_apart
                 rows = WordRows.concat(delta, len(runtime.types))
                 if per_update:
                     rows = runtime.netted([rows], per_update=True).in_order()
                 waiting[name] = self._db._changes(name, rows)
             for companion in runtime.companions.values():
-                for relation in sorted(companion.reads & waiting.keys()):
-                    for _ in companion.process(waiting[relation]):
-                        pass
+                for _ in _pieces(companion, waiting, by_clock=changes is None):
+                    pass
 
     def _is_net(self, feed: ChangeFeed, is_net_batch: bool) -> bool:
         """True if nothing is to be added up for a feed; ``is_net_batch``: no join has changed twice in it."""
@@ -347,6 +359,14 @@ class Transaction:
             db._delivering = False
         if failures:
             raise failures[0] from failures[0].cause
+
+
+def _pieces(runtime: ViewRuntime, waiting: Mapping[str, Changes], *, by_clock: bool) -> Iterator[WordRows]:
+    """What changes in a view by what the clock has done to it, and by changes of what it reads that wait for it."""
+    if by_clock:
+        yield from runtime.moved()
+    for relation in sorted(runtime.reads & waiting.keys()):
+        yield from runtime.process(waiting[relation])
 
 
 def _untellable(feed: ChangeFeed, version: int, error: DataError) -> FeedError:

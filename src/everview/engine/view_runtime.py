@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import pyarrow.compute as pc
 
 from everview.engine.base_table import BaseTable
+from everview.engine.clock import Clock
 from everview.engine.expressions.parked import Failure, Parked
-from everview.engine.operators.build import blocks_of, build_part, formulas_in, grouped_blocks, united
+from everview.engine.operators.build import blocks_of, build_part, formulas_in, grouped_blocks, reads_from, united
 from everview.engine.operators.counts import Fold, Kept
 from everview.engine.operators.indexed import Indexed
 from everview.engine.operators.join import Join
 from everview.engine.operators.select import Select
 from everview.engine.operators.sides import Operator, pieces_of
+from everview.engine.operators.timed import TimedRows
 from everview.engine.progress import Progress
 from everview.engine.row_history import RowHistory
 from everview.engine.values.dictionary import Dictionary
@@ -44,6 +47,7 @@ class ViewRuntime:
         dictionary: Dictionary,
         views: Mapping[str, ViewRuntime] | None = None,
         build: BuildPart | None = None,
+        clock: Clock | None = None,
     ) -> None:
         self.plan = plan
         self.build = build
@@ -62,6 +66,10 @@ class ViewRuntime:
                 source = self._indexed(source, linker)
             self.stages.append((part.name, source))
             known[part.name] = tuple(c.type for c in part.body.columns)
+        self.timed = [source for _, source in self.stages if isinstance(source, TimedRows)]
+        """The stages whose rows come and go by the clock."""
+        for timed in self.timed if clock is not None else ():
+            timed.clock = clock
         self.unit = linker.link()
         """Holds its state: all programs of all parts."""
         for i, (_, source) in enumerate(self.stages):
@@ -177,13 +185,22 @@ class ViewRuntime:
         """Take in changes of one relation, piece by piece as the view's own, none empty, not netted, are asked for."""
         self.updates += len(changes)
         self.updates_with_deltas += len(changes) if self.is_told else 0
-        waiting = [
-            replace(changes, per_update=False) if changes.per_update and not self.keeps_update_numbers else changes
-        ]
+        tells = changes.per_update and not self.keeps_update_numbers
+        yield from self._through([replace(changes, per_update=False) if tells else changes], len(changes))
+
+    def moved(self) -> Iterator[WordRows]:
+        """The clock has gone on: gives what changes by that, in the same way."""
+        yield from self._through([], None)
+
+    def _through(self, waiting: list[Changes], came: int | None) -> Iterator[WordRows]:
+        """Have the stages take in, in turn, what waits for them; of updates that ``came``, or else of the clock."""
         try:
             for name, source in self.stages[:-1]:
-                rows = WordRows.concat(self._pieces(source, waiting), source.width)
-                if len(rows) > _MANY_COPIES * len(changes):
+                pieces = self._pieces(source, waiting)
+                if came is None and isinstance(source, TimedRows):
+                    pieces = chain([source.moved()], pieces)
+                rows = WordRows.concat(pieces, source.width)
+                if came is not None and len(rows) > _MANY_COPIES * came:
                     rows = self._added_up(name, rows)
                 if len(rows):
                     waiting.append(self._of_stage(name, rows))
@@ -206,8 +223,7 @@ class ViewRuntime:
     @staticmethod
     def _pieces(source: Operator, waiting: list[Changes]) -> Iterator[WordRows]:
         for changes in waiting:
-            name = changes.relation
-            if any(c.reads(name) for c in source.cores) or any(f.reads(name) for f in formulas_in(source)):
+            if reads_from(source, changes.relation):
                 yield from pieces_of(source, changes)
 
     def _of_stage(self, name: str, rows: WordRows) -> Changes:

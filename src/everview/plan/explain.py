@@ -23,6 +23,12 @@ from everview.strategies.dial import Exponents
 RESTRICTED = "none known: its tables change only as they are declared to, and lower bounds are about any updates"
 """What is said of hardness where OPTIONS (updates = …) restrict what may come."""
 
+IN_ORDER = (
+    "while rows come in the order of their times they go in it, as all windows are of one length: then joining takes "
+    "amortised constant time an update, beside the queue of what is due"
+)
+"""What is said of views over rows that go by the clock, where the class allows it."""
+
 
 @dataclass(frozen=True)
 class Explanation:
@@ -92,6 +98,8 @@ class Explanation:
         for core in self.plan.cores:
             found += core.remarks
         found += self._declared()
+        if self.plan.timed and "fifo" in self.plan.constant_update_for:
+            found.append(IN_ORDER)
         is_constant = self.plan.is_constant_as_declared or {"any", "keyed"} & set(self.plan.constant_update_for)
         for core in () if is_constant else self._rows_of_the_view:
             about = "" if len(self.plan.cores) == 1 else f"{core.query}: "

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from everview.query.view import Counting, Cut, Output, SortKey, Windowed
+from everview.query.view import Counting, Cut, Output, SortKey, Timed, Windowed
 from everview.strategies.bounds import CONSTANT, LINEAR, Bound, Bounds
 
 UNKNOWN = "the theorems are about all rows of a query, and here rows go by their order"
 """Why nothing is known of what reads of such a view can cost."""
 
 
-def said_of(body: Cut | Windowed) -> str:
+def said_of(body: Cut | Windowed | Timed) -> str:
     """What is done, as ``explain`` says it."""
     shown = body.body.columns
+    if isinstance(body, Timed):
+        while_ = ", ".join(f"{shown[b.column].expression} {b}" for b in body.bounds)
+        return f"rows while {while_}: they are queued by when the clock has them come or go"
     each = f" of each ({_listed(body.partition, shown)})" if body.partition else ""
     if isinstance(body, Windowed):
         calls = ", ".join(c.shown([o.name for o in shown]) for c in body.calls)
@@ -42,8 +45,11 @@ def _key(key: SortKey, columns: Sequence[Output]) -> str:
     return f"{name}{' descending' if key.descending else ''}{nulls}"
 
 
-def cost_of(body: Cut | Windowed) -> Bounds:
+def cost_of(body: Cut | Windowed | Timed) -> Bounds:
     """What it adds to the costs of what gives its rows."""
+    if isinstance(body, Timed):
+        each = Bound(("log N",), Fraction(0), ("for each row that comes or goes, by the clock, too",))
+        return Bounds(Bound(("N log N",), Fraction(1)), each, CONSTANT, LINEAR)
     if isinstance(body, Windowed):
         size = "|partition| log N" if body.partition else "N log N"
         update = Bound((size,), Fraction(1), ("for each partition in which a row changes",))

@@ -29,6 +29,7 @@ from everview.query.view import (
     Cut,
     FormulaBody,
     SetOperation,
+    Timed,
     View,
     Windowed,
     arranged,
@@ -94,7 +95,7 @@ class PartPlan:
     @property
     def changes_one_row(self) -> bool:
         """True if one changed input row changes at most one row here: a filter, projection or grouping of a table."""
-        return isinstance(self.body, Block) and all(len(c.query.atoms) == 1 for c in self.cores)
+        return isinstance(self.body, Block | Timed) and all(len(c.query.atoms) == 1 for c in self.cores)
 
     @property
     def operator_words(self) -> frozenset[str]:
@@ -114,8 +115,8 @@ class PartPlan:
         return any("count" in o for o in self.operators)
 
     @property
-    def arranged(self) -> tuple[Cut | Windowed, ...]:
-        """What goes by the order of rows: cuts and window functions, the innermost first."""
+    def arranged(self) -> tuple[Cut | Windowed | Timed, ...]:
+        """What goes by the order of rows, the innermost first: cuts, window functions, and what has its time."""
         return tuple(arranged(self.body))
 
 
@@ -184,10 +185,13 @@ class ViewPlan:
     def constant_update_for(self) -> tuple[str, ...]:
         """The kinds of update sequences that are constant time in every core."""
         stages = self.parts[:-1]
-        if self._changing or any(p.keeps_result or p.arranged for p in self.parts):
+        by_order = [a for p in self.parts for a in p.arranged if not isinstance(a, Timed)]
+        if self._changing or by_order or any(p.keeps_result for p in self.parts):
             return ()
         kinds = [c.constant_update_for for c in self.cores]
         shared = tuple(k for k in KINDS if all(k in c or (k == "keyed" and "any" in c) for c in kinds))
+        if self.timed:
+            return ("fifo",) if self.is_one_window and {"any", "fifo"} & set(shared) else ()
         if "any" in shared:
             return tuple(k for k in shared if k != "keyed")
         if not stages:
@@ -196,6 +200,19 @@ class ViewPlan:
         # stage deletes old values though its input only grows.
         grows = not any(isinstance(p.body, Block) and p.body.grouping for p in stages)
         return ("insert_only",) if "insert_only" in shared and grows else ()
+
+    @property
+    def timed(self) -> tuple[Timed, ...]:
+        """The stages whose rows come and go by the clock."""
+        return tuple(p.body for p in self.parts[:-1] if isinstance(p.body, Timed))
+
+    @property
+    def is_one_window(self) -> bool:
+        """True if all that is joined goes by the clock, so long after its time: what comes in order goes in order."""
+        names = {p.name for p in self.parts[:-1] if isinstance(p.body, Timed)}
+        read = {a.relation for c in self.result.cores for a in c.query.atoms}
+        windows = {t.window for t in self.timed}
+        return read <= names and len(self.parts) == len(names) + 1 and len(windows) == 1 and None not in windows
 
     @property
     def is_restricted(self) -> bool:
@@ -312,7 +329,7 @@ def _plan_part(
             listed = ", ".join(map(str, gone))
             remarks.append(f"member {listed} of the union adds nothing to the others and is not maintained")
     unites = isinstance(body, SetOperation) and is_set_union(body)
-    is_arranged = isinstance(body, Cut | Windowed)
+    is_arranged = isinstance(body, Cut | Windowed | Timed)
     known = known if isinstance(body, Block) else known.without_history()
     counts = is_arranged or (isinstance(body, SetOperation) and not unites and not only_concatenates(body))
     lookups = () if is_arranged else lookups
@@ -377,7 +394,7 @@ def _plan_block(
 
 def _by_small_domains(body: Body, known: _Known, remarks: list[str], name: str, *, is_member: bool = False) -> Body:
     """The body with a union over small domains in the place of each block that gains by it: alone, or in a union."""
-    if isinstance(body, Cut | Windowed | FormulaBody):
+    if isinstance(body, Cut | Windowed | Timed | FormulaBody):
         return body
     if isinstance(body, SetOperation):
         if not is_set_union(body):

@@ -24,6 +24,8 @@ from everview.query.data_values import place, places, short, text, texts, truth,
 from everview.query.formula_data import body_from_data, body_to_data
 from everview.query.options import ViewOptions
 from everview.query.order_data import (
+    clock_bound_from_data,
+    clock_bound_to_data,
     sort_key_from_data,
     sort_key_to_data,
     window_call_from_data,
@@ -44,6 +46,7 @@ from everview.query.view import (
     SetOperation,
     SetOperator,
     Stage,
+    Timed,
     View,
     Windowed,
 )
@@ -206,6 +209,12 @@ def _body(body: Body) -> Data:
             "calls": list(map(window_call_to_data, body.calls)),
             "columns": list(map(_output, body.columns)),
         }
+    if isinstance(body, Timed):
+        return {
+            "of": _body(body.body),
+            "while": list(map(clock_bound_to_data, body.bounds)),
+            "columns": list(map(_output, body.columns)),
+        }
     if isinstance(body, SetOperation):
         return {
             "operator": body.operator.value,
@@ -354,6 +363,12 @@ def _read_body(data: Data) -> Body:
         calls = tuple(map(window_call_from_data, data["calls"]))
         columns = tuple(map(_read_output, data["columns"]))
         return Windowed(_read_body(data["of"]), places(data["partition"]), calls, columns)
+    if "while" in data:
+        bounds = tuple(map(clock_bound_from_data, data["while"]))
+        inner = _read_body(data["of"])
+        if not isinstance(inner, Block):
+            raise TypeError("only the rows of a relation go by the clock")
+        return Timed(inner, bounds, tuple(map(_read_output, data["columns"])))
     if "of" in data:
         return Cut(
             _read_body(data["of"]),
@@ -411,7 +426,7 @@ def _canonical_body(body: Body, stages: Mapping[str, str]) -> Data:
         # Its columns say again what the blocks' outputs say, in variables of the first of them.
         found["columns"] = [{"name": c.name, "type": type_to_data(c.type)} for c in body.columns]
         return found
-    if isinstance(body, Cut | Windowed):
+    if isinstance(body, Cut | Windowed | Timed):
         found = _body(body) | {"of": _canonical_body(body.body, stages)}
         found["columns"] = [{"name": c.name, "type": type_to_data(c.type)} for c in body.columns]
         return found

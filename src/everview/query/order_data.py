@@ -1,9 +1,10 @@
-"""Sort keys and window functions as plain data, and back."""
+"""Sort keys, window functions and conditions on the clock as plain data, and back."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from everview.query.clock import ClockBound, Shift, Unit
 from everview.query.data_values import place, places, text, truth, type_from_data, type_to_data
 from everview.query.view import SortKey, WindowCall
 
@@ -26,6 +27,18 @@ def window_call_to_data(call: WindowCall) -> Data:
         "by_place": call.by_place,
         "type": type_to_data(call.type),
     }
+
+
+def clock_bound_to_data(bound: ClockBound) -> Data:
+    """A condition on the clock."""
+    shifts = [{"unit": s.unit.value, "amount": s.amount} for s in bound.shifts]
+    return {"column": bound.column, "operator": bound.operator, "shifts": shifts}
+
+
+def clock_bound_from_data(data: Data) -> ClockBound:
+    """The condition that plain data holds."""
+    shifts = tuple(Shift(Unit(text(s["unit"])), int(s["amount"])) for s in data["shifts"])
+    return ClockBound(place(data["column"]), text(data["operator"]), shifts)
 
 
 def sort_key_from_data(data: Data) -> SortKey:

@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Final, TypeAlias
 
 from everview.query.aggregates import AggregateFunction
+from everview.query.clock import ClockBound
 from everview.query.conjunctive import Atom
 from everview.query.formula import FormulaQuery
 from everview.query.formula_facts import FactRelation, FactSource, bound
@@ -315,7 +316,36 @@ class Windowed:
         return f"{self.body}\nwith {', '.join(map(str, self.calls))}{each}"
 
 
-Body: TypeAlias = Block | SetOperation | Cut | Windowed | FormulaBody
+@dataclass(frozen=True)
+class Timed:
+    """The rows of one relation for as long as the clock says so: ``WHERE ts > now() - INTERVAL 7 DAYS``.
+
+    Rows come and go as the clock goes on, without any update. The times that ``bounds`` speak of are columns of the
+    body, which may be behind ``columns``, its first ones.
+    """
+
+    body: Block
+    bounds: tuple[ClockBound, ...]
+    columns: tuple[Output, ...]
+
+    @property
+    def relation(self) -> str:
+        """Whose rows they are."""
+        return self.body.atoms[0].relation
+
+    @property
+    def window(self) -> tuple[ClockBound, ...] | None:
+        """What makes rows go in the order of their times; None if they may go in another one."""
+        ends = [replace(b, column=0) for b in self.bounds if b.is_end]
+        is_one = len(ends) == 1 and len({b.column for b in self.bounds}) == 1
+        return tuple(ends) if is_one and all(b.is_plain for b in self.bounds) else None
+
+    def __str__(self) -> str:
+        shown = [f"{self.body.outputs[b.column].expression} {b}" for b in self.bounds]
+        return f"{self.body}\nwhile {', '.join(shown)}"
+
+
+Body: TypeAlias = Block | SetOperation | Cut | Windowed | Timed | FormulaBody
 
 
 @dataclass(frozen=True)
@@ -364,7 +394,7 @@ def blocks(body: Body) -> Iterator[Block]:
     elif isinstance(body, SetOperation):
         yield from blocks(body.left)
         yield from blocks(body.right)
-    elif isinstance(body, Cut | Windowed):
+    elif isinstance(body, Cut | Windowed | Timed):
         yield from blocks(body.body)
 
 
@@ -375,12 +405,12 @@ def sources(body: Body) -> Iterator[FactSource]:
             yield from relation.sources
 
 
-def arranged(body: Body) -> Iterator[Cut | Windowed]:
-    """What of a body goes by the order of rows: cuts and window functions, the innermost first."""
+def arranged(body: Body) -> Iterator[Cut | Windowed | Timed]:
+    """What of a body goes by the order of rows, the innermost first: cuts, window functions, and what has its time."""
     if isinstance(body, SetOperation):
         yield from arranged(body.left)
         yield from arranged(body.right)
-    elif isinstance(body, Cut | Windowed):
+    elif isinstance(body, Cut | Windowed | Timed):
         yield from arranged(body.body)
         yield body
 
@@ -400,4 +430,6 @@ def each_block(body: Body, change: Callable[[Block], Block]) -> Body:
         return change(body)
     if isinstance(body, Cut | Windowed):
         return replace(body, body=each_block(body.body, change))
+    if isinstance(body, Timed):
+        return replace(body, body=change(body.body))
     return replace(body, left=each_block(body.left, change), right=each_block(body.right, change))

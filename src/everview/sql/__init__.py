@@ -9,7 +9,7 @@ What passes through, in this order:
 - ``outerjoin``, ``subqueries``, ``nested``, ``domain``, ``overgroups``, ``apart``: so do outer and anti joins, and
   subqueries in expressions;
 - ``ordering``, ``windows``, ``window_cuts``: ORDER BY … LIMIT, window functions, and ROW_NUMBER() <= k;
-- ``spans``, ``durations``: windows of time, and how long they are;
+- ``spans``, ``durations``: windows of time, and how long they are; ``clock``: conditions on now();
 - ``names``, ``check``, ``parts``, ``datatypes``, ``literals``, ``padding``, ``functions``: names and types;
 - ``aggregates``, ``products``: what groups are asked for, and what can be summed up table by table;
 - ``refuse``, ``blockers``, ``limits``, ``chains``, ``render``: what is not supported, or too large, is refused with its

@@ -139,6 +139,32 @@ class Body:
         atoms = self._atoms(expression)
         return next(iter(atoms)) if len(atoms) == 1 and self.owns(expression) else None
 
+    def read_by(self, atom: int) -> tuple[str, list[Column], dict[Var, int]]:
+        """What an atom reads: the relation, its columns, and which column each of the atom's variables stands for."""
+        draft = self._drafts[atom]
+        origins = [self._origins[v] for v in draft.terms]
+        columns = [Column(o.column, o.type, o.nullable) for o in origins]
+        return draft.relation, columns, {v: i for i, v in enumerate(draft.terms)}
+
+    def read_instead(self, atom: int, relation: str) -> None:
+        """Have an atom read another relation with the same columns."""
+        self._drafts[atom].relation = relation
+
+    def over_columns(self, expression: Expression) -> Expression:
+        """An expression without the computed columns of its atom: as they are computed of the others."""
+        computed = {v: e for draft in self._drafts for v, e in draft.computed}
+        while any(v in computed for v in expression.variables):
+            parts: list[str | Term] = []
+            for part in expression.parts:
+                inner = computed.get(part) if isinstance(part, Var) else None
+                parts += [part] if inner is None else ["(", *inner.parts, ")"]
+            expression = Expression(tuple(parts), expression.type)
+        return expression
+
+    def as_column(self, expression: Expression) -> Expression:
+        """The expression, which reads one atom, as a column of it: computed, if it is none."""
+        return expression if isinstance(expression.term, Var) else self.computed(expression) or expression
+
     def computed(self, expression: Expression) -> Expression | None:
         """The expression as a computed column of its atom; None if it does not read exactly one atom."""
         atoms = self._atoms(expression)

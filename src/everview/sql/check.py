@@ -25,7 +25,7 @@ from everview.sql.aggregates import AggregateCall, read_aggregate
 from everview.sql.chains import left_spine
 from everview.sql.datatypes import arithmetic, can_cast, read_type
 from everview.sql.functions.elements import element
-from everview.sql.functions.elsewhere import GENERATORS, NON_DETERMINISTIC, WINDOW_FUNCTIONS, refuse_shift
+from everview.sql.functions.elsewhere import CLOCK, GENERATORS, NON_DETERMINISTIC, WINDOW_FUNCTIONS, refuse_shift
 from everview.sql.functions.entry import Function
 from everview.sql.functions.registry import accepts, call_type, entry_of, is_span, is_strict
 from everview.sql.functions.times import span_type
@@ -136,11 +136,14 @@ class Checker:
         return any(scope.find(node) is not None for scope in self.scope.outward())
 
     def _non_deterministic(self, name: str, node: exp.Expr) -> Exception:
+        hint = "put the value into a column of a table"
+        if name.lower() in CLOCK:
+            hint = "write ts > now() - INTERVAL 7 DAYS in WHERE or ON, as a condition of its own, with AND"
         return self.source.unsupported(
             "non-deterministic function",
             node,
             message=f"{name.lower()} gives another value each time: a view cannot be kept fresh with it",
-            hint="put the value into a column of a table",
+            hint=hint,
         )
 
     def _paren(self, node: exp.Expr) -> Typed:

@@ -10,6 +10,7 @@ from sqlglot import exp
 from everview.query.terms import Expression, Var
 from everview.sql.apart import as_compared, equate_null_safe, null_safe
 from everview.sql.chains import balanced, conjuncts
+from everview.sql.clock import add_clock_condition, comparisons, reads_clock
 from everview.sql.nested import bare, is_semi_join, subqueries_in
 from everview.sql.semijoin import semi_join
 from everview.sql.session import Rows, written
@@ -84,6 +85,10 @@ def _disjuncts(node: exp.Expr) -> Iterator[exp.Expr]:
 
 
 def _add_conjunct(rows: Rows, node: exp.Expr, place: str) -> None:
+    if reads_clock(rows, node):
+        for part in comparisons(node):
+            (add_clock_condition if reads_clock(rows, part) else _add_conjunct)(rows, part, place)
+        return
     if isinstance(node, exp.EQ) and isinstance(node.this, exp.Tuple) and isinstance(node.expression, exp.Tuple):
         lefts, rights = node.this.expressions, node.expression.expressions
         if len(lefts) != len(rights):

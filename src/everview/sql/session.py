@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from everview.errors import SizeError
 from everview.query import view as model
+from everview.query.clock import Shift
 from everview.query.schema import Column, Schema
 from everview.query.terms import Expression, Var
 from everview.query.types import BOOLEAN, DataType
@@ -58,6 +59,15 @@ class Environment:
         return Environment({**self.ctes, cte.name.lower(): cte})
 
 
+@dataclass(frozen=True)
+class ClockCondition:
+    """A time, over the columns of a relation by number, ``$0`` and so on, compared with now() and its shifts."""
+
+    time: Expression
+    operator: str
+    shifts: tuple[Shift, ...]
+
+
 class Lowering(ABC):
     """The state of one view's lowering, and the entry points that its parts call each other by."""
 
@@ -72,6 +82,8 @@ class Lowering(ABC):
         self.stages: list[Stage] = []
         self.relations = 0
         self.remarks: list[str] = []
+        self.timed: dict[str, tuple[str, tuple[ClockCondition, ...]]] = {}
+        """The stages whose rows go by the clock: of which relation, and on which conditions."""
 
     @abstractmethod
     def query(self, node: exp.Expr, env: Environment, parent: Scope | None = None) -> Query:

@@ -11,6 +11,7 @@ from everview.engine.operators.group_by import GroupBy
 from everview.engine.operators.select import Select
 from everview.engine.operators.set_operations import Concatenation, combine
 from everview.engine.operators.sides import Operator
+from everview.engine.operators.timed import TimedRows
 from everview.engine.operators.united import United
 from everview.engine.operators.windowed import WindowValues
 from everview.engine.values.dictionary import Dictionary
@@ -18,7 +19,7 @@ from everview.plan.unions import Combination
 from everview.plan.view_plan import BlockPlan, PartPlan
 from everview.programs.link import Linker
 from everview.query.types import DataType
-from everview.query.view import Block, Body, Cut, FormulaBody, SetOperation, Windowed
+from everview.query.view import Block, Body, Cut, FormulaBody, SetOperation, Timed, Windowed
 from everview.strategies.fo_mod.plan import FormulaPlan
 
 Relations = Mapping[str, tuple[DataType, ...]]
@@ -58,6 +59,11 @@ def formulas_in(source: Operator) -> list[FormulaOperator]:
     return [inner] if isinstance(inner, FormulaOperator) else []
 
 
+def reads_from(source: Operator, relation: str) -> bool:
+    """True if changes of a relation concern a part of a view."""
+    return any(c.reads(relation) for c in source.cores) or any(f.reads(relation) for f in formulas_in(source))
+
+
 def blocks_of(source: Operator) -> Iterator[Operator]:
     """The blocks of a source: itself, or those of the sides of a set operation, and what it counts besides."""
     sides = getattr(source, "sides", None)
@@ -91,6 +97,10 @@ def _body(
         return FirstRows(_body(body.body, planned, relations, dictionary, linker), body, dictionary, linker)
     if isinstance(body, Windowed):
         return WindowValues(_body(body.body, planned, relations, dictionary, linker), body, dictionary, linker)
+    if isinstance(body, Timed):
+        rows = _block(next(planned), relations, dictionary, linker)
+        assert isinstance(rows, Select)
+        return TimedRows(rows, body, dictionary, linker)
     if not isinstance(body, SetOperation):
         raise TypeError("a formula is a whole view, and no side of a set operation")
     left = _body(body.left, planned, relations, dictionary, linker)

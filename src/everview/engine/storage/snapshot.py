@@ -103,6 +103,7 @@ def save(database: Database, path: Path) -> None:
             {
                 "made_by": _makers(),
                 "version": database.version,
+                "clock": database._clock.now,
                 "definitions": _definitions(database),
                 "tables": [
                     {"name": n, "updates": t.updates, "filled": database._update_kinds.is_filled(t)}
@@ -270,6 +271,7 @@ def _replay(database: Database, manifest: dict[str, Any], file: Reader) -> None:
                 f"definition {number + 1} of the saved database is refused: {error.message}",
                 hint="load it with the version of Everview that saved it",
             ) from error
+    database._clock.now = manifest.get("clock")
     for runtime in database._views.values():  # They would know nothing of what is restored.
         forget_companions(database, runtime)
     for what, names in (("tables", database.tables), ("views", database.views)):

@@ -21,6 +21,8 @@ WINDOW_FUNCTIONS = frozenset("row_number rank dense_rank percent_rank cume_dist 
 GENERATORS = frozenset(
     "explode explode_outer posexplode posexplode_outer inline inline_outer stack json_tuple unnest".split()
 )
+CLOCK = ("now", "current_timestamp", "current_date", "curdate")
+"""What the clock says: a condition may be about it."""
 NON_DETERMINISTIC = frozenset(
     "rand random randn uuid now current_date curdate current_timestamp current_time localtimestamp current_user user "
     "session_user current_database current_schema current_catalog current_timezone monotonically_increasing_id "
