@@ -340,6 +340,24 @@ def test_rows_that_nobody_reads_any_more_leave_and_may_be_deleted_again() -> Non
     assert not db.table("e").count()
 
 
+def test_rows_that_are_never_there_leave_too() -> None:
+    db = ev.Database(clock=lambda: START)
+    db.sql("CREATE TABLE s (id INT, b TIMESTAMP, f TIMESTAMP)")
+    db.create_view("valid", "SELECT id FROM s WHERE b <= now() AND f > now()")
+    db.create_view("month", "SELECT id FROM s WHERE b < now() - INTERVAL 1 MONTH AND f >= now() AND f >= now()")
+    hour = timedelta(hours=1)
+    rows = [(1, START + 3 * hour, START + 2 * hour), (2, START - hour, START + hour), (3, START, START - hour)]
+    db.insert("s", [*rows, rows[0]])
+    assert set(db.view("valid")) == {(2,)}
+    assert sorted(row[0] for row in db.table("s")) == [1, 1, 2]
+    db.delete("s", [rows[0]])
+    db.advance(to=START + hour)
+    assert sorted(row[0] for row in db.table("s")) == [1, 2], "the second view has >="
+    db.advance(to=START + 2 * hour + timedelta(microseconds=1))
+    assert db.table("s").count() == 0
+    assert not db.view("valid")
+
+
 def test_a_table_at_which_others_point_forgets_nothing() -> None:
     db, moment = a_window()
     db.sql("CREATE TABLE c (id INT REFERENCES e (id))")

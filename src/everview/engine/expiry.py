@@ -29,9 +29,9 @@ def move_clock(transaction: Transaction, now: int) -> bool:
         return False
     db._machine.on_roll_back(partial(setattr, db._clock, "now", db._clock.now))
     db._clock.now = now
-    for view in readers.by_clock:
-        for timed in (t for member in view.family for t in member.timed):
-            timed.gone.clear()
+    every = [timed for view in readers.by_clock for member in view.family for timed in member.timed]
+    for timed in every:
+        timed.gone.clear()
     transaction.propagate(None)
     for name, timed_readers in readers.expiring.items():
         base = db._tables[name]
@@ -46,6 +46,8 @@ def move_clock(transaction: Transaction, now: int) -> bool:
             over = rows.filter(_over(changes, timed_readers))
             if len(over):
                 _leave(transaction, base, over)
+    for timed in every:
+        timed.gone.clear()
     return True
 
 

@@ -68,8 +68,8 @@ class ViewRuntime:
             known[part.name] = tuple(c.type for c in part.body.columns)
         self.timed = [source for _, source in self.stages if isinstance(source, TimedRows)]
         """The stages whose rows come and go by the clock."""
-        for timed in self.timed if clock is not None else ():
-            timed.clock = clock
+        for timed in self.timed:
+            timed.clock = clock or timed.clock
         self.unit = linker.link()
         """Holds its state: all programs of all parts."""
         for i, (_, source) in enumerate(self.stages):

@@ -26,7 +26,7 @@ from everview.engine.values.rows import Changes, WordRows, negated, repeated, ze
 from everview.kernel.program import Order
 from everview.programs.counts import Ranked
 from everview.programs.link import Linker
-from everview.query.clock import DAY, EARLIEST, NEVER, ClockBound, Unit, spans
+from everview.query.clock import DAY, EARLIEST, NEVER, ClockBound, Span, Unit, spans
 from everview.query.terms import Var
 from everview.query.types import BIGINT, Kind
 from everview.query.view import Timed
@@ -35,8 +35,11 @@ BY_CLOCK = -1
 """The number of the update that changes what the clock does."""
 _NULL, _DAY = pa.scalar(NULL, pa.int64()), pa.scalar(DAY, pa.int64())
 _DUE, _END = 0, 1
-"""The first two columns of the queue: when there is something to do, and when the row goes. They are equal if it is
-in."""
+"""The first two columns of the queue: when there is something to do, and when the row goes.
+
+They are equal if the row is in. Of a row that does not come again, and is not over yet, the second is EARLIEST: it only
+stands there so that its table can let go of it.
+"""
 
 
 class TimedRows(Answers):
@@ -99,9 +102,9 @@ class TimedRows(Answers):
         rows = delta.take(place)
         rows = rows.with_columns(rows.columns[: self.width])
         now = pa.scalar(self.now, pa.int64())
-        ahead = pc.greater(end, now)
+        ahead = pc.greater(pc.max_element_wise(begin, end), now)
         begin, end, rows = begin.filter(ahead), end.filter(ahead), rows.filter(ahead)
-        is_in = pc.less_equal(begin, now)
+        is_in = pc.less_equal(begin, now)  # Of a row that does not come again this is when it is over.
         self._put(pc.if_else(is_in, end, begin), end, rows.columns, rows.weight)
         return rows.filter(is_in)
 
@@ -138,7 +141,8 @@ class TimedRows(Answers):
     def _spans(self, times: Sequence[pa.Array]) -> tuple[pa.Array, pa.Array, pa.Array]:
         """The spans in which some rows are there: their rows' places, when they begin and when they end.
 
-        Without a time a row is never there.
+        A row that is over later than its last span ends has a further one, which begins then, and ends before all time.
+        Without a time a row is never there, and never over.
         """
         times = [self._moments(b, c) for b, c in zip(self.timed.bounds, times, strict=True)]
         if not self._is_plain:
@@ -151,7 +155,9 @@ class TimedRows(Answers):
                 end = pc.min_element_wise(end, changes, skip_nulls=False)
             else:
                 begin = pc.max_element_wise(begin, changes, skip_nulls=False)
-        places = pc.indices_nonzero(pc.fill_null(pc.less(begin, end), False)).cast(pa.int64())
+        is_never = pc.and_(pc.greater_equal(begin, end), pc.less(end, pa.scalar(NEVER, pa.int64())))
+        begin, end = pc.if_else(is_never, end, begin), pc.if_else(is_never, pa.scalar(EARLIEST, pa.int64()), end)
+        places = pc.indices_nonzero(pc.is_valid(pc.add(begin, end))).cast(pa.int64())
         return places, begin.take(places), end.take(places)
 
     def _single_spans(self, times: Sequence[pa.Array]) -> tuple[pa.Array, pa.Array, pa.Array]:
@@ -161,7 +167,7 @@ class TimedRows(Answers):
         for place, moments in enumerate(zip(*(t.to_pylist() for t in times), strict=True)):
             if moments not in known:
                 given = [(b, m) for b, m in zip(self.timed.bounds, moments, strict=True) if m is not None]
-                known[moments] = spans(given) if len(given) == len(moments) else []
+                known[moments] = _with_its_end(given) if len(given) == len(moments) else []
             found += [(place, begin, end) for begin, end in known[moments]]
         places, begins, ends = zip(*found, strict=True) if found else ((), (), ())
         return pa.array(places, pa.int64()), pa.array(begins, pa.int64()), pa.array(ends, pa.int64())
@@ -210,6 +216,14 @@ class TimedRows(Answers):
         for columns, (copies,) in self.queue.rows():
             rows = WordRows(columns[2:], copies, zeros(len(copies)))
             yield rows.filter(pc.equal(columns[_DUE], columns[_END]))
+
+
+def _with_its_end(given: Sequence[tuple[ClockBound, int]]) -> list[Span]:
+    """The spans of a row, and one more that only says when it is over, if that is later."""
+    found = spans(given)
+    over = min((b.end(m) for b, m in given if b.is_end), default=NEVER)
+    is_later = over < NEVER and (not found or found[-1][1] < over)
+    return [*found, (over, EARLIEST)] if is_later else found
 
 
 def _changing(bound: ClockBound, moments: pa.Array) -> pa.Array:
