@@ -26,7 +26,7 @@ def test_outputs_conditions_and_clauses() -> None:
         ("non-deterministic function", 1, 11),
         ("TABLESAMPLE", 2, 8),
         ("non-deterministic function", 3, 11),
-        ("SORT BY", 3, 36),
+        ("SORT BY", 3, 28),
     }
     assert others == sorted(others, key=lambda o: (o[1] or 0, o[2] or 0))
     text = str(error)
