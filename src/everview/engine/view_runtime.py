@@ -22,7 +22,7 @@ from everview.engine.operators.timed import TimedRows
 from everview.engine.progress import Progress
 from everview.engine.row_history import RowHistory
 from everview.engine.values.dictionary import Dictionary
-from everview.engine.values.rows import ZERO, Changes, WordRows, zeros
+from everview.engine.values.rows import ZERO, Changes, WordRows, repeated, zeros
 from everview.engine.values.words import is_wide
 from everview.errors import DataError, ExpressionError, FormulaLimitError, MemoryLimitError
 from everview.kernel.machine import Unit
@@ -213,12 +213,16 @@ class ViewRuntime:
             raise
 
     def _added_up(self, stage: str, rows: WordRows) -> WordRows:
-        """A stage's changes with copies as numbers: UNION ALL of a stage with itself, and so on, would double them."""
+        """A stage's changes with copies as numbers: UNION ALL of a stage with itself, and so on, would double them.
+
+        They are told as the first one's update: where updates are told apart, they come to stages one by one.
+        """
         fold = self._sums.get(stage)
         if fold is None:
             fold = self._sums[stage] = Fold(self._types_of(stage), 1, self.dictionary, is_kept=False)
         columns, weight = fold.summed([(rows.columns, rows.weight)])
-        return WordRows(columns, weight, zeros(len(weight))).filter(pc.not_equal(weight, ZERO))
+        update = repeated(rows.update[0].as_py(), len(weight))
+        return WordRows(columns, weight, update).filter(pc.not_equal(weight, ZERO))
 
     @staticmethod
     def _pieces(source: Operator, waiting: list[Changes]) -> Iterator[WordRows]:
