@@ -93,7 +93,7 @@ class Driver:
             values = words or {}
             found += [values.get(v, 0) for v in atom_input.variables]
             found.append(int(words is not None))
-            for j in atom_input.sums:
+            for j in (*atom_input.sums, *(sum_ for _, sum_ in atom_input.served_sums)):
                 found += words_of(change * self.factor * values.get(self.sums[j - 1][1], 0), self.words)
         return [*found, change]
 

@@ -208,7 +208,7 @@ class AtomInput:
     sums: tuple[int, ...]
     serves: tuple[int, ...] = ()
     served_sums: tuple[tuple[int, int], ...] = ()
-    """Further factors that come in after those of ``sums``: a sum, and which of the atoms that are served has it."""
+    """Further factors that come in after those of ``sums``: which of the atoms that are served has it, and the sum."""
 
 
 @dataclass(frozen=True)
