@@ -219,7 +219,7 @@ _LUHN: Final = (
 )
 _SIGNS: Final = frozenset(r"\^$.|?*+()[]{}")
 _SPLIT_UP: Final = (
-    "CASE WHEN len(string_split(x, mark)) <= n THEN string_split(x, mark) ELSE "
+    "CASE WHEN x IS NULL OR len(string_split(x, mark)) <= n THEN string_split(x, mark) ELSE "
     "list_append(string_split(x, mark)[1:n - 1], array_to_string(string_split(x, mark)[n:], mark)) END"
 )
 _NOT_NEGATIVE: Final = "CASE WHEN n < 0 THEN 0 ELSE n END"
