@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -208,12 +208,49 @@ class StatisticsError(EverviewError):
     """Update statistics that do not fit the query or are not numbers."""
 
 
+@dataclass(frozen=True, slots=True)
+class RefusedRow:
+    """A row because of which a batch was refused: where it is, what it is, and why."""
+
+    table: str | None
+    row: int | None
+    """Its position in what its operation was given, from 0; None if nobody knows which row made it so."""
+    reason: str
+    """Why, as a sentence about the row: "deletes (1, 'x'), which is not there"."""
+    error: type[DataError]
+    """What it would be, alone."""
+    column: str | None = None
+    values: tuple[object, ...] | None = None
+    """Its values, in the order of the table's columns, where they are known."""
+    operation: int = 0
+    """Which operation of the batch, from 0."""
+    hint: str | None = None
+
+    @property
+    def place(self) -> tuple[int, str | None, int | None]:
+        """What tells it from the batch's other rows."""
+        return self.operation, self.table, self.row
+
+    def alone(self) -> DataError:
+        """The error of a batch in which it is the only one."""
+        place = f"row {self.row} of the changes to {self.table} "
+        message = f"{place}{self.reason}; nothing has changed"
+        error = self.error(message, table=self.table, row=self.row, column=self.column, hint=self.hint)
+        error.refused = (self,)
+        return error
+
+
 class DataError(EverviewError):
     """Base of everything that can be wrong with data or with a running database.
 
     ``table`` names the table, ``row`` is the row's position in the input (from 0), and ``column`` the column's name;
-    each is None where it does not apply. ``message`` says them too.
+    each is None where it does not apply. ``message`` says them too. Of a batch that was refused because of some of its
+    rows, ``refused`` has all of them, and the message is about one: without them, the others are taken.
     """
+
+    refused: tuple[RefusedRow, ...] = ()
+    is_cut: bool = False
+    """True if so many rows are refused that not all of them were looked for."""
 
     def __init__(
         self,
@@ -228,6 +265,13 @@ class DataError(EverviewError):
         self.table = table
         self.row = row
         self._column = column
+
+    def __str__(self) -> str:
+        more = len(self.refused) - 1
+        if more < 1:
+            return super().__str__()
+        least = "at least " if self.is_cut else ""
+        return f"{super().__str__()}\nand {least}{more:,} more row{'s' if more > 1 else ''}: .refused lists them"
 
     def reworded(self, message: str, hint: str | None) -> Self:
         """The same error in other words: what it knows besides, as the element of ``DegreeExceeded``, stays."""
@@ -247,6 +291,23 @@ class DataError(EverviewError):
     def column(self) -> str | None:  # type: ignore[override]  # data has columns with names, text has them by number
         """The name of the offending column; None when the error is about a whole row, or about no row."""
         return self._column
+
+
+def each_once(refused: Iterable[RefusedRow]) -> tuple[RefusedRow, ...]:
+    """Rows by their places; of one that several things are wrong with, the first."""
+    found: dict[object, RefusedRow] = {}
+    for row in refused:
+        found.setdefault(row.place, row)
+    return tuple(sorted(found.values(), key=lambda r: (r.operation, r.row is None, r.row or 0)))
+
+
+def told_together(errors: Sequence[DataError]) -> DataError:
+    """One error for all that is wrong with a batch: the first of them, with the rows of all."""
+    first = errors[0]
+    if len(errors) > 1:
+        first.refused = each_once(row for error in errors for row in error.refused)
+        first.is_cut = any(error.is_cut for error in errors)
+    return first
 
 
 class TooManyRowsError(DataError, OverflowError):

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from datetime import UTC, date, datetime
+from contextlib import contextmanager, suppress
+from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
-from typing import Any
+from enum import IntEnum
+from typing import Any, NamedTuple
 
+import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -16,9 +19,10 @@ from hypothesis import strategies as st
 import everview as ev
 from everview.engine import batch as batches
 from everview.engine.direct.batch import DirectBatch
-from everview.engine.direct.columns import reader_of
+from everview.engine.direct.read import reader_of
 from everview.engine.direct.views import direct_view
-from everview.engine.input.read import read_rows
+from everview.engine.input.read import kept_rows, read_rows
+from everview.engine.values.rows import joined
 from everview.engine.values.words import to_words
 from everview.errors import EverviewError
 from tests.scale import thoroughness
@@ -78,7 +82,12 @@ T_ROWS = st.tuples(
 U_ROWS = st.tuples(st.none() | st.integers(0, 3), st.none() | st.integers(-2, 3), st.none() | st.just("a"))
 ROWS = {"t": T_ROWS, "u": U_ROWS}
 STEPS = st.sampled_from(["t", "u"]).flatmap(
-    lambda table: st.tuples(st.just(table), st.lists(ROWS[table], min_size=1, max_size=6), st.booleans(), st.booleans())
+    lambda table: st.tuples(
+        st.just(table),
+        st.lists(ROWS[table], min_size=1, max_size=6),
+        st.booleans(),
+        st.sampled_from(["tuples", "Arrow", "changes", "dicts", "generator"]),
+    )
 )
 
 
@@ -86,16 +95,26 @@ def told(feed: Any) -> list[dict[str, Any]]:
     return [row for batch in feed.read() for row in batch.to_pylist()]
 
 
+def handed_over(schema: pa.Schema, rows: list[Any], form: str) -> Any:
+    """Rows in one of the forms that batches have."""
+    if form in ("Arrow", "changes"):
+        return pa.table(dict(zip(schema.names, map(list, zip(*rows, strict=True)), strict=True)), schema=schema)
+    if form == "dicts":
+        return [dict(zip(schema.names, row, strict=True)) for row in rows]
+    return iter(rows) if form == "generator" else rows
+
+
 def apply(db: ev.Database, steps: list[Any]) -> str | None:
     """One batch; gives what is wrong with it."""
     try:
         with db.batch() as batch:
-            for table, rows, comes, as_arrow in steps:
-                names = db.table(table).schema.names
-                given = pa.table(
-                    dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)), schema=db.table(table).schema
-                )
-                (batch.insert if comes else batch.delete)(table, given if as_arrow else rows)
+            for table, rows, comes, form in steps:
+                given = handed_over(db.table(table).schema, rows, form)
+                if form == "changes":
+                    kinds = pa.array(["insert" if comes else "delete"] * len(rows))
+                    batch.apply(table, given.append_column("_change_type", kinds))
+                else:
+                    (batch.insert if comes else batch.delete)(table, given)
     except EverviewError as error:
         return f"{type(error).__name__}: {error}"
     return None
@@ -119,10 +138,10 @@ def test_both_ways_are_one(plan: list[Any], names: list[str]) -> None:
         other, other_feeds = database(views)
     there: dict[str, list[Any]] = {"t": [], "u": []}
     for steps, takes_back in plan:
-        batch = [(table, rows, True, as_arrow) for table, rows, _, as_arrow in steps]
+        batch = [(table, rows, True, form) for table, rows, _, form in steps]
         if takes_back:
-            batch += [(t, rows[:2], False, a) for t, rows in there.items() for a in (True,) if rows]
-            batch += [(table, rows[-1:], False, as_arrow) for table, rows, comes, as_arrow in steps if not comes]
+            batch += [(t, rows[:2], False, "Arrow") for t, rows in there.items() if rows]
+            batch += [(table, rows[-1:], False, form) for table, rows, comes, form in steps if not comes]
         wrong = apply(db, batch)
         with the_other_way():
             assert apply(other, batch) == wrong
@@ -203,32 +222,252 @@ COLUMNS = {
     "TIMESTAMP": st.datetimes() | st.datetimes(timezones=st.just(UTC)),
     "TIMESTAMP_NTZ": st.datetimes() | st.just(datetime(2020, 1, 1, tzinfo=UTC)),
 }
+CHECKED = {
+    "STRING CHECK (x IN ('a', 'é', ''))": st.sampled_from(["a", "é", "", "b"]),
+    "INT CHECK (x IN (1, 2))": st.integers(0, 3),
+    "DOUBLE CHECK (x IN (0, 1.5))": st.sampled_from([0.0, -0.0, 1.5, 2.0]),
+    "DECIMAL(20, 2) CHECK (x IN (1, 2))": st.sampled_from([1, Decimal("2.00"), 3]),
+    "VARCHAR(3)": st.text("aé ", max_size=6),
+    "CHAR(2)": st.text("aé ", max_size=5),
+}
+ARROW = (
+    *(
+        pa.int8(),
+        pa.uint16(),
+        pa.int32(),
+        pa.uint64(),
+        pa.int64(),
+        pa.float16(),
+        pa.float32(),
+        pa.float64(),
+        pa.bool_(),
+    ),
+    *(pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.binary_view(), pa.binary(2), pa.null()),
+    *(pa.decimal128(7, 3), pa.decimal128(38, 0), pa.decimal256(50, 1), pa.decimal64(9, 2), pa.date32(), pa.date64()),
+    *(pa.timestamp("s"), pa.timestamp("ms", "UTC"), pa.timestamp("us", "Asia/Tokyo"), pa.timestamp("ns")),
+)
+_TIMES = st.datetimes(datetime(1900, 1, 1), datetime(2100, 1, 1))
+SAMPLES = {kind.id: st.integers(-3, 300) for kind in ARROW} | {
+    **dict.fromkeys((pa.float16().id, pa.float32().id, pa.float64().id), st.floats(width=16) | st.just(2.0**60)),
+    pa.bool_().id: st.booleans(),
+    **dict.fromkeys(
+        (pa.string().id, pa.large_string().id, pa.string_view().id), st.text() | st.text("a ", max_size=30)
+    ),
+    **dict.fromkeys((pa.binary().id, pa.binary_view().id), st.binary(max_size=20)),
+    pa.binary(2).id: st.binary(min_size=2, max_size=2),
+    pa.null().id: st.none(),
+    **dict.fromkeys((pa.date32().id, pa.date64().id), st.dates(date(1600, 1, 1), date(2400, 1, 1))),
+    pa.timestamp("s").id: _TIMES | _TIMES.map(lambda t: t.replace(microsecond=0)),
+    pa.int64().id: st.integers(-(2**63), 2**63 - 1),
+    pa.uint64().id: st.integers(0, 2**64 - 1),
+}
+
+
+class Level(IntEnum):
+    LOW = 3
+
+
+class Pair(NamedTuple):
+    x: object
+    n: int
+
+
+RELATIVES = st.sampled_from(
+    [
+        *(np.int8(-3), np.uint64(2**63), np.int64(7), np.float64(0.5), np.float32(0.1), np.bool_(True), np.str_("é")),
+        *(np.datetime64("2020-01-02"), np.datetime64("2020-01-02T03:04:05.000006"), np.datetime64("2020-01-02", "ns")),
+        *(
+            np.timedelta64(3, "s"),
+            np.bytes_(b"x"),
+            Level.LOW,
+            True,
+            3,
+            2**53 + 1,
+            10**20,
+            1.5,
+            "3",
+            b"3",
+            bytearray(b"x"),
+        ),
+        *(Decimal("1E+2"), Decimal("-0"), Decimal("1.50000E-3"), Decimal("0E-90"), Decimal("sNaN"), date(2020, 1, 1)),
+        *(datetime(2020, 1, 1, tzinfo=timezone(timedelta(hours=5, minutes=30))), datetime.max.replace(tzinfo=UTC)),
+        *(pd.Timestamp("2020-01-01 00:00:00.000001"), pd.Timestamp("2020-01-01 00:00:00.000000001"), pd.NaT, [1]),
+    ]
+)
+FORMS = ("tuples", "lists", "named", "dicts", "mixed dicts", "generator")
+
+
+def formed(form: str, rows: list[tuple[Any, int]]) -> Any:
+    """Rows in one of the forms in which users hand them over."""
+    match form:
+        case "lists":
+            return [list(row) for row in rows]
+        case "named":
+            return [Pair(*row) for row in rows]
+        case "dicts":
+            return [{"X": x, "n": n} for x, n in rows]
+        case "mixed dicts":
+            return [
+                {"n": n, "x": x} if n % 2 else {"x": x, "N": n} if n % 4 or x is not None else {"n": n} for x, n in rows
+            ]
+        case "generator":
+            return iter(rows)
+    return rows
+
+
+def words_or_why(base: Any, read: Any) -> list[list[int]]:
+    read.encode(base.dictionary.table)
+    return [pa.array(column).to_pylist() for column in read.words()]
 
 
 @given(st.data())
-@thoroughness(150)
+@thoroughness(250)
 @pytest.mark.slow
 def test_values_are_read_alike(data: st.DataObject) -> None:
-    """What the kernel reads of Python's rows, and of Arrow's, are the words that the other way makes of them."""
-    kind = data.draw(st.sampled_from(list(COLUMNS)))
-    values = data.draw(st.lists(st.none() | COLUMNS[kind], max_size=5))
+    """What the kernel reads of rows of any form are the words that the other way makes of them, or it reads nothing."""
+    kind = data.draw(st.sampled_from([*COLUMNS, *CHECKED]))
+    values = data.draw(st.lists(st.none() | (COLUMNS | CHECKED)[kind] | RELATIVES, max_size=4))
+    form = data.draw(st.sampled_from(FORMS))
     db = ev.Database()
     db.sql(f"CREATE TABLE t (x {kind}, n INT)")
     base = db._tables["t"]
     rows = [(value, i) for i, value in enumerate(values)]
-    found = reader_of(base.schema).given(rows)
+    given_ = kept_rows(base.schema, formed(form, rows), what="insert")
+    found = reader_of(base).given(given_)
     try:
-        wanted = read_rows(base.schema, rows, what="insert")
+        wanted = read_rows(base.schema, given_, what="insert")
     except EverviewError:
         assert found is None
         return
-    again = reader_of(base.schema).given(wanted)
+    again = reader_of(base).of_table(wanted)
     assert again is not None
     words = to_words(wanted["x"].combine_chunks(), base.types[0], db._dictionary)
     for read in (again, *([found] if found is not None else [])):
-        read.encode(db._dictionary.table)
-        assert pa.array(read.words()[0]).to_pylist() == words.to_pylist()
-        assert read.has_nulls() == [None in values, False]
+        assert words_or_why(base, read)[0] == words.to_pylist()
+        assert read.has_nulls() == [None in wanted["x"].to_pylist(), False]
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "form"),
+    [
+        ("INT", np.int64(3), "tuples"),
+        ("DOUBLE", np.float64(3), "dicts"),
+        ("DOUBLE", 3, "generator"),
+        ("STRING", np.str_("x"), "named"),
+        ("BOOLEAN", np.bool_(True), "lists"),
+        ("TINYINT", Level.LOW, "mixed dicts"),
+        ("DECIMAL(12, 2)", Decimal("1.2E+3"), "tuples"),
+        ("DECIMAL(38, 2)", 10**25, "tuples"),
+        ("TIMESTAMP", datetime(2020, 1, 1, tzinfo=timezone(timedelta(hours=2))), "dicts"),
+        ("TIMESTAMP", pd.Timestamp("2020-01-01", tz="Europe/Paris"), "tuples"),
+        ("DATE", date(1, 1, 1), "dicts"),
+        ("VARCHAR(2)", "ab   ", "tuples"),
+        ("CHAR(3)", "é", "dicts"),
+        ("STRING CHECK (x IN ('a', 'b'))", "a", "tuples"),
+        ("DOUBLE CHECK (x IN (0, 1.5))", -0.0, "tuples"),
+    ],
+)
+def test_what_the_kernel_reads(column: str, value: object, form: str) -> None:
+    db = ev.Database()
+    db.sql(f"CREATE TABLE t (x {column}, n INT)")
+    base = db._tables["t"]
+    rows = kept_rows(base.schema, formed(form, [(value, 1), (None, 2)]), what="insert")
+    assert reader_of(base).given(rows) is not None
+
+
+def test_numpys_arrays_are_rows() -> None:
+    db = ev.Database()
+    db.sql("CREATE TABLE t (x INT, n DOUBLE)")
+    db.insert("t", np.array([(1, 2), (3, 4)]))
+    db.insert("t", np.array([(5, 0.5)], dtype=[("x", "i4"), ("n", "f8")]))
+    assert sorted(db.table("t")) == [(1, 2.0), (3, 4.0), (5, 0.5)]
+    with pytest.raises(ev.errors.RowShapeError):
+        db.insert("t", np.array([1, 2]))
+    with pytest.raises(ev.errors.EverviewError):
+        db.insert("t", np.array([("2020-01-01", "2020-01-01")], "M8[ns]"))
+
+
+CHANGES = [
+    (1, "a", "insert"),
+    (2, "b", "update_postimage"),
+    (1, "a", "delete"),
+    (2, "b", "update_preimage"),
+    (3, None, "insert"),
+]
+
+
+@pytest.mark.parametrize(
+    "text", [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string())]
+)
+@pytest.mark.parametrize("counts", [None, pa.int8(), pa.uint64()])
+def test_changes_are_read(text: pa.DataType, counts: pa.DataType | None) -> None:
+    """Of all forms that users and feeds have, in any order of columns."""
+    db = ev.Database()
+    db.sql("CREATE TABLE t (k INT, s STRING)")
+    base = db._tables["t"]
+    k, s, kinds = zip(*CHANGES, strict=True)
+    columns = {
+        "_change_type": pa.array(kinds).cast(text),
+        "S": pa.array(s).cast(text),
+        "_update": [0] * 5,
+        "k": pa.array(k),
+    }
+    copies = [2, 1, 2, 1, 3]
+    if counts is not None:
+        columns["_COUNT"] = pa.array(copies, counts)
+    whole = pa.table(columns)
+    parts = pa.concat_tables([whole.slice(0, 2), whole.slice(2)])
+    named = [
+        {"_count": n if counts else 1, "k": r[0], "s": r[1], "_change_type": r[2]}
+        for r, n in zip(CHANGES, copies, strict=True)
+    ]
+    signs = [1, 1, -1, -1, 1]
+    wanted = [sign * (n if counts else 1) for sign, n in zip(signs, copies, strict=True)]
+    for given_ in (parts, named, *([CHANGES] if counts is None else [])):
+        read = reader_of(base).given(given_, changes=True)
+        assert read is not None
+        assert pa.array(read.weights()).to_pylist() == wanted
+        assert words_or_why(base, read)[0] == list(k)
+    db.apply("t", parts)
+    assert list(db.table("t")) == [(3, None)] * (3 if counts else 1)
+    assert reader_of(base).given(parts.set_column(0, "_change_type", [["upsert"] * 5]), changes=True) is None
+    assert reader_of(base).given([(1, "a", "upsert")], changes=True) is None
+    assert reader_of(base).given([{"k": 1, "_change_type": "insert", "_count": 0}], changes=True) is None
+    assert reader_of(base).given([{"k": 1}], changes=True) is None
+
+
+@given(st.data())
+@thoroughness(250)
+@pytest.mark.slow
+def test_arrow_of_any_kind_is_read_alike(data: st.DataObject) -> None:
+    """Chunks, offsets, NULLs, dictionaries, views, units and widths: as the other way reads them, or not at all."""
+    kind = data.draw(st.sampled_from([*COLUMNS, *CHECKED]))
+    have = data.draw(st.sampled_from(ARROW))
+    values = data.draw(st.lists(st.none() | SAMPLES[have.id], max_size=5))
+    try:
+        array = pa.array(values, have)
+    except (pa.ArrowException, OverflowError):
+        return
+    if data.draw(st.booleans()):
+        with suppress(pa.ArrowNotImplementedError):
+            array = array.dictionary_encode()
+    cut, end = sorted(data.draw(st.tuples(st.integers(0, len(array)), st.integers(0, len(array)))))
+    column = pa.chunked_array([array.slice(0, cut), array.slice(cut, end - cut)], array.type)
+    db = ev.Database()
+    db.sql(f"CREATE TABLE t (x {kind}, n INT)")
+    base = db._tables["t"]
+    given_ = pa.table({"N": pa.array(range(len(column)), pa.int16()), "x": column})
+    found = reader_of(base).given(given_)
+    try:
+        wanted = read_rows(base.schema, given_, what="insert")
+    except EverviewError:
+        assert found is None
+        return
+    words = to_words(joined(wanted["x"]), base.types[0], db._dictionary)
+    if found is not None:
+        assert words_or_why(base, found) == [words.to_pylist(), list(range(len(column)))]
+    else:
+        assert pa.types.is_decimal256(array.type) or pa.types.is_dictionary(array.type) or not len(column.drop_null())
 
 
 @pytest.mark.parametrize(

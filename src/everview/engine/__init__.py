@@ -5,7 +5,7 @@
 - ``batch`` is what a user wants changed; ``input`` reads rows of any form, ``values`` are words and rows of words;
 - ``transaction`` is the one place in which a batch is run: tables (``base_table``) first, whose foreign keys
   (``references``) and kinds of changes (``update_kinds``) are judged then, and then every view behind them
-  (``readers``);
+  (``readers``); ``refusals`` finds all rows because of which it is refused;
 - ``clock`` says what time it is, and ``expiry`` what comes and goes by that, before a batch's own changes;
 - ``direct``: as much of a batch as can be said in words is done in one call of the kernel;
 - ``loading``: the first rows of a view are stored, and its state is made of all of them at once;

@@ -13,11 +13,19 @@ from everview.engine.operators.steps import CHUNK, unlimited
 from everview.engine.values.dictionary import Dictionary
 from everview.engine.values.rows import Changes, WordRows, words_array, zeros
 from everview.engine.values.words import is_wide
-from everview.errors import DataError, DroppedError, KeyViolationError, MemoryLimitError, OverDeleteError
+from everview.errors import (
+    DataError,
+    DroppedError,
+    KeyViolationError,
+    MemoryLimitError,
+    OverDeleteError,
+    RefusedRow,
+)
 from everview.kernel.machine import Unit, UpdateFault
 from everview.programs.base_table import (
     CHANGE,
     CHANGE_AND_TELL,
+    CHANGE_OR_PASS,
     DUPLICATE_KEY,
     FOUND,
     HAS_KEY,
@@ -32,6 +40,7 @@ from everview.query.schema import Enforcement, ForeignKey, Table
 from everview.query.types import DataType
 
 if TYPE_CHECKING:
+    from everview.engine.direct.read import RowReader
     from everview.kernel._kernel import BatchTable, Cursor
 
 MOST_COPIES = 2**63 - 1
@@ -59,7 +68,9 @@ class BaseTable(Answers):
         self.forgets = False
         """True if rows go by themselves once nobody reads them any more, so that they may be deleted once more."""
         self.direct: BatchTable | None = None
-        """How the kernel has it take batches in, once one came (``engine.direct``)."""
+        """How the kernel has it take batches in, once one came (``engine.direct``),"""
+        self.reader: RowReader | None = None
+        """and what reads its rows."""
 
     def apply(self, changes: Changes, *, tell: bool = False) -> int:
         """Take in updates in their order; a row too many or too few refuses all of them.
@@ -154,28 +165,46 @@ class BaseTable(Answers):
                 self.dictionary.release(rows.columns[i], rows.weight)
 
     def _check(self, changes: Changes) -> None:
-        missing = _first(self.unit, OVER_DELETED)
-        double = _first(self.unit, DUPLICATE_KEY)
-        if missing is not None and (double is None or missing <= double):
-            shown = self.shown(changes, missing)
-            place = _given_as(changes, missing)
-            raise OverDeleteError(
-                f"row {place} of the changes to {self.schema.name} deletes {shown}, which is not there; "
-                "nothing has changed",
-                table=self.schema.name,
-                row=place,
-                hint="delete only rows, and copies of rows, that were inserted",
-            )
-        if double is not None:
-            key, place = ", ".join(self.schema.primary_key), _given_as(changes, double)
-            raise KeyViolationError(
-                f"row {place} of the changes to {self.schema.name} inserts {self.shown(changes, double)}, but there "
-                f"is a row with its key ({key}) already; nothing has changed",
-                table=self.schema.name,
-                row=place,
-                column=key,
-                hint="use upsert to replace rows by key",
-            )
+        missing, double = _told(self.unit, OVER_DELETED), _told(self.unit, DUPLICATE_KEY)
+        if missing and (not double or missing[0] <= double[0]):
+            raise self._over_deleted(changes, missing[0]).alone()
+        if double:
+            raise self._second_of_key(changes, double[0]).alone()
+
+    def take_or_pass(self, changes: Changes) -> tuple[Changes, list[RefusedRow]]:
+        """Take in those updates that can be; gives these, and the others, each judged without those before it."""
+        done = len(changes)
+        try:
+            self.unit.apply(CHANGE_OR_PASS, [*changes.rows.columns, changes.rows.weight])
+        except UpdateFault as fault:
+            done = fault.update
+            raise
+        finally:
+            missing, double = _told(self.unit, OVER_DELETED), _told(self.unit, DUPLICATE_KEY)
+            passed = {*missing, *double}
+            accepted = changes.chosen(pa.array([i for i in range(done) if i not in passed], pa.int64()))
+            self.unit.machine.on_roll_back(partial(self._take_back, accepted, len(accepted), self.copies))
+        self.copies += accepted.rows.copies
+        refused = [self._over_deleted(changes, row) for row in missing]
+        return accepted, [*refused, *(self._second_of_key(changes, row) for row in double)]
+
+    def refused(
+        self, changes: Changes, row: int, reason: str, error: type[DataError], column: str | None, hint: str
+    ) -> RefusedRow:
+        """A changed row that is refused."""
+        name, place = self.schema.name, changes.place(row)
+        values = tuple(changes.values(i)[row].as_py() for i in range(len(self.types)) if i not in self._implied)
+        return RefusedRow(name, place.row, reason, error, column, values, place.operation, hint)
+
+    def _over_deleted(self, changes: Changes, row: int) -> RefusedRow:
+        reason = f"deletes {self.shown(changes, row)}, which is not there"
+        hint = "delete only rows, and copies of rows, that were inserted"
+        return self.refused(changes, row, reason, OverDeleteError, None, hint)
+
+    def _second_of_key(self, changes: Changes, row: int) -> RefusedRow:
+        key = ", ".join(self.schema.primary_key)
+        reason = f"inserts {self.shown(changes, row)}, but there is a row with its key ({key}) already"
+        return self.refused(changes, row, reason, KeyViolationError, key, "use upsert to replace rows by key")
 
     def _first_beyond(self, changes: Changes) -> int:
         """The last of these changes, just taken, before which there were not too many copies yet."""
@@ -242,14 +271,10 @@ class BaseTable(Answers):
         return self._listed(self.unit.open("by_key", key))
 
 
-def _given_as(changes: Changes, row: int) -> int:
-    """The place of a row among all that were given, of which some may be left out."""
-    return row if changes.places is None else int(changes.places[row].as_py())
-
-
-def _first(unit: Unit, channel: str) -> int | None:
-    """The first update told on a channel, which is emptied."""
+def _told(unit: Unit, channel: str) -> list[int]:
+    """The updates told on a channel, which is emptied."""
     if not unit.pending(channel):
-        return None
+        return []
     (positions,) = [words_array(c) for c in unit.take(channel)]
-    return int(positions[0].as_py())
+    found: list[int] = positions.to_pylist()
+    return found

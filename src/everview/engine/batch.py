@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import pyarrow as pa
@@ -11,11 +11,11 @@ import pyarrow.compute as pc
 
 from everview.engine.base_table import BaseTable
 from everview.engine.direct.batch import given_rows
-from everview.engine.input.read import read_changes, read_rows
+from everview.engine.input.read import kept_rows, read_changes, read_rows
 from everview.engine.values.nested import as_keys
 from everview.engine.values.rows import ZERO, Changes, WordRows, counted, joined, negated, ones, repeated
 from everview.engine.values.words import is_wide, to_words
-from everview.errors import ClosedError, OverDeleteError, RowShapeError, SchemaError
+from everview.errors import ClosedError, DataError, OverDeleteError, RefusedRow, RowShapeError, SchemaError
 from everview.query.schema import Table
 
 if TYPE_CHECKING:
@@ -102,23 +102,48 @@ class KeyDeletion:
 
     def changes(self, base: BaseTable, position: int) -> list[Changes]:
         """The rows with these keys; a key that no row has is refused."""
+        going, missing = self.found(base, position)
+        if missing:
+            error = OverDeleteError(
+                f"key {missing[0].row} of those to delete from {self.table}, {self._key(missing[0].row or 0)}, is that "
+                "of no row; nothing has changed",
+                table=self.table,
+                row=missing[0].row,
+                column=missing[0].column,
+                hint=missing[0].hint,
+            )
+            error.refused = tuple(missing)
+            raise error
+        return [going]
+
+    def found(self, base: BaseTable, position: int) -> tuple[Changes, list[RefusedRow]]:
+        """The rows that have the keys, and the keys that no row has."""
         arrays = [joined(column) for column in self.keys.columns]
         types = [base.types[i] for i in base.key]
         stored = base.dictionary
         words = [stored.lookup(a) if is_wide(t) else to_words(a, t, stored) for a, t in zip(arrays, types, strict=True)]
         found, places = base.with_keys(words)
-        if len(found) < self.size and not base.forgets:
-            here = set(places.to_pylist())
-            at = next(i for i in range(self.size) if i not in here)
-            key = ", ".join(repr(a[at].as_py()) for a in arrays)
-            raise OverDeleteError(
-                f"key {at} of those to delete from {self.table}, ({key}), is that of no row; nothing has changed",
-                table=self.table,
-                row=at,
-                column=", ".join(self.keys.column_names),
-                hint="delete only keys of rows that are there: table.get(key) is None where there is none",
+        is_whole = base.forgets or len(found) == self.size
+        here = range(self.size) if is_whole else set(places.to_pylist())
+        columns = ", ".join(self.keys.column_names)
+        hint = "delete only keys of rows that are there: table.get(key) is None where there is none"
+        missing = [
+            RefusedRow(
+                self.table,
+                at,
+                f"has the key {self._key(at)}, which is that of no row",
+                OverDeleteError,
+                columns,
+                tuple(a[at].as_py() for a in arrays),
+                hint=hint,
             )
-        return [_going(base, found, position)]
+            for at in range(self.size)
+            if at not in here
+        ]
+        return _going(base, found, position), missing
+
+    def _key(self, at: int) -> str:
+        return "(" + ", ".join(repr(column[at].as_py()) for column in self.keys.columns) + ")"
 
 
 def encoded(base: BaseTable, data: pa.Table, weight: pa.Array, position: int) -> Changes:
@@ -148,6 +173,7 @@ def _last_of_each(keys: Sequence[pa.Array]) -> pa.Array:
 
 def inserted(base: BaseTable, rows: Any) -> Operation:
     """Rows to insert."""
+    rows = kept_rows(base.schema, rows, what="insert")
     given = given_rows(base, rows, 1)
     if given is not None:
         return given
@@ -166,6 +192,7 @@ def deleted(base: BaseTable, rows: Any, keys: Any) -> Operation:
         )
     if keys is not None:
         return KeyDeletion(base.schema.name, _read_keys(base, keys))
+    rows = kept_rows(base.schema, rows, what="delete")
     given = given_rows(base, rows, -1)
     if given is not None:
         return given
@@ -175,7 +202,9 @@ def deleted(base: BaseTable, rows: Any, keys: Any) -> Operation:
 
 def applied(base: BaseTable, changes: Any) -> Operation:
     """Rows with a change type."""
-    return WeightedRows(base.schema.name, *read_changes(base.schema, changes))
+    changes = kept_rows(base.schema, changes, what="change")
+    given = given_rows(base, changes, 0)
+    return WeightedRows(base.schema.name, *read_changes(base.schema, changes)) if given is None else given
 
 
 def upserted(base: BaseTable, rows: Any) -> Operation:
@@ -210,25 +239,27 @@ class Batch:
 
     def insert(self, table: str, rows: Any) -> None:
         """Insert rows when the batch is applied."""
-        base = self._database._table(table)
-        self._add(base, inserted(base, rows))
+        self._add(table, inserted, rows)
 
     def delete(self, table: str, rows: Any = None, *, keys: Any = None) -> None:
         """Delete rows, or those with some keys at that moment, when the batch is applied."""
-        base = self._database._table(table)
-        self._add(base, deleted(base, rows, keys))
+        self._add(table, deleted, rows, keys)
 
     def apply(self, table: str, changes: Any) -> None:
         """Apply rows with a ``_change_type`` when the batch is applied."""
-        base = self._database._table(table)
-        self._add(base, applied(base, changes))
+        self._add(table, applied, changes)
 
     def upsert(self, table: str, rows: Any) -> None:
         """Insert rows when the batch is applied, replacing those that have the same key at that moment."""
-        base = self._database._table(table)
-        self._add(base, upserted(base, rows))
+        self._add(table, upserted, rows)
 
-    def _add(self, base: BaseTable, operation: Operation) -> None:
+    def _add(self, table: str, read: Callable[..., Operation], *given: Any) -> None:
+        base = self._database._table(table)
+        try:
+            operation = read(base, *given)
+        except DataError as error:
+            error.refused = tuple(replace(row, operation=len(self.operations)) for row in error.refused)
+            raise
         if self.closed:
             raise ClosedError("the batch has been applied", hint="begin a new one with db.batch()")
         self.operations.append(operation)

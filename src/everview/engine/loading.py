@@ -13,7 +13,7 @@ from everview.engine.operators.build import grouped_blocks
 from everview.engine.operators.formula import FormulaOperator
 from everview.engine.operators.join import Join
 from everview.engine.operators.steps import explained
-from everview.engine.values.rows import zeros
+from everview.engine.values.rows import Place, zeros
 from everview.engine.view_runtime import ViewRuntime
 from everview.kernel.machine import UpdateFault
 
@@ -35,7 +35,7 @@ def loaded(views: Sequence[ViewRuntime]) -> Iterator[None]:
         _build(core)
     for view in views if loading else ():
         for block in (b for _, source in view.stages for b in grouped_blocks(source)):
-            block.check_limits((None, None))
+            block.check_limits(Place())
 
 
 def _can_load(core: Join) -> bool:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from everview.engine.base_table import BaseTable
 from everview.engine.values.rows import ZERO, Changes
 from everview.engine.values.words import NULL
-from everview.errors import ReferenceViolationError
+from everview.errors import ReferenceViolationError, RefusedRow
 from everview.query.schema import ForeignKey
 
 _NULL = pa.scalar(NULL, pa.int64())
@@ -48,13 +48,19 @@ def check_references(references: Iterable[Reference], batch: Sequence[Changes]) 
 
     The references are those of its tables, and those that point at these.
     """
+    for refused in refused_by(references, batch):
+        raise refused.alone()
+
+
+def refused_by(references: Iterable[Reference], batch: Sequence[Changes]) -> Iterator[RefusedRow]:
+    """The rows of such a batch because of which it is refused."""
     for reference in references:
         for changes in batch:
             if changes.relation == reference.child.schema.name:
-                _check_children(reference, changes)
+                yield from _refused_children(reference, changes)
         for changes in batch:
             if changes.relation == reference.parent.schema.name:
-                _check_parents(reference, changes)
+                yield from _refused_parents(reference, changes)
 
 
 def references_of(tables: Mapping[str, BaseTable]) -> Iterator[Reference]:
@@ -71,7 +77,7 @@ def references_of(tables: Mapping[str, BaseTable]) -> Iterator[Reference]:
             yield Reference(key, child, columns, in_order, parent)
 
 
-def _check_children(reference: Reference, changes: Changes) -> None:
+def _refused_children(reference: Reference, changes: Changes) -> Iterator[RefusedRow]:
     """Rows that have come point at rows that are there, or hold a NULL."""
     keys = [changes.words(i) for i in reference.in_order]
     points = pc.greater(changes.rows.weight, ZERO)
@@ -80,34 +86,33 @@ def _check_children(reference: Reference, changes: Changes) -> None:
     rows = _where(points)
     if len(rows) < len(points):
         keys = [key.take(rows) for key in keys]
-    found = reference.dangling(keys)
-    if len(found):
-        row = int(rows[found[0].as_py()].as_py())
-        child, key = reference.child, reference.key
-        raise ReferenceViolationError(
-            f"row {row} of the changes to {child.schema.name} inserts {child.shown(changes, row)}, and no row of "
-            f"{key.target} has the key at which its foreign key {key} points; nothing has changed",
-            table=child.schema.name,
-            row=row,
-            column=", ".join(key.columns),
-            hint=f"insert the row of {key.target} before it, or in the same batch (db.batch())",
+    key = reference.key
+    for row in rows.take(reference.dangling(keys)).to_pylist():
+        yield reference.child.refused(
+            changes,
+            row,
+            f"inserts {reference.child.shown(changes, row)}, and no row of {key.target} has the key at which its "
+            f"foreign key {key} points",
+            ReferenceViolationError,
+            ", ".join(key.columns),
+            f"insert the row of {key.target} before it, or in the same batch (db.batch())",
         )
 
 
-def _check_parents(reference: Reference, changes: Changes) -> None:
+def _refused_parents(reference: Reference, changes: Changes) -> Iterator[RefusedRow]:
     """Nothing points at rows that have gone, unless another one has come in their place."""
     rows = _where(pc.less(changes.rows.weight, ZERO))
     found = reference.dangling([changes.words(i).take(rows) for i in reference.parent.key])
-    if len(found):
-        row = int(rows[found[0].as_py()].as_py())
-        parent, child, key = reference.parent, reference.child, reference.key
-        raise ReferenceViolationError(
-            f"row {row} of the changes to {parent.schema.name} deletes {parent.shown(changes, row)}, at which the "
-            f"foreign key {key} of rows of {child.schema.name} still points; nothing has changed",
-            table=parent.schema.name,
-            row=row,
-            column=", ".join(parent.schema.primary_key),
-            hint=f"delete these rows of {child.schema.name} before it, or in the same batch (db.batch())",
+    parent, child, key = reference.parent, reference.child, reference.key
+    for row in rows.take(found).to_pylist():
+        yield parent.refused(
+            changes,
+            row,
+            f"deletes {parent.shown(changes, row)}, at which the foreign key {key} of rows of {child.schema.name} "
+            "still points",
+            ReferenceViolationError,
+            ", ".join(parent.schema.primary_key),
+            f"delete these rows of {child.schema.name} before it, or in the same batch (db.batch())",
         )
 
 

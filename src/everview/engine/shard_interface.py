@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from everview.engine.batch import WeightedRows
+from everview.engine.batch import Operation, WeightedRows
 from everview.engine.change_feed import Callback, Delivery, feed_schema
 from everview.engine.database import Database
+from everview.engine.direct.batch import weighted_rows
 from everview.engine.input.read import read_rows
 from everview.engine.values.rows import Changes, WordRows
-from everview.errors import DataError, KeyViolationError, OverDeleteError
+from everview.errors import DataError, KeyViolationError, OverDeleteError, told_together
 from everview.query.schema import Table
 from everview.query.view import View
 
@@ -20,12 +22,11 @@ Weighted = tuple[str, pa.Table, pa.Array]
 """Rows of one table, and for each how many copies come (above 0) or go (below 0)."""
 
 
-class RefusedRowError(Exception):
-    """A batch was refused because of one row: which of the operations it is in, and what is wrong."""
+class RefusedRowsError(Exception):
+    """A batch was refused because of some rows, each of one of the operations: the error of one, which knows all."""
 
-    def __init__(self, operation: int, error: DataError) -> None:
+    def __init__(self, error: DataError) -> None:
         super().__init__(error.message)
-        self.operation = operation
         self.error = error
 
 
@@ -43,28 +44,28 @@ def define(
 
 def apply_weighted(db: Database, operations: Sequence[Weighted]) -> None:
     """Apply rows with weights as one batch; every operation's weights have one sign, and no row is in two of them."""
-    checked = []
+    checked: list[Operation] = []
+    wrong: list[DataError] = []
     for i, (name, data, weight) in enumerate(operations):
+        base = db._table(name)
+        given = weighted_rows(base, data, weight)
+        if given is not None:
+            checked.append(given)
+            continue
         try:
-            checked.append(WeightedRows(name, read_rows(db._table(name).schema, data, what="change"), weight))
+            checked.append(WeightedRows(name, read_rows(base.schema, data, what="change"), weight))
         except DataError as error:
-            raise RefusedRowError(i, error) from error
+            if not error.refused:
+                raise
+            error.refused = tuple(replace(row, operation=i) for row in error.refused)
+            wrong.append(error)
+    if wrong:
+        raise RefusedRowsError(told_together(wrong)) from wrong[0]
     try:
         db._commit(checked, disjoint=True)
-    except DataError as error:
-        at = _operation_of(error, operations)
-        if at is None or error.row is None or not isinstance(error, OverDeleteError | KeyViolationError):
-            raise  # No row is to blame if there is no room, nor of all those that a view's row is made of.
-        raise RefusedRowError(at, error) from error
-
-
-def _operation_of(error: DataError, operations: Sequence[Weighted]) -> int | None:
-    """Rows too many are among those that go, any other wrong row among those that come."""
-    goes = isinstance(error, OverDeleteError)
-    for i, (name, _, weight) in enumerate(operations):
-        if name == error.table and (weight[0].as_py() < 0) == goes:
-            return i
-    return None
+    except (OverDeleteError, KeyViolationError) as error:
+        # Of other errors no row is to blame: there is no room, or a view's row, made of many, has no value.
+        raise RefusedRowsError(error) from error
 
 
 def scan(db: Database, table: str) -> Iterator[tuple[pa.RecordBatch, pa.Array]]:

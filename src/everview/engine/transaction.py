@@ -19,11 +19,12 @@ from everview.engine.operators.netting import is_net, net_changes
 from everview.engine.operators.steps import explained
 from everview.engine.progress import Progress
 from everview.engine.references import check_references
+from everview.engine.refusals import tell_all
 from everview.engine.storage.check_saved import blame_the_file
 from everview.engine.update_kinds import Accepted
 from everview.engine.values.rows import Changes, WordRows
 from everview.engine.view_runtime import ViewRuntime
-from everview.errors import DataError, EverviewError, FeedError, MemoryLimitError, SubscriberError
+from everview.errors import DataError, EverviewError, FeedError, MemoryLimitError, SubscriberError, told_together
 from everview.kernel.machine import UpdateFault
 
 if TYPE_CHECKING:
@@ -145,6 +146,7 @@ class Transaction:
                 judge(db, None if db.readers.by_clock else {operation.table for operation in operations})
         except BaseException as error:
             db._roll_back()
+            tell_all(self, operations, error, self._now)
             complain(error)
             blame_the_file(error, db._views.values())
             raise
@@ -165,12 +167,12 @@ class Transaction:
         batch: list[Changes] = []
         sets = self._sets(operations)
         per_update = bool(per_update_views(db))
-        for operation in operations:
+        for number, operation in enumerate(operations):
             base = db._tables[operation.table]
             readers = db.readers.expiring.get(operation.table, ())
             base.forgets = bool(readers)
             for changes in operation.changes(base, position):
-                batch.append(replace(unexpired(changes, readers), per_update=per_update))
+                batch.append(replace(unexpired(changes, readers), per_update=per_update, operation=number))
                 position += len(changes)
                 tell = db.readers.take_set(operation.table)
                 flipped = base.apply(batch[-1], tell=tell)
@@ -396,8 +398,18 @@ def judge(db: Database, tables: Iterable[str] | None = None) -> None:
     Only the views behind the tables that it has changed can have come to that.
     """
     views = list(db._views.values()) if tables is None else db.readers.behind(tables)
+    failures: list[DataError] = []
     for view in views:
-        view.judge(may_suspend=bool(view.formulas) and _may_suspend(db, view.view.name))
+        try:
+            view.judge(may_suspend=bool(view.formulas) and _may_suspend(db, view.view.name))
+        except EverviewError as error:
+            if not failures and not isinstance(error, DataError):
+                raise
+            if not isinstance(error, DataError):
+                break
+            failures.append(error)
+    if failures:
+        raise told_together(failures)
     for view in views:
         view.conclude()
 

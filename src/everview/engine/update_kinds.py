@@ -60,12 +60,13 @@ class UpdateKinds:
             return None
         for base, changes in concerned:
             if base.schema.updates is Updates.STATIC and base in self._filled:
-                raise _refused(base, changes, 0, "it has had its one batch", "leave the option out if more is to come")
+                why, hint = "it has had its one batch", "leave the option out if more is to come"
+                raise _refused(base, changes, range(len(changes)), why, hint)
             if base.schema.updates is Updates.APPEND:
                 gone = pc.indices_nonzero(pc.less(changes.rows.weight, ZERO))
                 if len(gone):
                     why = "no row of it ever goes"
-                    raise _refused(base, changes, gone[0].as_py(), why, "leave the option out if rows are to go")
+                    raise _refused(base, changes, gone.to_pylist(), why, "leave the option out if rows are to go")
         static = {base for base, _ in concerned if base.schema.updates is Updates.STATIC}
         found = Accepted(version, static)
         queued = [(base, changes) for base, changes in concerned if base.schema.updates is Updates.FIFO]
@@ -120,7 +121,7 @@ class UpdateKinds:
                 if table is base and weight < 0 and words == row:
                     why = f"an older row of {older[0].schema.name} is still there, from batch {front.version}"
                     hint = "delete rows of all FIFO tables in the order in which they came, or leave the option out"
-                    raise _refused(base, changes, place, why, hint)
+                    raise _refused(base, changes, [place], why, hint)
         raise AssertionError
 
     # --- saved -----------------------------------------------------------------------------------------------------
@@ -171,13 +172,16 @@ def _take(rows: Counter[_Row], row: _Row, copies: int) -> None:
         del rows[row]
 
 
-def _refused(base: BaseTable, changes: Changes, place: int, why: str, hint: str) -> UpdateKindError:
+def _refused(base: BaseTable, changes: Changes, places: Sequence[int], why: str, hint: str) -> UpdateKindError:
+    """The error of the first of some rows, which also knows the others."""
     name, kind = base.schema.name, base.schema.updates.value
-    does = "inserts" if changes.rows.weight[place].as_py() > 0 else "deletes"
-    return UpdateKindError(
-        f"row {place} of the changes to {name} {does} {base.shown(changes, place)}, and {name} was created with "
-        f"OPTIONS (updates = '{kind}'): {why}; nothing has changed",
-        table=name,
-        row=place,
-        hint=hint,
-    )
+    weights = changes.rows.weight.to_pylist()
+    found = []
+    for place in places:
+        does = "inserts" if weights[place] > 0 else "deletes"
+        reason = f"{does} {base.shown(changes, place)}, and {name} was created with OPTIONS (updates = '{kind}'): {why}"
+        found.append(base.refused(changes, place, reason, UpdateKindError, None, hint))
+    error = found[0].alone()
+    error.refused = tuple(found)
+    assert isinstance(error, UpdateKindError)
+    return error

@@ -24,7 +24,7 @@ from everview.engine.row_history import RowHistory
 from everview.engine.values.dictionary import Dictionary
 from everview.engine.values.rows import ZERO, Changes, WordRows, repeated, zeros
 from everview.engine.values.words import is_wide
-from everview.errors import DataError, ExpressionError, FormulaLimitError, MemoryLimitError
+from everview.errors import DataError, ExpressionError, FormulaLimitError, MemoryLimitError, told_together
 from everview.kernel.machine import Unit
 from everview.plan.view_plan import PartPlan, ViewPlan, looked_up
 from everview.programs.link import Linker
@@ -256,9 +256,9 @@ class ViewRuntime:
         """
         for formula in self.formulas:
             formula.judge(may_suspend=may_suspend and formula is self.result)
-        for parked, source in self._parked:
-            if parked.is_left and not self._is_excused(parked, source):
-                raise parked.refusal(self.view.name)
+        left = [p for p, source in self._parked if p.is_left and not self._is_excused(p, source)]
+        if left:
+            raise told_together([p.refusal(self.view.name) for p in left])
 
     def conclude(self) -> None:
         """The batch has been taken."""

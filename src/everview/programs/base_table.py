@@ -37,6 +37,7 @@ OVER_DELETED, DUPLICATE_KEY = "over_deleted", "duplicate_key"
 LOOK_UP, FOUND = "look_up", "found"
 HAS_KEY = "has_key"
 CHANGE, CHANGE_AND_TELL, SET_CHANGES = "change", "change_and_tell", "set_changes"
+CHANGE_OR_PASS = "change_or_pass"
 _ROW, _KEY, _CHANGE, _FLIP = Reg("row"), Reg("key"), Reg("change"), Reg("flip")
 
 
@@ -64,6 +65,8 @@ def compile_base(
     second row with one key, are told on channels ``over_deleted`` and ``duplicate_key`` by the update's position.
     ``change_and_tell`` does the same and also tells, on channel ``set_changes``, what each update has done to the set
     of rows: 1 if its row has appeared (there were no copies of it), −1 if it has vanished, 0 if it was and is there.
+    ``change_or_pass`` takes in what can be taken in: an update that is told changes nothing, so that those after it
+    are judged without it.
     Cursor ``all`` lists rows and copies; ``by_key`` the row with a given key. Many keys are looked up at once by
     ``look_up``, which gives the rows that have them, their copies and the positions of their keys on channel ``found``.
     Function ``has_key`` gives 1 for keys that a row has, and 0 for others. For each of the ``foreign_keys``, columns
@@ -75,6 +78,7 @@ def compile_base(
     tables = [Table(ROWS, tuple(f"w{i}" for i in range(width)), ("copies",), indexes)]
     rows = _changed(_ROW, ROWS, words, _over_deleted)
     body: list[Instruction] = []
+    taken: list[Instruction] = [Add(_ROW, ROWS, words, (_CHANGE,))]
     cursors = [_listing("all", (), 0, (), width)]
     procedures: list[Procedure] = []
     functions: list[Function] = []
@@ -82,7 +86,9 @@ def compile_base(
     if primary_key:
         key = tuple(words[i] for i in primary_key)
         tables.append(Table(KEYS, tuple(f"w{i}" for i in primary_key), ("rows",)))
-        body.append(_changed(_KEY, KEYS, key, _duplicate) if is_unique else Add(_KEY, KEYS, key, (_CHANGE,)))
+        counted = Add(_KEY, KEYS, key, (_CHANGE,))
+        body.append(_changed(_KEY, KEYS, key, _duplicate) if is_unique else counted)
+        taken.append(counted)
         functions.append(_there(HAS_KEY, KEYS, key))
         cursors.append(_listing("by_key", key, 1, key, width))
         emitted = (*_outputs(_ROW, width), Update())
@@ -92,10 +98,17 @@ def compile_base(
         key = tuple(words[c] for c in columns)
         tables.append(Table(references(i), tuple(f"w{j}" for j in range(len(columns))), ("rows",)))
         body.append(Add(Reg(f"reference{i}"), references(i), key, (_CHANGE,)))
+        taken.append(body[-1])
         functions.append(_there(refers(i), references(i), key))
     parameters = (*words, _CHANGE)
     told = replace(rows, appeared=(*rows.appeared, _flip(1)), vanished=(_flip(-1),))
     procedures.append(Procedure(CHANGE, parameters, (rows, *body)))
+    if primary_key and is_unique:
+        key, after = tuple(words[i] for i in primary_key), Reg("rows_after")
+        taken = [*_after(after, KEYS, key), If(Test.LESS, Lit(1), after, (_told(DUPLICATE_KEY),), tuple(taken))]
+    after = Reg("copies_after")
+    passed = If(Test.LESS, after, Lit(0), (_told(OVER_DELETED),), tuple(taken))
+    procedures.append(Procedure(CHANGE_OR_PASS, parameters, (*_after(after, ROWS, words), passed)))
     procedures.append(Procedure(CHANGE_AND_TELL, parameters, (_flip(0), told, *body, Emit(SET_CHANGES, (_FLIP,)))))
     channels.append((SET_CHANGES, 1))
     program = Program(tuple(tables), tuple(channels), tuple(procedures), tuple(cursors), tuple(functions))
@@ -120,11 +133,22 @@ def _flip(change: int) -> Instruction:
 
 
 def _over_deleted(copies: Operand) -> Instruction:
-    return If(Test.LESS, copies, Lit(0), (Emit(OVER_DELETED, (Update(),)),))
+    return If(Test.LESS, copies, Lit(0), (_told(OVER_DELETED),))
 
 
 def _duplicate(rows: Operand) -> Instruction:
-    return If(Test.LESS, Lit(1), rows, (Emit(DUPLICATE_KEY, (Update(),)),))
+    return If(Test.LESS, Lit(1), rows, (_told(DUPLICATE_KEY),))
+
+
+def _told(channel: str) -> Instruction:
+    return Emit(channel, (Update(),))
+
+
+def _after(after: Reg, table: str, key: tuple[Reg, ...]) -> tuple[Instruction, ...]:
+    """What the first value of a table's row would be after the change."""
+    row = Reg(f"{after.name}_of")
+    changed = Compute(after, Math.ADD, ValueOf(row, table, 0), _CHANGE)
+    return (Find(row, table, key, (changed,), (Compute(after, Math.ADD, _CHANGE, Lit(0)),)),)
 
 
 def _listing(name: str, parameters: tuple[Reg, ...], index: int, key: tuple[Reg, ...], width: int) -> Cursor:

@@ -3,7 +3,7 @@
 A batch goes this way as far as all that is to be done with it can be said in words; what cannot goes the other one,
 with the same results. In the order in which a batch passes:
 
-- ``columns``: types as the kernel numbers them, and how a table's rows are read;
+- ``columns``: types, and values, as the kernel numbers them; ``read``: a table's rows, read by the kernel;
 - ``expressions``: expressions over words, as the kernel computes them;
 - ``views``: what a table and a view do with a batch, described for the kernel when they are first changed;
 - ``batch``: a batch on its way.

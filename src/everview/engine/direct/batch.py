@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
@@ -16,10 +16,10 @@ import pyarrow.compute as pc
 
 from everview.engine.base_table import MOST_COPIES, BaseTable
 from everview.engine.change_feed import Delivery
-from everview.engine.direct.columns import reader_of
+from everview.engine.direct.read import reader_of
 from everview.engine.direct.views import DirectView, direct_table, direct_view
 from everview.engine.operators.group_output import difference
-from everview.engine.values.rows import Changes, WordRows, counted, repeated, words_array, zeros
+from everview.engine.values.rows import ZERO, Changes, WordRows, counted, repeated, words_array, zeros
 from everview.engine.view_runtime import ViewRuntime
 from everview.kernel import ReadRows, run_batch
 from everview.query.schema import Updates
@@ -36,11 +36,13 @@ FEW_TO_LOAD = 1_024
 
 @dataclass(frozen=True)
 class GivenRows:
-    """Rows that come (1) or go (−1), read by the kernel."""
+    """Rows that come (1), go (−1), or of which it is told (0), read by the kernel."""
 
     table: str
     rows: ReadRows
     sign: int
+    told: pa.Array | None = None
+    """The change of each row's copies, if the rows do not say it themselves."""
 
     @property
     def size(self) -> int:
@@ -50,12 +52,16 @@ class GivenRows:
     @property
     def adds(self) -> bool:
         """True if a row comes."""
+        if self.sign == 0:
+            return bool(pc.any(pc.greater(self.weight, ZERO)).as_py())
         return self.sign > 0 and len(self.rows) > 0
 
-    @property
+    @cached_property
     def weight(self) -> pa.Array:
         """The change of each row's copies."""
-        return repeated(self.sign, len(self.rows))
+        if self.sign:
+            return repeated(self.sign, len(self.rows))
+        return words_array(self.rows.weights()) if self.told is None else self.told
 
     def changes(self, base: BaseTable, position: int) -> list[Changes]:
         """The rows as they are."""
@@ -64,9 +70,15 @@ class GivenRows:
 
 
 def given_rows(base: BaseTable, rows: object, sign: int) -> GivenRows | None:
-    """Rows that the user inserts or deletes; None if they have to be looked at more closely."""
-    read = reader_of(base.schema).given(rows)
+    """Rows that the user inserts, deletes or applies; None if they have to be looked at more closely."""
+    read = reader_of(base).given(rows, changes=sign == 0)
     return None if read is None else GivenRows(base.schema.name, read, sign)
+
+
+def weighted_rows(base: BaseTable, rows: pa.Table, weight: pa.Array) -> GivenRows | None:
+    """Rows with the change of copies of each; None if they have to be looked at more closely."""
+    read = reader_of(base).given(rows)
+    return None if read is None else GivenRows(base.schema.name, read, 0, weight)
 
 
 def changes_of(base: BaseTable, rows: ReadRows, weight: pa.Array, position: int) -> Changes:
@@ -214,9 +226,11 @@ def _piece(db: Database, operation: Operation) -> _Piece | None:
     if base.schema.updates is not Updates.ANY:
         return None
     if isinstance(operation, GivenRows):
-        piece = _Piece(base, operation.rows, operation.sign, operation.sign * len(operation.rows))
+        weight = operation.sign or operation.weight
+        copies = operation.sign * len(operation.rows) or WordRows((), operation.weight, operation.weight).copies
+        piece = _Piece(base, operation.rows, weight, copies)
     elif isinstance(operation, WeightedRows):
-        rows = reader_of(base.schema).of_table(operation.data)
+        rows = reader_of(base).of_table(operation.data)
         if rows is None:
             return None
         weight = operation.weight

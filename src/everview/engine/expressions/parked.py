@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,15 +19,32 @@ from everview.engine.expressions.evaluate import FAILED
 from everview.engine.input.rejection import shown
 from everview.engine.operators.counts import Columns, Fold
 from everview.engine.values.dictionary import Dictionary
-from everview.engine.values.rows import ZERO, Changes, repeated
-from everview.errors import ComponentError, DataError, ExpressionError
+from everview.engine.values.rows import ZERO, Changes, Place, repeated
+from everview.errors import ComponentError, DataError, ExpressionError, RefusedRow
 from everview.query.terms import Var
 from everview.query.types import DataType, Kind
 from everview.query.view import Aggregate
 
 Group = tuple[int, ...]
-Place = tuple[str | None, int | None]
-"""A table and a row of the user's input, where that is known."""
+
+
+class Origin(NamedTuple):
+    """A row of the user's input that has made a row or group what it is."""
+
+    place: Place
+    changes: Changes | None = None
+    update: int = 0
+
+    @property
+    def values(self) -> tuple[object, ...] | None:
+        """The row itself, where it is known."""
+        return None if self.changes is None else self.changes.row(self.update)
+
+
+Origins = Callable[[Group], Sequence[Origin]]
+"""Gives those of a row or group, of which the last one is to blame."""
+MOST_TOLD, MOST_EXPLAINED = 10_000, 100
+"""Of so many rows or groups it is told where they came from, and of so many what is wrong with each."""
 
 _ONE_COMPONENT = "correct the rows, in one batch if there are several, or define the view without component"
 _LEAVE_OUT = "correct the data, or leave such rows out with WHERE or CASE"
@@ -63,16 +82,16 @@ class Parked:
         self._explain = explain
         self.counts: Fold | None = None
         """Their copies; None if there is none, which is nearly always."""
-        self._places: list[Callable[[Group], Place]] = []
+        self._origins: list[Origins] = []
         """For those of the running batch, where they came from."""
 
-    def add(self, columns: Columns, weight: pa.Array, place: Callable[[Group], Place]) -> None:
-        """Count rows that come (above 0) or go (below 0); ``place`` says later where one of them came from."""
+    def add(self, columns: Columns, weight: pa.Array, origins: Origins) -> None:
+        """Count rows that come (above 0) or go (below 0); ``origins`` says later where one of them came from."""
         if self.counts is None:
             self.start_anew()
         assert self.counts is not None
-        self._dictionary.machine.on_roll_back(self._places.clear)
-        self._places.append(place)
+        self._dictionary.machine.on_roll_back(self._origins.clear)
+        self._origins.append(origins)
         self.counts.add(columns, (weight,))
         self.counts.settle()
 
@@ -83,17 +102,18 @@ class Parked:
 
     def conclude(self) -> None:
         """The batch is over, and cannot be taken back any more: forget what is needed no longer."""
-        self._places.clear()
+        self._origins.clear()
         if not self.is_left:
             self.counts = None
 
     def _first(self) -> Group | None:
+        return next(self._groups(), None)
+
+    def _groups(self) -> Iterator[Group]:
+        """The words of the rows that are parked now, one by one."""
         for columns, (count,) in self.counts.rows() if self.counts is not None else ():
-            left = pc.not_equal(count, ZERO)
-            at = pc.index(left, pa.scalar(True)).as_py()
-            if at >= 0:
-                return tuple(c[at].as_py() for c in columns)
-        return None
+            for at in pc.indices_nonzero(pc.not_equal(count, ZERO)):
+                yield tuple(c[at.as_py()].as_py() for c in columns)
 
     def left(self) -> Iterator[Columns]:
         """The words of the rows that are parked now, chunk by chunk."""
@@ -105,16 +125,44 @@ class Parked:
         """Why one of the rows that are left is parked, and where it came from."""
         group = self._first()
         assert group is not None
-        found = self._explain(tuple(repeated(word, 1) for word in group))
-        place: Place = next((p for at in reversed(self._places) if (p := at(group)) != (None, None)), (None, None))
-        return found or Failure("an expression", "it has no value"), place
+        origins = self._origins_of(group)
+        return self._why(group), origins[-1].place if origins else Place()
 
     def refusal(self, view: str) -> DataError:
-        """What to say of a batch that ends with such a row."""
-        failure, (table, row) = self.failure()
-        at = "" if row is None else f" (row {row} of the changes to {table})"
+        """What to say of a batch that ends with such rows."""
+        failure, place = self.failure()
+        at = "" if place.row is None else f" (row {place.row} of the changes to {place.table})"
         message = f"{view}: {failure.text(at)}; nothing has changed"
-        return failure.kind(message, table=table, row=row, column=failure.column, hint=failure.hint)
+        error = failure.kind(message, table=place.table, row=place.row, column=failure.column, hint=failure.hint)
+        found = list(islice(self._refused(view), MOST_TOLD + 1))
+        error.refused, error.is_cut = tuple(found[:MOST_TOLD]), len(found) > MOST_TOLD
+        return error
+
+    def _refused(self, view: str) -> Iterator[RefusedRow]:
+        """The rows of the user's input that are in what is left, as far as they are known."""
+        told: set[Place] = set()
+        for number, group in enumerate(self._groups()):
+            origins = self._origins_of(group)
+            if not origins or (number > 0 and all(o.place in told for o in origins)):
+                continue
+            if number < MOST_EXPLAINED:
+                failure = self._why(group)
+                reason, kind, column, hint = failure.text(), failure.kind, failure.column, failure.hint
+            else:
+                reason = "what is made of it has no value, as with the others"
+            for origin in origins:
+                if origin.place not in told:
+                    told.add(origin.place)
+                    table, row, operation = origin.place
+                    yield RefusedRow(table, row, f"{view}: {reason}", kind, column, origin.values, operation, hint)
+
+    def _why(self, group: Group) -> Failure:
+        found = self._explain(tuple(repeated(word, 1) for word in group))
+        return found or Failure("an expression", "it has no value")
+
+    def _origins_of(self, group: Group) -> list[Origin]:
+        """In the order of the batch."""
+        return [origin for origins in self._origins for origin in origins(group)]
 
     def start_anew(self) -> Fold:
         """Counts without rows, for what was saved of them to be put there."""
@@ -126,17 +174,20 @@ class Parked:
         return 0 if self.counts is None else self.counts.part.whole.nbytes()
 
 
-def came_from(changes: Changes, columns: Columns, update: pa.Array) -> Callable[[Group], Place]:
-    """Where rows of a delta came from: the last update that made one of these words."""
+def came_from(changes: Changes, columns: Columns, update: pa.Array) -> Origins:
+    """Where rows of a delta came from: the updates that made these words."""
 
-    def place(group: Group) -> Place:
+    def origins(group: Group) -> list[Origin]:
+        if not changes.is_base:
+            return []
         mask = pa.repeat(True, len(update))
         for column, word in zip(columns, group, strict=True):
             mask = pc.and_(mask, pc.equal(column, pa.scalar(word, pa.int64())))
-        last = pc.max(update.filter(mask)).as_py()
-        return (None, None) if last is None else changes.place(last - changes.rows.update[0].as_py())
+        first = changes.rows.update[0].as_py()
+        made = sorted(set(update.filter(mask).to_pylist()))[-MOST_TOLD - 1 :]
+        return [Origin(changes.place(at - first), changes, at - first) for at in made]
 
-    return place
+    return origins
 
 
 def values_text(columns: Mapping[Var, pa.Array], variables: Sequence[Var] | None = None) -> str:

@@ -65,7 +65,7 @@ def from_arrow(column: pa.ChunkedArray, type_: DataType, where: Where) -> pa.Arr
     column = unpacked(column, type_, where)
     if column.null_count == len(column):
         return pa.nulls(len(column), target)
-    if not _is_taken(column.type, type_):
+    if not is_taken(column.type, type_):
         row = first_true(pc.is_valid(column))
         raise where.wrong_type(row, column[row], type_)
     converted = _attempt(column, lambda part: _convert(part, target), type_, where)
@@ -75,24 +75,24 @@ def from_arrow(column: pa.ChunkedArray, type_: DataType, where: Where) -> pa.Arr
     return found
 
 
-def _is_taken(have: pa.DataType, type_: DataType) -> bool:
+def is_taken(have: pa.DataType, type_: DataType) -> bool:
     """True if a column takes values of this Arrow type; whether each fits is another question."""
     if type_.kind is Kind.NULL or types.is_null(have):
         return True
     if types.is_dictionary(have):
-        return _is_taken(have.value_type, type_)
+        return is_taken(have.value_type, type_)
     if not any(takes(have) for takes in _TAKES[type_.kind]):
         return False
     if type_.kind is Kind.ARRAY:
-        return _is_taken(have.value_type, type_.element)
+        return is_taken(have.value_type, type_.element)
     if type_.kind is Kind.MAP:
-        return _is_taken(have.key_type, type_.parts[0]) and _is_taken(have.item_type, type_.parts[1])
+        return is_taken(have.key_type, type_.parts[0]) and is_taken(have.item_type, type_.parts[1])
     if type_.kind is Kind.STRUCT:
         names = [field.name.lower() for field in have.fields]
         places = [type_.field(name) for name in names]
         if None in places or len(set(names)) < len(names):
             return False
-        return all(_is_taken(f.type, type_.parts[p]) for f, p in zip(have.fields, places, strict=True) if p is not None)
+        return all(is_taken(f.type, type_.parts[p]) for f, p in zip(have.fields, places, strict=True) if p is not None)
     return True
 
 

@@ -6,6 +6,7 @@ Each part is converted as a column of its own is, so that what a value may be is
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import accumulate
 from typing import TypeAlias
 
@@ -79,13 +80,12 @@ def _has_twice(value: pa.MapScalar) -> bool:
 def _parts(values: Sequence[object], type_: DataType, rows: Sequence[int], where: Where, convert: Convert) -> pa.Array:
     """Elements of all rows together; an error tells the row that its element is of."""
     try:
-        return convert(values, type_, where)
+        return convert(values, type_, replace(where, first=0))
     except DataError as error:
         if error.row is None:
             raise
-        row = rows[error.row]
-        message = error.message.replace(f", row {error.row}", f", row {row}", 1)
-        raise type(error)(message, table=error.table, row=row, column=error.column, hint=error.hint) from None
+        (refused,) = error.refused
+        raise where.refuse(type(error), rows[error.row], refused.reason, error.hint or "") from None
 
 
 def _structs(values: Sequence[object], type_: DataType, where: Where, convert: Convert, there: pa.Array) -> pa.Array:

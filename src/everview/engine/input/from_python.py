@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from everview.engine.input.from_nested import nested_values
 from everview.engine.input.rejection import UNFIT, Where, first_unfit
 from everview.engine.values.words import arrow_type
+from everview.errors import DataError
 from everview.query.types import DataType, Kind
 
 # The types whose values Arrow converts as we want it. Subclasses are looked at one by one: a bool is no int here, and a
@@ -55,6 +56,40 @@ def from_values(values: Sequence[object], type_: DataType, where: Where) -> pa.A
     if isinstance(array, pa.ChunkedArray):
         raise where.misfit(None, None, type_)
     return array
+
+
+def plain_value(value: object, type_: DataType) -> object:
+    """A value whose type is a relative of Python's own as one of these; NotImplemented if a column does not take it."""
+    try:
+        found = _checked(0, value, type_, Where("", ""))
+    except DataError:
+        return NotImplemented
+    match found:
+        case bool():
+            return found
+        case datetime():
+            return datetime(
+                found.year,
+                found.month,
+                found.day,
+                found.hour,
+                found.minute,
+                found.second,
+                found.microsecond,
+                found.tzinfo,
+                fold=found.fold,
+            )
+        case date():
+            return date(found.year, found.month, found.day)
+        case int():
+            return int.__add__(found, 0)
+        case float():
+            return float.__add__(found, 0.0)
+        case str():
+            return str.__str__(found)
+        case Decimal():
+            return Decimal(found)
+    return found
 
 
 def narrowed(doubles: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:

@@ -7,16 +7,17 @@ position in the input (from 0), the column, the value, and what to do.
 from __future__ import annotations
 
 from contextlib import suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from everview.engine.input.all_refused import RefusedRows
 from everview.engine.input.date_range import YEARS, first_beyond
 from everview.engine.input.from_arrow import first_true, from_arrow, is_text, unpacked
 from everview.engine.input.from_python import from_values
 from everview.engine.input.rejection import Where, shown
-from everview.engine.input.to_columns import Raw, Wanted, gather
+from everview.engine.input.to_columns import Gathered, Raw, Wanted, gather, kept
 from everview.engine.values.words import NULL, arrow_type
 from everview.errors import (
     ChangeTypeError,
@@ -34,13 +35,18 @@ COUNT = "_count"
 
 _SIGNS = {"insert": 1, "update_postimage": 1, "delete": -1, "update_preimage": -1}
 _NAMES, _WEIGHTS = pa.array(_SIGNS, pa.string()), pa.array(_SIGNS.values(), pa.int64())
-_FEED_ONLY = ("_commit_version", "_commit_timestamp", "_update")  # what feeds, Delta's too, say about a change besides
+FEED_ONLY = ("_commit_version", "_commit_timestamp", "_update")  # what feeds, Delta's too, say about a change besides
 _ACTIONS = {"delete": "delete from", "change": "change of"}
 
 
 def table_schema(table: Table) -> pa.Schema:
     """The Arrow schema of a table's rows: what ``read_rows`` gives."""
-    return pa.schema([pa.field(c.name, arrow_type(c.type), nullable=not _required(table, c)) for c in table.columns])
+    return pa.schema([pa.field(c.name, arrow_type(c.type), nullable=not is_required(table, c)) for c in table.columns])
+
+
+def kept_rows(table: Table, data: object, *, what: str) -> object:
+    """Rows that can be looked at twice: what speaks Arrow becomes a table, and what gives one row at a time a list."""
+    return data if type(data) is list else kept(data, Where(table.name, _ACTIONS.get(what, f"{what} into")))
 
 
 def read_rows(table: Table, data: object, *, what: str = "insert") -> pa.Table:
@@ -52,8 +58,11 @@ def read_rows(table: Table, data: object, *, what: str = "insert") -> pa.Table:
     and timestamps are within the years 1 to 9999. The BIGINT -2**63 cannot be stored: that word is NULL.
     """
     where = Where(table.name, _ACTIONS.get(what, f"{what} into"))
-    columns, size = gather(data, Wanted(tuple(c.name for c in table.columns)), where)
-    return _assembled(table, columns, size, where)
+    gathered = gather(data, Wanted(tuple(c.name for c in table.columns)), where)
+    refused = RefusedRows(gathered)
+    arrays = _arrays(table, gathered, refused, where)
+    refused.end()
+    return pa.Table.from_arrays(arrays, schema=table_schema(table))
 
 
 def read_changes(table: Table, data: object) -> tuple[pa.Table, pa.Array]:
@@ -72,24 +81,29 @@ def read_changes(table: Table, data: object) -> tuple[pa.Table, pa.Array]:
             RowShapeError, None, f"the table has a column {CHANGE_TYPE} of its own", "use insert and delete instead"
         )
     optional = () if COUNT in own else (COUNT,)
-    ignored = tuple(name for name in _FEED_ONLY if name not in own)
-    columns, size = gather(data, Wanted((*names, CHANGE_TYPE), optional, ignored), where)
-    weights = _signs(columns[table.arity], where.at(CHANGE_TYPE))
-    if optional and columns[-1] is not None:
-        weights = pc.multiply(weights, _counts(columns[-1], where.at(COUNT)))
-    return _assembled(table, columns[: table.arity], size, where), weights
+    ignored = tuple(name for name in FEED_ONLY if name not in own)
+    gathered = gather(data, Wanted((*names, CHANGE_TYPE), optional, ignored), where)
+    refused = RefusedRows(gathered)
+    weights = refused.tried(gathered.columns[table.arity], _signs, where.at(CHANGE_TYPE))
+    if optional and gathered.columns[-1] is not None:
+        counts = refused.tried(gathered.columns[-1], _counts, where.at(COUNT))
+        weights = None if weights is None or counts is None else pc.multiply(weights, counts)
+    arrays = _arrays(table, gathered, refused, where)
+    refused.end()
+    assert weights is not None
+    return pa.Table.from_arrays(arrays, schema=table_schema(table)), weights
 
 
-def _assembled(table: Table, columns: list[Raw], size: int, where: Where) -> pa.Table:
-    arrays = [
-        _column(table, column, raw, size, where.at(column.name))
-        for column, raw in zip(table.columns, columns, strict=True)
+def _arrays(table: Table, gathered: Gathered, refused: RefusedRows, where: Where) -> list[pa.Array | None]:
+    """The table's columns; None for those of which a row is refused."""
+    return [
+        refused.tried(raw, partial(_column, table, column), where.at(column.name))
+        for column, raw in zip(table.columns, gathered.columns, strict=False)
     ]
-    return pa.Table.from_arrays(arrays, schema=table_schema(table))
 
 
 def _column(table: Table, column: Column, raw: Raw, size: int, where: Where) -> pa.Array:
-    required = _required(table, column)
+    required = is_required(table, column)
     if raw is None and required:
         raise where.refuse(
             NullViolationError, None, "the data does not have this column, which is NOT NULL", "add it to the data"
@@ -116,7 +130,8 @@ def _converted(raw: Raw, type_: DataType, where: Where) -> pa.Array:
     return from_arrow(raw, type_, where) if isinstance(raw, pa.ChunkedArray) else from_values(raw or (), type_, where)
 
 
-def _required(table: Table, column: Column) -> bool:
+def is_required(table: Table, column: Column) -> bool:
+    """True if there is no NULL in the column."""
     return not column.nullable or _is_key(table, column)
 
 
@@ -169,7 +184,7 @@ def _check_calendar(array: pa.Array, type_: DataType, where: Where) -> None:
 
 def _check_domain(array: pa.Array, domain: SmallDomain, type_: DataType, where: Where) -> None:
     """As CHECK does, let NULL pass, and nothing else that is not listed."""
-    inside = pc.or_(pc.is_in(_one_zero(array), _members(domain, type_)), pc.is_null(array))
+    inside = pc.or_(pc.is_in(_one_zero(array), members(domain, type_)), pc.is_null(array))
     row = first_true(pc.invert(inside))
     if row >= 0:
         raise where.refuse(
@@ -181,7 +196,7 @@ def _check_domain(array: pa.Array, domain: SmallDomain, type_: DataType, where: 
 
 
 @lru_cache(maxsize=256)
-def _members(domain: SmallDomain, type_: DataType) -> pa.Array:
+def members(domain: SmallDomain, type_: DataType) -> pa.Array:
     """The values of the CHECK in the column's type, without those that the column cannot hold anyway."""
     members = pa.array([], arrow_type(type_))
     for constant in domain.values:
@@ -199,7 +214,7 @@ def _one_zero(array: pa.Array) -> pa.Array:
 # --- changes ---------------------------------------------------------------------------------------------------------
 
 
-def _signs(change: Raw, where: Where) -> pa.Array:
+def _signs(change: Raw, size: int, where: Where) -> pa.Array:
     """+1 for rows that come, -1 for rows that go."""
     if change is None:
         raise where.refuse(
@@ -232,7 +247,7 @@ def _listed() -> str:
     return ", ".join(_SIGNS)
 
 
-def _counts(raw: Raw, where: Where) -> pa.Array:
+def _counts(raw: Raw, size: int, where: Where) -> pa.Array:
     counts = _converted(raw, BIGINT, where)
     row = first_true(pc.fill_null(pc.less(counts, 1), True))
     if row >= 0:

@@ -10,7 +10,7 @@ from typing import Final
 import pyarrow as pa
 
 from everview.engine.values.words import arrow_type
-from everview.errors import DataError, MemoryLimitError, ValueTypeError
+from everview.errors import DataError, MemoryLimitError, RefusedRow, ValueTypeError
 from everview.query.types import DataType, Kind
 
 UNFIT: Final = (pa.ArrowException, ValueError, TypeError, OverflowError)
@@ -48,17 +48,27 @@ class Where:
     table: str
     action: str
     column: str | None = None
+    first: int = 0
+    """Where what is looked at begins, if it is a part of the rows."""
 
     def at(self, column: str) -> Where:
         """The same, in one column."""
         return replace(self, column=column)
 
+    def after(self, rows: int) -> Where:
+        """The same, for a part of the rows that begins after so many."""
+        return replace(self, first=self.first + rows)
+
     def refuse(self, error: type[DataError], row: int | None, message: str, hint: str) -> DataError:
         """The error to raise, its message beginning with the place."""
+        row = None if row is None else self.first + row
         place = f"{self.action} {self.table}"
         place += "" if row is None else f", row {row}"
         place += "" if self.column is None else f", column {self.column}"
-        return error(f"{place}: {message}", table=self.table, row=row, column=self.column, hint=hint)
+        made = error(f"{place}: {message}", table=self.table, row=row, column=self.column, hint=hint)
+        if row is not None:
+            made.refused = (RefusedRow(self.table, row, message, error, self.column, hint=hint),)
+        return made
 
     def wrong_type(self, row: int, value: object, type_: DataType) -> DataError:
         """The value, of Python or Arrow, is of another type than the column."""
@@ -104,7 +114,7 @@ def _fit(type_: DataType) -> str | None:
 def shown(value: object) -> str:
     """A value as messages show it: its repr, shortened; whatever it is, this does not fail."""
     if isinstance(value, pa.Scalar):
-        value = _python(value)
+        value = python_value(value)
     try:
         text = repr(value[: 2 * _SHOWN] if isinstance(value, str | bytes) else value)
     except Exception:  # the value's own __repr__, or an int with thousands of digits
@@ -121,7 +131,7 @@ def shown_text(error: Exception) -> str:
     return text if len(text) <= 10 * _SHOWN else f"{text[: 10 * _SHOWN]}…"
 
 
-def _python(scalar: pa.Scalar) -> object:
+def python_value(scalar: pa.Scalar) -> object:
     """The value in Python, or the nearest to it: text of a time that Python has not, bytes of invalid UTF-8."""
     for target in (scalar.type, pa.string(), pa.binary()):
         with suppress(*UNFIT):

@@ -8,7 +8,7 @@ from itertools import islice
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from everview.engine.expressions.parked import Failure, Parked, Place, came_from
+from everview.engine.expressions.parked import Failure, Origin, Parked, came_from
 from everview.engine.operators.aggregates.accumulated import Accumulated, Listed
 from everview.engine.operators.aggregates.min_max import Extremes
 from everview.engine.operators.aggregates.sums import slots_of
@@ -18,7 +18,7 @@ from everview.engine.operators.group_output import Finish, difference
 from everview.engine.operators.join import Join
 from everview.engine.operators.select import Projection, flips
 from everview.engine.values.dictionary import Dictionary
-from everview.engine.values.rows import ZERO, Changes, WordRows, ones, repeated, zeros
+from everview.engine.values.rows import ZERO, Changes, Place, WordRows, ones, repeated, zeros
 from everview.engine.values.wide import columns_of, in_word
 from everview.errors import DataError
 from everview.kernel.program import MOST_WORDS
@@ -206,14 +206,13 @@ class GroupBy(Answers):
         try:
             self.emit_deltas(True)
         except DataError as error:  # a strategy may keep sums in fewer words than their types have
-            table, row = place
             why = "a count or sum of a group leaves 64 bits; nothing has changed"
-            raise DataError(why, table=table, row=row, hint=_SMALLER) from error
+            raise DataError(why, table=place.table, row=place.row, hint=_SMALLER) from error
         for words, measures in self.groups.rows():
             failed = self.finish(words, measures, []).failed
             if failed is not None:
                 count = pc.sum(failed).as_py()
-                self.failing.add(tuple(c.filter(failed) for c in words), ones(count), lambda _: place)
+                self.failing.add(tuple(c.filter(failed) for c in words), ones(count), lambda _: [Origin(place)])
 
     def _weighed(self, columns: Columns, measures: Columns, update: pa.Array) -> WordRows:
         """Rows of the core with their counts for weights; only rows that fail are counted by those, in 64 bits."""
@@ -358,7 +357,7 @@ class GroupBy(Answers):
         if self.grouping.keys:
             return
         if self.fails_over_nothing:
-            self.failing.add((), ones(1), lambda _: (None, None))
+            self.failing.add((), ones(1), lambda _: [])
         if self.fold is not None:
             flips(self.fold, self._finished((), self._nothing))
 

@@ -184,7 +184,8 @@ class Join:
         words, measures = tuple(columns[: self.width]), tuple(columns[self.width : -1])
         if self.widths[0] == 1 and has_lowest(measures[0]):
             first = pc.index(measures[0], _NULL).as_py()
-            raise beyond_a_word(*changes.place(columns[-1][first].as_py() - (changes.start or 0)))
+            place = changes.place(columns[-1][first].as_py() - (changes.start or 0))
+            raise beyond_a_word(place.table, place.row)
         return words, measures, update
 
     def distinct(self) -> int | None:

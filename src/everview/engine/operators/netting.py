@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import accumulate
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from everview.engine.values.rows import ZERO, Changes, WordRows, counted
+from everview.engine.values.rows import ZERO, Changes, WordRows, counted, repeated
 
 
 def net_changes(batch: Sequence[Changes]) -> list[Changes]:
@@ -19,9 +20,10 @@ def net_changes(batch: Sequence[Changes]) -> list[Changes]:
     behind it, where there may be many times as much.
     """
     tables = list(dict.fromkeys(changes.relation for changes in batch))
-    netted = [_netted([c for c in batch if c.relation == name]) for name in tables]
-    signs = [(changes, pc.greater(changes.rows.weight, ZERO)) for changes in netted]
-    parts = [_chosen(c, pc.invert(comes)) for c, comes in signs] + [_chosen(c, comes) for c, comes in signs]
+    given = [[c for c in batch if c.relation == name] for name in tables]
+    netted = [(_netted(parts), parts) for parts in given]
+    signs = [(changes, parts, pc.greater(changes.rows.weight, ZERO)) for changes, parts in netted]
+    parts = [_chosen(c, p, pc.invert(comes)) for c, p, comes in signs] + [_chosen(c, p, comes) for c, p, comes in signs]
     return [part for part in parts if len(part)]
 
 
@@ -35,9 +37,12 @@ def is_net(flips: list[int], disjoint: bool) -> bool:
 
 
 def _netted(batch: Sequence[Changes]) -> Changes:
-    """One table's changes, equal rows as one; each is numbered by where its first change was."""
+    """One table's changes, equal rows as one; each is numbered by where its first change was among all of them."""
     width = len(batch[0].types)
-    numbered = (WordRows(c.rows.columns, c.rows.weight, counted(0, len(c))) for c in batch)
+    firsts = accumulate((len(c) for c in batch), initial=0)
+    numbered = (
+        WordRows(c.rows.columns, c.rows.weight, counted(at, len(c))) for c, at in zip(batch, firsts, strict=False)
+    )
     rows = WordRows.concat(numbered, width)
     names = [str(i) for i in range(width)]
     table = pa.table([*rows.columns, rows.weight, rows.update], names=[*names, "weight", "place"])
@@ -49,10 +54,12 @@ def _netted(batch: Sequence[Changes]) -> Changes:
     return replace(batch[0], rows=rows, no_nulls=no_nulls, flips=None, _values={})
 
 
-def _chosen(changes: Changes, mask: pa.Array) -> Changes:
+def _chosen(changes: Changes, given: Sequence[Changes], mask: pa.Array) -> Changes:
     rows = changes.rows.filter(mask)
     numbered = WordRows(rows.columns, rows.weight, counted(0, len(rows)))
-    return replace(changes, rows=numbered, start=0, places=rows.update, _values={})
+    places = pa.concat_arrays([counted(0, len(c)) for c in given]).take(rows.update)
+    operations = pa.concat_arrays([repeated(c.operation, len(c)) for c in given]).take(rows.update)
+    return replace(changes, rows=numbered, start=0, places=places, operations=operations, _values={})
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -89,6 +90,14 @@ class WordRows:
         )
 
 
+class Place(NamedTuple):
+    """A row of what the user gave, where that is known: its table, its position, and which operation of the batch."""
+
+    table: str | None = None
+    row: int | None = None
+    operation: int = 0
+
+
 @dataclass
 class Changes:
     """Updates of one relation in their order; values are decoded only where an expression asks for them."""
@@ -111,6 +120,10 @@ class Changes:
     """True if each update's own delta is wanted."""
     flips: pa.Array | None = None
     """Of updates of a base table: 1 where a row appears, −1 where it vanishes, else 0. None: so each of them does."""
+    operation: int = 0
+    """Which operation of the batch they are of,"""
+    operations: pa.Array | None = None
+    """or each of them, if they are of several."""
     _values: dict[int, pa.Array] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -128,11 +141,17 @@ class Changes:
             self._values[column] = values
         return self._values[column]
 
-    def place(self, update: int) -> tuple[str | None, int | None]:
+    def place(self, update: int) -> Place:
         """The table and the row that the user gave for one of these updates; nothing if they are not the user's own."""
         if not self.is_base:
-            return None, None
-        return self.relation, self.first + update if self.places is None else int(self.places[update].as_py())
+            return Place()
+        row = self.first + update if self.places is None else int(self.places[update].as_py())
+        operation = self.operation if self.operations is None else int(self.operations[update].as_py())
+        return Place(self.relation, row, operation)
+
+    def row(self, update: int) -> tuple[object, ...]:
+        """The values of one of these updates."""
+        return tuple(self.values(i)[update].as_py() for i in range(len(self.types)))
 
     def slice(self, first: int, length: int = 1) -> Changes:
         """Some updates alone."""
@@ -140,7 +159,22 @@ class Changes:
         start = None if self.start is None else self.start + first
         places = None if self.places is None else self.places.slice(first, length)
         flips = None if self.flips is None else self.flips.slice(first, length)
-        return replace(self, rows=part, first=self.first + first, start=start, places=places, flips=flips, _values={})
+        operations = None if self.operations is None else self.operations.slice(first, length)
+        return replace(
+            self,
+            rows=part,
+            first=self.first + first,
+            start=start,
+            places=places,
+            operations=operations,
+            flips=flips,
+            _values={},
+        )
+
+    def chosen(self, places: pa.Array) -> Changes:
+        """The updates at some places."""
+        given = counted(self.first, len(self)) if self.places is None else self.places
+        return replace(self, rows=self.rows.take(places), places=given.take(places), flips=None, _values={})
 
     def of_set(self) -> Changes:
         """The same updates as changes of a set of rows: their weights are the flips."""

@@ -5,7 +5,7 @@ Knows nothing of Spark. A shard is made of its base rows alone, so it can be reb
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import nan
@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from everview.engine.database import Database
 from everview.engine.shard_interface import (
-    RefusedRowError,
+    RefusedRowsError,
     Weighted,
     apply_weighted,
     contents,
@@ -29,7 +29,16 @@ from everview.engine.shard_interface import (
 )
 from everview.engine.values.nested import as_keys, from_key
 from everview.engine.values.rows import joined, ones
-from everview.errors import BadRowError, DataError, ExpressionError, MemoryLimitError, ReferenceViolationError
+from everview.errors import (
+    BadRowError,
+    DataError,
+    ExpressionError,
+    KeyViolationError,
+    MemoryLimitError,
+    OverDeleteError,
+    ReferenceViolationError,
+    RefusedRow,
+)
 from everview.plan.shard_tables import masked
 from everview.plan.shards import MASK, ShardLevel
 from everview.query.data import Data, checked, table_from_data, table_to_data, view_from_data, view_to_data
@@ -171,8 +180,8 @@ class Shard:
             try:
                 apply_weighted(self.db, operations)
                 break
-            except RefusedRowError as refused:
-                operations = self._without(operations, refused, outcome)
+            except RefusedRowsError as refused:
+                operations = self._without(operations, refused.error, outcome)
             except MemoryLimitError:
                 raise
             except ReferenceViolationError as error:
@@ -195,7 +204,7 @@ class Shard:
             if not found:
                 continue
             data = pa.concat_tables(found)
-            if self.tables[name].primary_key or self.spec.quarantine or _may_meet(data):
+            if self.spec.quarantine or _may_meet(data):
                 data = _netted(data)
             weight = data.column(WEIGHT)
             data = data.drop_columns([WEIGHT])
@@ -208,26 +217,38 @@ class Shard:
                     )
         return [*going, *coming]
 
-    def _without(self, operations: list[Weighted], refused: RefusedRowError, outcome: Outcome) -> list[Weighted]:
-        """The batch without the row that was refused, if such rows are to be put aside; else the error in full."""
-        at, error = refused.operation, refused.error
-        assert error.row is not None
-        name, data, weight = operations[at]
-        why = _without_its_place(error, name)
+    def _without(self, operations: list[Weighted], error: DataError, outcome: Outcome) -> list[Weighted]:
+        """The batch without the rows that were refused, if such rows are to be put aside; else the error in full."""
         if not self.spec.quarantine:
-            row = data.slice(error.row, 1).to_pylist()[0]
-            row.pop(MASK, None)
-            raise BadRowError(
-                f"a row of {name} cannot be taken in{self._where}: {why}; the row: {row}; nothing has changed",
-                table=name,
-                row=error.row,
-                column=error.column,
-                hint=error.hint or "correct the stream, or use bad_rows='quarantine'",
-            ) from error
-        keep = pa.array(np.arange(data.num_rows) != error.row)
-        self._put_aside(name, data.slice(error.row, 1), weight.slice(error.row, 1), why, outcome)
-        rest = (name, data.filter(keep), weight.filter(keep))
-        return [*operations[:at], *([rest] if rest[1].num_rows else []), *operations[at + 1 :]]
+            raise self._not_taken_in(operations, error) from error
+        found: list[Weighted] = []
+        for number, (name, data, weight) in enumerate(operations):
+            whys = {row.row or 0: _why(row) for row in error.refused if row.operation == number}
+            if whys:
+                aside = pa.array(np.isin(np.arange(data.num_rows), list(whys)))
+                in_order = [why for _, why in sorted(whys.items())]
+                self._put_aside(name, data.filter(aside), weight.filter(aside), in_order, outcome)
+                data, weight = data.filter(pc.invert(aside)), weight.filter(pc.invert(aside))
+            if data.num_rows:
+                found.append((name, data, weight))
+        return found
+
+    def _not_taken_in(self, operations: list[Weighted], error: DataError) -> BadRowError:
+        """What to say of a batch that has rows which cannot be taken in: one of them in full."""
+        refused = error.refused[0]
+        name, data, _ = operations[refused.operation]
+        row = data.slice(refused.row or 0, 1).to_pylist()[0]
+        row.pop(MASK, None)
+        more = len(error.refused) - 1
+        others = f"; and {more:,} more row{'s' if more > 1 else ''} of the batch" if more else ""
+        return BadRowError(
+            f"a row of {name} cannot be taken in{self._where}: {_why(refused)}; the row: {row}{others}; nothing has "
+            "changed",
+            table=name,
+            row=refused.row,
+            column=refused.column,
+            hint=error.hint or "correct the stream, or use bad_rows='quarantine'",
+        )
 
     def _not_at_its_end(self, error: DataError, operations: list[Weighted]) -> DataError:
         """What to say of a batch at whose end a view has no value: no row alone is to blame, so none is put aside.
@@ -270,14 +291,15 @@ class Shard:
             others = pc.subtract(weight, pc.cast(first, pa.int64()))
             many = pc.greater(others, 0)
             if pc.any(many).as_py():
-                self._put_aside(name, data.filter(many), others.filter(many), same_batch(table), outcome)
+                whys = [same_batch(table)] * pc.sum(many).as_py()
+                self._put_aside(name, data.filter(many), others.filter(many), whys, outcome)
             found.append(kept)
         return found
 
-    def _put_aside(self, name: str, rows: pa.Table, weight: pa.Array, why: str, outcome: Outcome) -> None:
+    def _put_aside(self, name: str, rows: pa.Table, weight: pa.Array, whys: Sequence[str], outcome: Outcome) -> None:
         """Leave rows out, and say so once: other shards that have them leave them out as well."""
         here = self.spec.here is None or name in self.spec.here
-        for row, copies in zip(rows.to_pylist(), weight.to_pylist(), strict=True):
+        for row, copies, why in zip(rows.to_pylist(), weight.to_pylist(), whys, strict=True):
             if row.pop(MASK, 1) & 1 and here:
                 outcome.bad.append(bad_row(name, row, f"{why}{self._where}", int(copies)))
         outcome.refused += rows.num_rows
@@ -343,11 +365,11 @@ def _first_of_each_key(data: pa.Table, table: Table) -> pa.Array:
 _PLACE = "_everview_place"
 
 
-def _without_its_place(error: DataError, table: str) -> str:
+def _why(row: RefusedRow) -> str:
     """Why a row was refused; its place among what the shard was given, net, is nothing that anybody else knows."""
-    place = f"row {error.row} of the changes to {table} "
-    text = error.message.removesuffix("; nothing has changed")
-    return f"it {text.removeprefix(place)}" if text.startswith(place) else text
+    if issubclass(row.error, OverDeleteError | KeyViolationError):
+        return f"it {row.reason}"
+    return row.reason if row.column is None else f"column {row.column}: {row.reason}"
 
 
 def _may_meet(data: pa.Table) -> bool:

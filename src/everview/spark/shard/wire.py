@@ -221,6 +221,7 @@ def _failed(m: Failed, blobs: list[bytes]) -> Data:
     """An error of Everview's as what it says of itself; any other, and one that is not plain data, as text."""
     kind, fields = type(m.error), dict(vars(m.error))
     position = fields.pop("position", None)
+    fields.pop("refused", None)  # Places in what the shard was given, net, which nobody else knows.
     known = isinstance(m.error, EverviewError) and getattr(errors, kind.__name__, None) is kind
     if isinstance(m.error, errors.DegreeExceeded) and not _is_plain(m.error.element):
         fields["element"] = str(m.error.element)

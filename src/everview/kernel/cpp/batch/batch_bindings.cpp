@@ -45,6 +45,32 @@ std::vector<ColumnType> types_of(const Codes& codes) {
   return types;
 }
 
+// For each column what its CHECK lists: nothing, words, or texts.
+RowTypes row_types_of(const Codes& codes, const nb::list& domains) {
+  RowTypes made;
+  made.types = types_of(codes);
+  if (domains.size() != codes.size()) raise(PyExc_ValueError, "there must be as many domains as columns");
+  for (const nb::handle listed : domains) {
+    if (listed.is_none()) {
+      made.domains.emplace_back();
+      continue;
+    }
+    const auto domain = std::make_shared<Domain>();
+    for (const nb::handle member : nb::cast<nb::list>(listed)) {
+      if (nb::isinstance<nb::bytes>(member)) {
+        const auto text = nb::cast<nb::bytes>(member);
+        domain->texts.emplace_back(text.c_str(), text.size());
+      } else {
+        domain->words.push_back(nb::cast<Word>(member));
+      }
+    }
+    std::sort(domain->words.begin(), domain->words.end());
+    std::sort(domain->texts.begin(), domain->texts.end());
+    made.domains.push_back(domain);
+  }
+  return made;
+}
+
 std::size_t words_of_sum(std::size_t words) {
   if (words == 0 || words > kMostWords) raise(PyExc_ValueError, "a number has 1 to 6 words");
   return words;
@@ -303,18 +329,25 @@ void bind_batches(nb::module_& module) {
       .def("encode", [](ReadRows& self, SharedValues& values) { values.use([&](ValueTable& t) { self.encode(&t); }); },
            "values"_a, "Gives strings and the like their ids.")
       .def("words", &words_of_rows, "The columns; of strings and the like only once a batch has given them ids.")
+      .def("weights", [](ReadRows& self) { return self.weights; },
+           "The change of copies of each row, where they say what happened to them.")
       .def("has_nulls", &nulls_of_rows, "For each column whether there is a NULL.");
 
-  nb::class_<PythonReader>(module, "PythonReader", "Reads lists of tuples or lists.")
-      .def(nb::new_([](const Codes& types, nb::object decimal) {
-             return std::make_unique<PythonReader>(types_of(types), std::move(decimal));
+  nb::class_<PythonReader>(module, "PythonReader", "Reads lists of tuples, lists or dicts.")
+      .def(nb::new_([](const Codes& types, const nb::list& domains, nb::dict names, nb::object decimal, nb::object plain) {
+             return std::make_unique<PythonReader>(row_types_of(types, domains), std::move(names), std::move(decimal),
+                                                   std::move(plain));
            }),
-           "types"_a, "decimal"_a)
-      .def("read", &PythonReader::read, "rows"_a, "The rows; None if something about them is not plain.");
+           "types"_a, "domains"_a, "names"_a, "decimal"_a, "plain"_a)
+      .def("read", &PythonReader::read, "rows"_a, "changes"_a, "The rows; None if something about them is not plain.");
 
   nb::class_<ArrowReader>(module, "ArrowReader", "Reads streams of Arrow's record batches.")
-      .def(nb::new_([](const Codes& types) { return std::make_unique<ArrowReader>(types_of(types)); }), "types"_a)
-      .def("read", &ArrowReader::read, "stream"_a, "rows"_a, "The rows; None if something about them is not plain.");
+      .def(nb::new_([](const Codes& types, const nb::list& domains) {
+             return std::make_unique<ArrowReader>(row_types_of(types, domains));
+           }),
+           "types"_a, "domains"_a)
+      .def("read", &ArrowReader::read, "stream"_a, "rows"_a, "places"_a,
+           "The rows; None if something about them is not plain.");
 
   nb::class_<FeedBatch>(module, "FeedBatch", "A record batch of a change feed, which Arrow can take once.")
       .def("__len__", &FeedBatch::size)

@@ -19,15 +19,26 @@ struct ColumnType {
   unsigned precision = 0;
   unsigned scale = 0;
   bool required = false;
+  bool padded = false;              // CHAR: shorter texts get blanks.
+  static constexpr Word kAnyLength = -1;
+  Word length = kAnyLength;         // VARCHAR and CHAR: so many characters.
 
   static ColumnType of(const std::vector<Word>& code) {
-    if (code.size() != 4 || code[0] < 0 || code[0] > static_cast<Word>(Kind::kTimestampNtz)) {
+    if (code.size() != 6 || code[0] < 0 || code[0] > static_cast<Word>(Kind::kTimestampNtz)) {
       throw std::invalid_argument("bad type");
     }
     if (code[1] < 0 || code[1] > kMostDigits || code[2] < 0 || code[2] > kMostDigits) {
       throw std::invalid_argument("bad digits");
     }
-    return {static_cast<Kind>(code[0]), static_cast<unsigned>(code[1]), static_cast<unsigned>(code[2]), code[3] != 0};
+    if (code[4] < kAnyLength || code[4] > std::numeric_limits<std::int32_t>::max()) throw std::invalid_argument("bad length");
+    ColumnType made;
+    made.kind = static_cast<Kind>(code[0]);
+    made.precision = static_cast<unsigned>(code[1]);
+    made.scale = static_cast<unsigned>(code[2]);
+    made.required = code[3] != 0;
+    made.length = code[4];
+    made.padded = code[5] != 0;
+    return made;
   }
 
   bool is_wide() const noexcept {
