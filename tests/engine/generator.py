@@ -499,10 +499,35 @@ class Queries:
             if k in "dw":
                 options += [(f"SUM({text})", k), (f"SUM(DISTINCT {text})", k)]
                 options += [(f"AVG({text})", "v")]
-            found = r.choice(options)
+            found = r.choice(self._further_aggregates(scope, text, k) if r.random() < 0.3 else options)
             if kind is None or found[1] == kind:
                 return found
         return "COUNT(*)", "n"
+
+    def _further_aggregates(self, scope: Scope, text: str, kind: str) -> list[tuple[str, str]]:
+        """Those that keep values in order, choose one by another, or are of pairs, bits and conditions.
+
+        They are such that DuckDB, which decides in its own way between equal ones, has no choice.
+        """
+        r = self.r
+        other, other_kind = scope.pick()
+        some = f" FILTER (WHERE {scope.condition()})" if r.random() < 0.3 else ""
+        options = [
+            (f"{r.choice(['MAX_BY', 'MIN_BY'])}({text}, {text}){some}", kind),
+            (f"COUNT(DISTINCT {text}, {other}){some}", "n"),
+            (f"{r.choice(['BOOL_AND', 'BOOL_OR'])}({scope.condition()}){some}", "b"),
+        ]
+        if kind == "n":
+            share = r.choice(["0.3", "0.5", "1"])
+            options += [(f"{r.choice(['BIT_AND', 'BIT_OR', 'BIT_XOR'])}({text}){some}", "n")]
+            options += [(f"{r.choice(['MAX_BY', 'MIN_BY'])}({text} + 1, {text}){some}", kind)]
+            options += [(f"MEDIAN({text}){some}", "v"), (f"MEDIAN(DISTINCT {text})", "v")]
+            for name in ("PERCENTILE_CONT", "PERCENTILE_DISC"):
+                options += [(f"{name}({share}) WITHIN GROUP (ORDER BY {text}){some}", "v")]
+        if kind in "nf" and other_kind in "nf":
+            name = r.choice(["REGR_AVGX", "REGR_AVGY", "REGR_COUNT", "COVAR_POP", "REGR_SXY"])
+            options += [(f"{name}({text}, {other}){some}", "v")]
+        return options
 
     def _grouped(self, scope: Scope, body: str, shape: str | None) -> tuple[str, list[str]]:
         r = self.r

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import duckdb
 import pytest
 
 import everview as ev
 from everview.query.aggregates import BY_NAME, AggregateFunction, saved_as
-from everview.query.types import BOOLEAN, INT, INTERVAL, STRING, decimal
+from everview.query.types import BOOLEAN, INT, INTERVAL, STRING, decimal, struct_of
+from everview.sql import parse_schema
+from everview.sql.duckdb import duckdb_query, open_duckdb
 from tests.engine.aggregates import COLUMNS, EXAMPLES, QUERY, differences, rows
 
 
@@ -19,12 +20,11 @@ def by_group(found: Any) -> dict[Any, Any]:
 
 
 def duckdb_says(there: list[tuple[Any, ...]]) -> dict[Any, Any]:
-    with duckdb.connect() as connection:
-        connection.execute(f"CREATE TABLE r ({COLUMNS})")
+    with open_duckdb(locked=False) as connection:
+        connection.execute(f"CREATE TABLE r ({COLUMNS.replace('STRING', 'VARCHAR')})")
         connection.executemany(f"INSERT INTO r VALUES ({', '.join('?' * len(there[0]))})", there)
-        query = re.sub(r"count_if\((.*?)\)", r"count(CASE WHEN \1 THEN 1 END)", QUERY)  # DuckDB's is NULL of NULLs
-        query = query.replace(" mean(", " avg(").replace(" std(", " stddev(")
-        return by_group(connection.execute(query).fetchall())
+        schema = parse_schema(f"CREATE TABLE r ({COLUMNS})")
+        return by_group(connection.execute(duckdb_query(QUERY, schema)).fetchall())
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -43,33 +43,49 @@ def test_examples_are_what_duckdb_computes(seed: int) -> None:
 
 @pytest.mark.parametrize("function", AggregateFunction, ids=lambda f: f.value)
 def test_an_entry_has_an_example_of_each_name(function: AggregateFunction) -> None:
-    called = {example.partition("(")[0] for example in function.examples}
-    assert called == set(function.names)
+    called = {name for example in function.examples for name in re.findall(r"(\w+)\(", example)}
+    assert called - {"sort_array", "array"} == set(function.names)
     assert saved_as(function.value) is function
     assert all(BY_NAME[name] is function for name in function.names)
 
 
 def test_every_example_is_there_once() -> None:
     assert len(EXAMPLES) == len(set(EXAMPLES)) > 30
-    with pytest.raises(ValueError, match="there is no aggregate 'median'"):
-        saved_as("median")
+    with pytest.raises(ValueError, match="there is no aggregate 'histogram'"):
+        saved_as("histogram")
+
+
+NUMBERS = ["DOUBLE", "DOUBLE", "None", "None", "None"]
+SAME = ["INT", "DECIMAL(10, 2)", "STRING", "BOOLEAN", "None"]
+TYPES = {
+    "count approx_count_distinct regr_count": ["BIGINT"] * 5,
+    "sum": ["BIGINT", "DECIMAL(20, 2)", "None", "None", "None"],
+    "avg": ["DOUBLE", "DECIMAL(14, 6)", "None", "None", "None"],
+    "min max any_value last mode": SAME,
+    "bool_and bool_or": ["None", "None", "None", "BOOLEAN", "None"],
+    "bit_and bit_or bit_xor": ["INT", "None", "None", "None", "None"],
+    "collect_list collect_set": [t if t == "None" else f"ARRAY<{t}>" for t in SAME],
+    "listagg": ["None", "None", "STRING", "None", "None"],
+    "percentile_approx": ["INT", "DECIMAL(10, 2)", "None", "None", "None"],
+    "sums moments": ["BINARY", "BINARY", "None", "None", "None"],
+    "var_samp var_pop stddev_samp stddev_pop skewness kurtosis percentile percentile_disc": NUMBERS,
+    "max_by min_by corr covar_pop covar_samp regr_avgx regr_avgy": ["None"] * 5,
+    "regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy": ["None"] * 5,
+}
+"""Those of integers, decimals, strings, booleans and intervals."""
 
 
 def test_types() -> None:
     given = {
-        f.value: [str(f.type_of(t)) for t in (None, INT, decimal(10, 2), STRING, BOOLEAN, INTERVAL)]
+        f.value: [str(f.type_of(t)) for t in (INT, decimal(10, 2), STRING, BOOLEAN, INTERVAL)]
         for f in AggregateFunction
     }
-    assert given == {
-        "count": ["BIGINT"] * 6,
-        "sum": ["BIGINT", "BIGINT", "DECIMAL(20, 2)", "None", "None", "None"],
-        "avg": ["BIGINT", "DOUBLE", "DECIMAL(14, 6)", "None", "None", "None"],
-        "min": ["BIGINT", "INT", "DECIMAL(10, 2)", "STRING", "BOOLEAN", "None"],
-        "max": ["BIGINT", "INT", "DECIMAL(10, 2)", "STRING", "BOOLEAN", "None"],
-        "sums": ["BIGINT", "BINARY", "BINARY", "None", "None", "None"],
-        "moments": ["BIGINT", "BINARY", "BINARY", "None", "None", "None"],
-        **{
-            n: ["BIGINT", "DOUBLE", "DOUBLE", "None", "None", "None"]
-            for n in ("var_samp", "var_pop", "stddev_samp", "stddev_pop")
-        },
-    }
+    assert given == {name: types for names, types in TYPES.items() for name in names.split()}
+    assert {str(f.type_of(None)) for f in AggregateFunction} == {"BIGINT"}
+
+
+def test_types_of_what_is_put_together() -> None:
+    pair = struct_of((("key", INT), ("value", STRING)))
+    assert str(AggregateFunction.MAX_BY.type_of(pair)) == "STRING"
+    assert str(AggregateFunction.CORR.type_of(pair)) == "DOUBLE"
+    assert str(AggregateFunction.TEXT.type_of(pair)) == "STRING"

@@ -192,7 +192,7 @@ def test_groups_are_told_in_parts_and_not_as_rows_of_joins() -> None:
         pieces = [p for p in distribution.first.views if p.name != name]
         assert pieces
         assert all(map(is_partial, pieces)) == (name != "rows"), name
-        said = "sent as rows of joins, for DISTINCT of many arguments: rows"
+        said = "sent as rows of joins, as partial groups would not do: rows"
         assert (said in str(distribution)) == (name == "rows")
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from everview.query.aggregates import Counted, Packed, Spread, Summed
 from everview.query.conjunctive import ConjunctiveQuery, Semantics
 from everview.query.terms import Expression, Term, Var
 from everview.query.types import MOST_DIGITS, Kind
@@ -81,7 +82,7 @@ def is_summed(aggregate: Aggregate) -> bool:
 
     Squares are kept if they have at most 128 bits.
     """
-    if aggregate.distinct or not aggregate.function.has_inverse:
+    if aggregate.distinct or not isinstance(aggregate.function.made, Counted | Summed | Spread | Packed):
         return False
     if aggregate.argument is None or aggregate.counts is not None or aggregate.function.is_count:
         return True
@@ -94,12 +95,13 @@ def _listing_core(block: Block, aggregate: Aggregate, keys: tuple[Var, ...], nam
     """A core that lists the values of each group: distinct ones, or (sums of doubles) with their copies."""
     assert aggregate.argument is not None
     extra = _variables([aggregate.argument], apart_from=keys)
-    if aggregate.distinct or not aggregate.function.has_inverse:
-        semantics = Semantics.SET
-        kind = "fold in each group's distinct values" if aggregate.distinct else "ordered values of each group"
-    else:
-        semantics = Semantics.BAG
-        kind = "sum up exactly, without rounding on the way,"
+    as_set = aggregate.distinct or aggregate.function.ignores_copies
+    semantics = Semantics.SET if as_set else Semantics.BAG
+    kind = "sum up exactly, without rounding on the way,"
+    if not aggregate.function.has_inverse:
+        kind = "ordered values of each group"
+    elif aggregate.distinct:
+        kind = "fold in each group's distinct values"
     query = _query(block, (*keys, *extra), semantics, name)
     keeps = not aggregate.function.has_inverse
     return Core(str(aggregate), query, (f"{kind} for {aggregate}",), (aggregate,), keeps, grouped=True, folded=True)

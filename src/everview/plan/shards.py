@@ -179,7 +179,7 @@ class Distribution:
                 if names:
                     lines.append(f"merged in a second step, {how}: {', '.join(sorted(names))}")
             if joined := self._sending_rows():
-                lines.append(f"sent as rows of joins, for DISTINCT of many arguments: {', '.join(joined)}")
+                lines.append(f"sent as rows of joins, as partial groups would not do: {', '.join(joined)}")
         if self.cut:
             lines.append("the search for the best shares was cut: only those along few dimensions were weighed")
         return "\n".join(lines)

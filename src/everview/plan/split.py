@@ -14,7 +14,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import assert_never
 
-from everview.query.aggregates import AggregateFunction, Counted, Ordered, Packed, Spread, Summed
+from everview.query.aggregates import (
+    AggregateFunction,
+    Chosen,
+    Combined,
+    Counted,
+    Gathered,
+    Ordered,
+    Packed,
+    Paired,
+    Reading,
+    Shaped,
+    Spread,
+    Summed,
+)
 from everview.query.conjunctive import Atom
 from everview.query.terms import Const, Expression, Var
 from everview.query.types import BIGINT, BINARY, BOOLEAN, INT, MOST_DIGITS, DataType, Kind, as_decimal, decimal
@@ -179,7 +192,7 @@ def _null(type_: DataType) -> Expression:
 def _merged(aggregate: Aggregate, column: Callable[[Aggregate | Expression], Expression]) -> Aggregate | None:
     """An aggregate over what the first step gives, a ``column`` of its own each; None if it cannot be made of any."""
     argument, made = aggregate.argument, aggregate.function.made
-    if argument is not None and aggregate.distinct:
+    if argument is not None and (aggregate.distinct or made == Gathered(Reading.SET)):
         return replace(aggregate, argument=column(argument), factors=())
     wide = None
     match made:
@@ -188,7 +201,14 @@ def _merged(aggregate: Aggregate, column: Callable[[Aggregate | Expression], Exp
             return replace(aggregate, argument=counts, counts=counts, factors=())
         case Ordered():
             return None if argument is None else replace(aggregate, argument=column(aggregate), factors=())
-        case Packed():
+        case Chosen():
+            if argument is None:
+                return None
+            parts = AggregateFunction.MAX if made.highest else AggregateFunction.MIN
+            return replace(aggregate, argument=column(Aggregate(parts, argument, argument.type)))
+        case Combined():
+            return None if argument is None else replace(aggregate, argument=column(aggregate))
+        case Packed() | Gathered() | Shaped() | Paired():
             return None
         case Spread():
             parts = AggregateFunction.MOMENTS

@@ -261,6 +261,7 @@ def _grouping(grouping: Grouping) -> Data:
                 "distinct": a.distinct,
                 **({} if a.counts is None else {"counts": expression_to_data(a.counts)}),
                 **({} if not a.factors else {"factors": list(map(expression_to_data, a.factors))}),
+                **({} if not a.parameters else {"parameters": list(map(_term, a.parameters))}),
             }
             for a in grouping.aggregates
         ],
@@ -407,6 +408,7 @@ def _read_grouping(data: Data) -> Grouping:
             truth(a["distinct"]),
             expression_from_data(a["counts"]) if "counts" in a else None,
             tuple(map(expression_from_data, a.get("factors", ()))),
+            tuple(map(_read_constant, a.get("parameters", ()))),
         )
         for a in data["aggregates"]
     )

@@ -19,7 +19,7 @@ from everview.query.conjunctive import Atom
 from everview.query.formula import FormulaQuery
 from everview.query.formula_facts import FactRelation, FactSource, bound
 from everview.query.options import NO_OPTIONS, ViewOptions
-from everview.query.terms import Expression, Term, Var
+from everview.query.terms import Const, Expression, Term, Var
 from everview.query.types import DataType
 
 FEED_COLUMNS: Final = ("_change_type", "_commit_version", "_count", "_update")
@@ -33,7 +33,8 @@ class Aggregate:
     Where ``argument`` is a sum of values already, ``counts`` says of how many: so counts and averages are put together
     from those of parts. Where it is of type BINARY under SUM, AVG or a variance, it is what ``SUMS`` or ``MOMENTS`` of
     the parts gave. Where it is the product of ``factors``, and has a value whatever values these have, they are said:
-    so what is summed up of each table can be multiplied, instead of each row's product being summed up.
+    so what is summed up of each table can be multiplied, instead of each row's product being summed up. ``parameters``
+    are constants that belong to the function, such as percentages.
     """
 
     function: AggregateFunction
@@ -42,6 +43,7 @@ class Aggregate:
     distinct: bool = False
     counts: Expression | None = None
     factors: tuple[Expression, ...] = ()
+    parameters: tuple[Const, ...] = ()
 
     @property
     def expressions(self) -> tuple[Expression, ...]:
@@ -59,7 +61,8 @@ class Aggregate:
 
     def __str__(self) -> str:
         inner = "*" if self.argument is None else str(self.argument)
-        return f"{self.function.value}({'distinct ' if self.distinct else ''}{inner})"
+        further = "".join(f", {p}" for p in self.parameters)
+        return f"{self.function.value}({'distinct ' if self.distinct else ''}{inner}{further})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from everview.query.types import (
     array_of,
     common_type,
 )
-from everview.sql.aggregates import AggregateCall, read_aggregate
+from everview.sql.aggregates import WHOLE, AggregateCall, misfit, packed_type, read_aggregate
 from everview.sql.chains import left_spine
 from everview.sql.datatypes import arithmetic, can_cast, read_type
 from everview.sql.functions.elements import element
@@ -424,8 +424,9 @@ class Checker:
             return self._grouping(node)
         call = read_aggregate(self.source, node)
         if call is None:
-            if isinstance(node, exp.Filter):
-                raise self.source.aggregation("FILTER belongs to an aggregate", node)
+            if isinstance(node, WHOLE):
+                clause = _CLAUSES[type(node)]
+                raise self.source.aggregation(f"{clause} belongs to an aggregate", node)
             return self._call(node)
         if self._inside_aggregate:
             raise self.source.aggregation(
@@ -435,17 +436,18 @@ class Checker:
             hint = "move the condition to HAVING" if self.place in ("WHERE", "ON") else None
             raise self.source.aggregation(f"{call.name} is an aggregate: it cannot stand in {self.place}", node, hint)
         self._inside_aggregate = True
-        argument = self.check(call.argument).type.unbounded if call.argument is not None else None
+        types = [self.check(argument).type.unbounded for argument in call.arguments]
         if call.condition is not None:
             self._named("FILTER").boolean(call.condition)
         self._inside_aggregate = False
-        type_ = call.function.type_of(argument)
-        if type_ is None:
-            needs = "values that have an order" if call.name in ("min", "max") else "numbers"
-            raise self.source.mismatch(f"{call.name} needs {needs}, and this is {argument}", call.argument or node)
+        wrong = misfit(call, types)
+        type_ = call.type_of(packed_type(call, types))
+        if wrong is not None or type_ is None:
+            needs, place = wrong or ("something else", node)
+            raise self.source.mismatch(f"{call.name} needs {needs}", place)
         self.calls[id(node)] = call.typed(type_)
         self._kept.append(node)
-        return Typed(type_, call.name in ("count", "count_if"))
+        return Typed(type_, call.function.is_count)
 
     def _grouping(self, node: exp.Anonymous) -> Typed:
         if not self.allow_aggregates:
@@ -460,6 +462,12 @@ class Checker:
         raise self._non_deterministic(node.sql().rstrip("()"), node)
 
 
+_CLAUSES: dict[type[exp.Expr], str] = {
+    exp.Filter: "FILTER",
+    exp.WithinGroup: "WITHIN GROUP",
+    exp.IgnoreNulls: "IGNORE NULLS",
+    exp.RespectNulls: "RESPECT NULLS",
+}
 _Rule = Callable[[Checker, exp.Expr], Typed]
 _RULES: tuple[tuple[type[exp.Expr] | tuple[type[exp.Expr], ...], _Rule], ...] = (
     (exp.Column, Checker._column),
@@ -485,7 +493,7 @@ _RULES: tuple[tuple[type[exp.Expr] | tuple[type[exp.Expr], ...], _Rule], ...] = 
     (exp.HexString, Checker._binary),
     (exp.Extract, Checker._extract),
     ((exp.Substring, exp.Trim, exp.StrPosition), Checker._strings),
-    ((exp.Anonymous, exp.Filter), Checker._aggregate),
+    ((exp.Anonymous, *WHOLE), Checker._aggregate),
     ((exp.Subquery, exp.Exists, exp.Query, exp.SubqueryPredicate), Checker._subquery),
     ((exp.CurrentDate, exp.CurrentTimestamp, exp.CurrentTime, exp.CurrentUser, exp.SessionUser), Checker._now),
 )

@@ -45,7 +45,8 @@ class _Parser(SparkParser):
         name: parse for name, parse in SparkParser.FUNCTION_PARSERS.items() if name in _SPECIAL_SYNTAX
     }
     NO_PAREN_FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
-        name: parse for name, parse in SparkParser.NO_PAREN_FUNCTION_PARSERS.items() if name in ("CASE", "ANY")
+        "CASE": SparkParser.NO_PAREN_FUNCTION_PARSERS["CASE"],
+        "ANY": lambda self: self._parse_any(),
     }
 
     def parse(self, raw_tokens: list[Token], sql: str) -> list[exp.Expr | None]:
@@ -68,6 +69,16 @@ class _Parser(SparkParser):
         """ALTER MATERIALIZED VIEW is read as ALTER VIEW."""
         self._match_text_seq("MATERIALIZED")
         return super()._parse_alter()
+
+    def _parse_any(self) -> exp.Expr:
+        """``any(condition)`` is an aggregate; ``x = ANY (SELECT …)`` and ``LIKE ANY (…)`` are none."""
+        token = self._prev
+        inner = self._parse_bitwise()
+        if isinstance(inner, exp.Paren) and not isinstance(inner.unnest(), exp.Query):
+            call = exp.Anonymous(this=token.text, expressions=[inner.this])
+            call.update_positions(token)
+            return call
+        return exp.Any(this=inner)
 
     def _parse_check_constraint(self) -> exp.CheckColumnConstraint | None:
         """CHECK (…) may have the options of a key behind it, which sqlglot does not look for."""

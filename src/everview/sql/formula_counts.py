@@ -110,6 +110,8 @@ def counted(source: SqlText, node: exp.Expr) -> Count | None:
             raise source.unsupported(
                 f"{call.name} in a formula", node, hint="a formula counts: COUNT(*), COUNT(DISTINCT x)"
             )
+        if len(call.arguments) > 1:
+            raise source.unsupported("COUNT of several columns", node, hint="count one column, or COUNT(*)")
         column = bare(call.argument) if call.argument is not None else None
         if column is not None and not isinstance(column, exp.Column):
             raise source.unsupported("COUNT of an expression in a formula", column, hint="count a column")

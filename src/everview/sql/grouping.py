@@ -6,13 +6,15 @@ from collections.abc import Iterator
 
 from sqlglot import exp
 
+from everview.query.aggregates import Taken
 from everview.query.terms import Const, Expression, Var
 from everview.query.types import BIGINT, TINYINT, DataType
 from everview.query.view import Aggregate, aggregate_result, group_key
 from everview.sql.aggregates import aggregates_in, is_aggregate
 from everview.sql.check import Checker
 from everview.sql.grouping_sets import GROUPINGS, grouping_mark, has_sets, sets_of
-from everview.sql.products import checker_type, factors_of
+from everview.sql.packing import packed
+from everview.sql.products import factors_of
 from everview.sql.session import Groups, Rows, Selected, rendered, written
 
 
@@ -141,12 +143,13 @@ def _over_groups(rows: Rows, node: exp.Expr, checker: Checker, type_: DataType) 
             return _grouping(rows, n, checker)
         call = checker.calls.get(id(n))
         if call is not None:
-            value = call.value
-            argument = None if value is None else written(value, checker, checker_type(checker, value))
+            argument, value = packed(call, checker), call.value
             if argument is not None and not rows.body.owns(argument):
                 raise rows.source.unsupported("correlated aggregate", n, hint="join with a grouped subquery in FROM")
-            factors = () if value is None else factors_of(value, checker)
-            aggregate = Aggregate(call.function, argument, call.type, call.distinct, factors=factors)
+            factors = () if value is None or call.takes is not Taken.VALUE else factors_of(value, checker)
+            aggregate = Aggregate(
+                call.function, argument, call.type, call.distinct, factors=factors, parameters=call.parameters
+            )
             return Expression.of(aggregate_result(groups.aggregate(aggregate)), call.type)
         if isinstance(n, exp.Identifier | exp.DataType | exp.Var) or any(True for _ in aggregates_in(n)):
             return None

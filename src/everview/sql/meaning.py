@@ -14,10 +14,11 @@ import sqlglot
 from sqlglot import exp
 
 from everview.errors import QueryError, SizeError
-from everview.query.aggregates import BY_NAME, Summed
+from everview.query.aggregates import Summed
 from everview.query.terms import Expression, Var
 from everview.query.types import DOUBLE, MOST_DIGITS, STRING, DataType, Kind, as_decimal
-from everview.sql.aggregates import is_aggregate
+from everview.sql.aggregate_spelling import aggregated
+from everview.sql.aggregates import WHOLE, is_aggregate, read_aggregate
 from everview.sql.chains import balanced
 from everview.sql.check import Checker
 from everview.sql.dialect import EverviewSpark
@@ -88,7 +89,7 @@ def _spelled(node: exp.Expr, type_: DataType, types: dict[int, DataType]) -> exp
         return converted(node.this, types.get(id(node.this)), type_, node)
     if isinstance(node, exp.And | exp.Or):
         return _guarded(node)
-    if isinstance(node, exp.Filter) or is_aggregate(node):
+    if isinstance(node, WHOLE) or is_aggregate(node):
         return _aggregated(node, type_, types)
     if isinstance(node, exp.Anonymous) and node.name.lower() not in GROUPINGS:
         return spelled(node, type_, types)
@@ -128,25 +129,18 @@ def _pad(node: exp.Expr, types: Mapping[int, DataType]) -> None:
             pad(sides, known, SqlText(""))
 
 
-def _aggregated(node: exp.Expr, type_: DataType, types: Mapping[int, DataType]) -> exp.Expr:
-    """An aggregate in its type: DuckDB sums integers up in 128 bits, and takes averages of decimals as doubles."""
-    condition, aggregate = (node.expression.this, node.this) if isinstance(node, exp.Filter) else (None, node)
-    function, (argument,) = BY_NAME[aggregate.name.lower()], aggregate.expressions
-    if aggregate.name.lower() == "count_if":
-        argument = exp.Case(ifs=[exp.If(this=argument.copy(), true=_number(1))])
-    is_distinct = isinstance(argument, exp.Distinct)
-    value = argument.expressions[0] if is_distinct else argument
-    have = types.get(id(value))
-    if condition is not None:
-        counted = _number(1) if isinstance(value, exp.Star) else value.copy()
-        value = exp.Case(ifs=[exp.If(this=condition.copy(), true=counted)])
-    argument = exp.Distinct(expressions=[value.copy()]) if is_distinct else value
-    if function.made == Summed(mean=True) and type_.kind is Kind.DECIMAL and have is not None:
+def _aggregated(node: exp.Expr, type_: DataType, types: dict[int, DataType]) -> exp.Expr:
+    """An aggregate in its type: DuckDB takes averages of decimals as doubles."""
+    found = read_aggregate(SqlText(""), node)
+    assert found is not None
+    have = None if found.argument is None else types.get(id(found.argument))
+    if found.function.made == Summed(mean=True) and type_.kind is Kind.DECIMAL and have is not None:
+        value = found.value
+        assert value is not None
+        argument = exp.Distinct(expressions=[value.copy()]) if found.distinct else value
         total, number = call("sum", argument), call("nullif", call("count", argument), _number(0))
         return _quotient(total, number, (as_decimal(have).scale, 0), type_)
-    found = call(function.value, argument)
-    is_exact = type_.is_integer or type_.kind is Kind.DECIMAL
-    return cast(found, type_) if is_exact and function.made == Summed(mean=False) else found
+    return aggregated(node, type_)
 
 
 def _widen(node: exp.Expr, types: dict[int, DataType]) -> None:

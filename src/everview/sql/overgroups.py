@@ -9,7 +9,7 @@ from sqlglot import exp
 from everview.query.terms import Expression, Var
 from everview.query.types import BOOLEAN
 from everview.query.view import aggregate_result, group_key
-from everview.sql.aggregates import aggregates_in
+from everview.sql.aggregates import aggregates_in, whole_call
 from everview.sql.body import Body, equality
 from everview.sql.chains import conjuncts
 from everview.sql.domain import two_queries_out
@@ -37,7 +37,7 @@ def after_grouping(rows: Rows, select: exp.Select, projections: Sequence[tuple[e
     conditions = list(conjuncts(having.this)) if having is not None else []
     for node in [*(n for n, _, _ in listed), *conditions]:
         for call in list(aggregates_in(node)):
-            whole = call.parent if isinstance(call.parent, exp.Filter) else call
+            whole = whole_call(call)
             grouped_output(rows, whole, "", whole)  # which makes it an aggregate of the groups
     found, standing = _groups(rows)
     for node, _, _ in listed:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from sqlglot import exp
 
+from everview.query.aggregates import Counted, Ordered, Spread, Summed
 from everview.query.terms import Expression, Var
 from everview.query.types import DOUBLE, INT, DataType, common_type
 from everview.query.view import Body, Output, SortKey, WindowCall, Windowed, group_key
@@ -308,6 +309,11 @@ class _Windows:
             raise self.source.unsupported(
                 f"window function {shown}", window, message=f"{shown} is no window function that is supported"
             )
+        made = found.function.made
+        if not isinstance(made, Counted | Summed | Spread | Ordered) or len(found.arguments) > 1:
+            raise self.source.unsupported(
+                f"window function {found.name}", call, hint="aggregate in a subquery, and join it"
+            )
         if found.distinct:
             raise self.source.unsupported("DISTINCT in a window function", call, hint="aggregate in a subquery")
         frame = _frame(self, spec)
@@ -320,6 +326,8 @@ class _Windows:
         if type_ is None:
             raise self.source.mismatch(f"{found.name} cannot take {argument}", found.argument or call)
         name = found.function.value
+        if isinstance(made, Ordered):
+            name = "max" if made.highest else "min"
         return WindowCall(name, f"{name}({{0}})", (place,), keys, frame, by_place, type_)
 
     def _count(self, call: exp.Expr, arguments: list[exp.Expr], least: int, most: int) -> None:

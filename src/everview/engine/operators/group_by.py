@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from everview.engine.expressions.parked import Failure, Origin, Parked, came_from
 from everview.engine.operators.aggregates.accumulated import Accumulated, Listed
+from everview.engine.operators.aggregates.gathered import GatheredValues
 from everview.engine.operators.aggregates.min_max import Extremes
 from everview.engine.operators.aggregates.sums import slots_of
 from everview.engine.operators.answers import Answers, Given, Sought
@@ -25,9 +26,9 @@ from everview.kernel.program import MOST_WORDS
 from everview.plan.core_plan import CorePlan
 from everview.plan.cores import is_summed
 from everview.programs.link import Linker
-from everview.query.aggregates import Ordered
+from everview.query.aggregates import Chosen, Gathered, Ordered
 from everview.query.types import DataType
-from everview.query.view import Block, Grouping, Output
+from everview.query.view import Aggregate, Block, Grouping, Output
 
 _SMALLER = "make the values, or the groups, smaller"
 
@@ -58,9 +59,7 @@ class GroupBy(Answers):
         self.groups = Fold(types, len(self.widths), dictionary, linker, widths=self.widths)
         listed = [a for a in self.grouping.aggregates if not is_summed(a)]
         self.listed: list[Listed] = [
-            (Extremes if isinstance(a.function.made, Ordered) else Accumulated)(
-                a, self.grouping, Join(p, (), relations, dictionary, linker), dictionary, linker
-            )
+            _listed(a)(a, self.grouping, Join(p, (), relations, dictionary, linker), dictionary, linker)
             for a, p in zip(listed, plans[1:], strict=True)
         ]
         self.finish = Finish(block, self.slots, self.widths, dictionary)
@@ -372,3 +371,11 @@ class GroupBy(Answers):
     def _nothing(self) -> Columns:
         """The measures of a group without rows."""
         return tuple(zeros(1) for _ in range(self.groups.measures))
+
+
+def _listed(aggregate: Aggregate) -> type[Extremes] | type[GatheredValues] | type[Accumulated]:
+    """What keeps the values of an aggregate that its groups' core does not sum up."""
+    made = aggregate.function.made
+    if isinstance(made, Ordered | Chosen):
+        return Extremes
+    return GatheredValues if isinstance(made, Gathered) else Accumulated

@@ -316,6 +316,7 @@ def _restore(database: Database, file: Reader, progress: Progress) -> None:
         view.restored = FROM_SNAPSHOT
     _restore_row_histories(database, file, retains=False)
     check_uses(database, file)
+    database._dictionary.collect()  # what was only computed to fill accumulators
 
 
 def _refill(database: Database, view: ViewRuntime) -> None:

@@ -12,6 +12,7 @@ from everview.errors import EverviewError
 from everview.query.aggregates import BY_NAME
 from everview.query.types import DataType, Kind
 from everview.sql.functions import arrays, choices, codes, conversions, elements, lambdas, maps, numbers, text, times
+from everview.sql.functions.aggregated import AGGREGATE_MACROS
 from everview.sql.functions.entry import Function
 from everview.sql.macros import SHARED_MACROS
 from everview.sql.sql_text import SqlText
@@ -31,7 +32,11 @@ FUNCTIONS: Final = (
 """Every entry."""
 FUNCTION_BY_NAME: Final = {name: entry for entry in FUNCTIONS for name in entry.names}
 """Every entry by each of its names."""
-MACROS: Final = SHARED_MACROS | {s: meaning for entry in FUNCTIONS for s, meaning in entry.macros.items()}
+MACROS: Final = {
+    **SHARED_MACROS,
+    **{s: meaning for entry in FUNCTIONS for s, meaning in entry.macros.items()},
+    **AGGREGATE_MACROS,
+}
 """What DuckDB is taught, in its dialect, by signature, each after those it calls."""
 
 _LETTERS: Final = {

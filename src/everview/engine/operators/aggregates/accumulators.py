@@ -11,10 +11,23 @@ import sys
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from typing import Any, Protocol, assert_never
 
 from everview.engine.operators.aggregates.packed import Sums
-from everview.query.aggregates import Counted, Ordered, Packed, Spread, Summed
+from everview.query.aggregates import (
+    Bits,
+    Chosen,
+    Combined,
+    Counted,
+    Gathered,
+    Ordered,
+    Packed,
+    Paired,
+    Shaped,
+    Spread,
+    Summed,
+)
 from everview.query.types import Kind
 from everview.query.view import Aggregate
 
@@ -97,7 +110,7 @@ class Moments:
             self._add_odd(str(value), copies)
             return
         # what divides a double is a power of 2, and shifting is the quicker way
-        units = above << (_BITS - below.bit_length()) if self._unit is _DOUBLES else above * (self._unit // below)
+        units = above << (DOUBLE_BITS - below.bit_length()) if self._unit is _DOUBLES else above * (self._unit // below)
         self._sum += copies * units
         if self._squared:
             self._squares += copies * units * units
@@ -132,7 +145,7 @@ class Moments:
                 divisor = made.divisor(n)
                 variance = self._variance(divisor) if divisor else None
                 return math.sqrt(variance) if made.root and variance is not None else variance
-            case Counted() | Ordered():
+            case Counted() | Ordered() | Chosen() | Gathered() | Combined() | Shaped() | Paired():
                 raise AssertionError("it is no sum")
             case _:
                 assert_never(made)
@@ -140,18 +153,67 @@ class Moments:
     def _variance(self, divisor: int) -> float:
         """Σ (x − mean)² by so many."""
         n = self._count
-        return _quotient(n * self._squares - self._sum * self._sum, n * divisor * self._unit * self._unit)
+        return quotient(n * self._squares - self._sum * self._sum, n * divisor * self._unit * self._unit)
 
     def _in_type(self, divisor: int) -> Any:
         """The sum by so many."""
         if self._type.kind is Kind.DECIMAL:
             return rounded(Fraction(self._sum, divisor * self._unit), self._type.scale)
-        return self._sum if self._type.is_integer else _quotient(self._sum, divisor * self._unit)
+        return self._sum if self._type.is_integer else quotient(self._sum, divisor * self._unit)
 
     def _odd_result(self, odd: dict[str, int]) -> float:
         if odd["nan"] or (odd["inf"] and odd["-inf"]) or self._squared:
             return math.nan
         return math.inf if odd["inf"] else -math.inf
+
+
+class BitCounts:
+    """How many values there are, and how many of them have each of the 64 bits."""
+
+    __slots__ = ("_bits", "_count", "_counts")
+
+    def __init__(self, bits: Bits) -> None:
+        self._bits = bits
+        self._count = 0
+        self._counts = [0] * _WORD
+
+    def add(self, value: Any, copies: int) -> None:
+        """Count a value in or out; NULL does not count."""
+        if value is None:
+            return
+        self._count += copies
+        left = value % 2**_WORD
+        while left:
+            lowest = left & -left
+            self._counts[lowest.bit_length() - 1] += copies
+            left ^= lowest
+
+    def is_empty(self) -> bool:
+        """True if there is no value."""
+        return self._count == 0
+
+    def nbytes(self) -> int:
+        """So many numbers."""
+        return sys.getsizeof(self) + sys.getsizeof(self._counts) + (_WORD + 1) * sys.getsizeof(self._count)
+
+    def result(self) -> int | None:
+        """The bits that all have, one has, or an odd number of them; NULL of no values."""
+        if self._count == 0:
+            return None
+        match self._bits:
+            case Bits.AND:
+                is_set = [count == self._count for count in self._counts]
+            case Bits.OR:
+                is_set = [count > 0 for count in self._counts]
+            case Bits.XOR:
+                is_set = [count % 2 == 1 for count in self._counts]
+            case _:
+                assert_never(self._bits)
+        word = sum(1 << place for place, yes in enumerate(is_set) if yes)
+        return word - 2**_WORD if is_set[-1] else word
+
+
+_WORD = 64
 
 
 class PartMoments(Moments):
@@ -176,7 +238,18 @@ class PartMoments(Moments):
 _ODD = ("nan", "inf", "-inf")
 _DOUBLES = 2**1074
 """Every finite double is a multiple of 1 / 2¹⁰⁷⁴."""
-_BITS = _DOUBLES.bit_length()
+DOUBLE_BITS = _DOUBLES.bit_length()
+
+
+def in_units(value: Any) -> int | None:
+    """A number as a double, which is a whole number of the smallest one; None if it is infinite, or not a number."""
+    try:
+        above, below = float(value).as_integer_ratio()
+    except (OverflowError, ValueError):
+        return None
+    # what divides a double is a power of 2, and shifting is the quicker way
+    whole: int = above << (DOUBLE_BITS - below.bit_length())
+    return whole
 
 
 def rounded(value: Fraction, scale: int) -> Decimal:
@@ -186,7 +259,7 @@ def rounded(value: Fraction, scale: int) -> Decimal:
     return Decimal((scaled < 0, tuple(map(int, str(whole))), -scale))
 
 
-def _quotient(above: int, below: int) -> float:
+def quotient(above: int, below: int) -> float:
     """The double next to a quotient."""
     try:
         return above / below
@@ -196,11 +269,19 @@ def _quotient(above: int, below: int) -> float:
 
 def accumulator_for(aggregate: Aggregate) -> Callable[[], Accumulator]:
     """How to make an empty accumulator for an aggregate."""
+    from everview.engine.operators.aggregates.shapes import Pairs, Shape
+
     match made := aggregate.function.made:
-        case Ordered():
-            raise AssertionError("MIN and MAX have no accumulators")
+        case Ordered() | Chosen() | Gathered():
+            raise AssertionError("values that are kept in order have no accumulators")
         case Counted():
             return Tally
+        case Combined():
+            return partial(BitCounts, made.bits)
+        case Shaped():
+            return partial(Shape, made.heavy)
+        case Paired():
+            return partial(Pairs, made.pairing)
         case Summed() | Spread() | Packed():
             are_parts = aggregate.argument is not None and aggregate.argument.type.kind is Kind.BINARY
             return lambda: PartMoments(aggregate) if are_parts else Moments(aggregate)

@@ -1,4 +1,4 @@
-"""MIN and MAX at work: each group's values in order, inside the kernel; of strings by their bytes."""
+"""MIN, MAX, MIN_BY and MAX_BY at work: each group's values in order, inside the kernel; of strings by their bytes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from everview.engine.values.words import arrow_type, from_words, is_wide
 from everview.kernel.machine import UpdateFault
 from everview.programs.link import Linker
 from everview.programs.min_max import READ, USES, VALUES, compile_extremes
-from everview.query.aggregates import Ordered
+from everview.query.aggregates import Chosen, Ordered
 from everview.query.types import DataType, Kind
 from everview.query.view import Aggregate, Grouping, Output
 
@@ -59,8 +59,10 @@ class Extremes:
         self.width = len(grouping.keys)
         self.is_wide = is_wide(self.type)
         self.key_types = tuple(k.type for k in grouping.keys)
-        highest = aggregate.function.made == Ordered(highest=True)
-        self.part = linker.add("min_max", compile_extremes(self.width, highest, self.is_wide))
+        made = aggregate.function.made
+        assert isinstance(made, Ordered | Chosen)
+        self.shows_last_part = isinstance(made, Chosen) and aggregate.type != self.type
+        self.part = linker.add("min_max", compile_extremes(self.width, made.highest, self.is_wide))
 
     @property
     def folds(self) -> tuple[Extremes, ...]:
@@ -95,7 +97,10 @@ class Extremes:
         """The aggregate's values for some groups; NULL for those without any."""
         found, values = map(words_array, self.part.ask(READ, words or (zeros(length),)))
         values = pc.if_else(pc.equal(found, ZERO), _NULL, ordered_words(values, self.type))
-        return from_words(values, self.type, self.dictionary).cast(self.result_type), None
+        found = from_words(values, self.type, self.dictionary)
+        if self.shows_last_part:
+            found = pc.struct_field(found, 1)
+        return found.cast(self.result_type), None
 
     def rows(self) -> Iterator[tuple[Columns, Columns]]:
         """All groups' values in their ordered words, and their copies; chunk by chunk."""

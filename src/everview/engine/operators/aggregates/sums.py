@@ -26,7 +26,18 @@ from everview.engine.values.wide import (
 )
 from everview.engine.values.words import arrow_type
 from everview.plan.cores import is_summed, summed_at
-from everview.query.aggregates import Counted, Ordered, Packed, Spread, Summed
+from everview.query.aggregates import (
+    Chosen,
+    Combined,
+    Counted,
+    Gathered,
+    Ordered,
+    Packed,
+    Paired,
+    Shaped,
+    Spread,
+    Summed,
+)
 from everview.query.terms import Const, Expression, Var
 from everview.query.types import DataType, Kind
 from everview.query.view import Aggregate, Block
@@ -186,7 +197,7 @@ def result(aggregate: Aggregate, count: Numbers, sums: Mapping[str, Numbers]) ->
             return _spread(aggregate, made, numbers_of(sums[VALUE]), numbers_of(sums[SQUARE]), present), None
         case Packed():
             return _packed(aggregate.argument, sums, present), None
-        case Ordered():
+        case Ordered() | Chosen() | Gathered() | Combined() | Shaped() | Paired():
             raise AssertionError(f"{aggregate} is no sum")
         case _:
             assert_never(made)
