@@ -11,7 +11,7 @@ What passes through, in this order:
 - ``ordering``, ``windows``, ``window_cuts``: ORDER BY … LIMIT, window functions, and ROW_NUMBER() <= k;
 - ``spans``, ``durations``: windows of time, and how long they are; ``clock``: conditions on now();
 - ``names``, ``check``, ``parts``, ``datatypes``, ``literals``, ``padding``, ``functions``: names and types;
-- ``aggregates``, ``products``: what groups are asked for, and what can be summed up table by table;
+- ``aggregates``, ``packing``, ``products``: what groups are asked for, of what, and what can be summed up by table;
 - ``refuse``, ``blockers``, ``limits``, ``chains``, ``render``: what is not supported, or too large, is refused with its
   place;
 - ``lark_tokens``, ``rules``, ``rule_syntax``, ``rule_lowering``: the second front end, in place of all these, read by
@@ -19,7 +19,8 @@ What passes through, in this order:
 - ``formula_syntax``, ``formula_binding``: formulas that count, read by lark, too, over the tables of a schema;
 - ``formula_columns``, ``formula_rows``, ``formula_counts``, ``formula_select``: SELECTs that are to be formulas;
 - ``formula_components``: what a formula's tables promise of components, and how that is checked;
-- ``meaning``, ``nodes``, ``macros``, ``expansion``, ``sizes``, ``duckdb``, ``duckdb_errors``: expressions for DuckDB;
+- ``meaning``, ``aggregate_spelling``, ``nodes``, ``macros``, ``expansion``, ``sizes``, ``duckdb``, ``duckdb_errors``:
+  expressions for DuckDB;
 - ``column_expressions``, ``fallible``: which of them Arrow computes, and which may fail on data.
 """
 

@@ -7,5 +7,6 @@ What passes through, in this order:
   ``elements``, ``arrays``, ``lambdas`` and ``maps`` those of nested values;
 - ``conversions`` has casts, as functions and as CAST, which others of them use;
 - ``registry`` has all of them by name: it checks calls (``call_type``) and spells them out for DuckDB (``spelled``);
+- ``aggregated`` has what DuckDB is taught for aggregates (``query/aggregates.py``);
 - ``elsewhere`` names what Spark has beside them, to be refused by what it is.
 """
