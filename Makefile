@@ -60,6 +60,11 @@ test-asan: build/table_fuzz build/value_fuzz build/census_fuzz ## run the kernel
 	@build/value_fuzz
 	@build/census_fuzz
 
+.PHONY: soak-census
+soak-census: $(INSTALLED) build/census_fuzz ## formulas: 10,000 random cases beside the census's twin and brute force, and under the sanitizers
+	@$(BIN)/python -m tests.kernel.census.soak $(ARGS)
+	@build/census_fuzz 10000
+
 .PHONY: fuzz
 fuzz: $(INSTALLED) ## plan short statements that stand for huge ones; then send garbage, damage files; SCALE=20 times as much
 	@$(BIN)/python -m tests.plan.bomb_family

@@ -492,3 +492,16 @@ def test_a_census_counts_for_the_memory_limit() -> None:
     assert set(limited.view("odd")) == {(0,), (4_000,)}
     limited.insert("edge", [(-1, 0)])
     assert set(limited.view("odd")) == {(-1,), (4_000,)}
+
+
+def test_explain_tells_which_types_there_are_and_which_are_accepted() -> None:
+    db = database(F1)
+    local = db.formula("q(x) := B(x) and exists[1 mod 2] y (E(x, y) and R(y))", degree=3).explain()
+    assert local.to_dict()["formula"]["census_radii"] == []
+    assert "no element is counted by type" in " ".join(str(local).split())
+    assert "types that occur: none counted;" in " ".join(str(local).split())
+    far = db.formula("p(x) := exists y (not E(x, y) and x != y and R(y))", degree=3).explain()
+    assert "elements are counted by type for radius 0, 1" in str(far)
+    kinds, accepted = far.to_dict()["census"]["types"], far.to_dict()["census"]["accepted_types"]
+    assert 0 < accepted < kinds[1]
+    assert f"{kinds[1]} of radius 1, {accepted} of the answers' types accepted;" in " ".join(str(far).split())

@@ -183,6 +183,8 @@ def explained(plan: ViewPlan) -> Explanation:
 def census_text(census: Mapping[str, Any], degree: int) -> str:
     """What the census has met, in a sentence."""
     types = ", ".join(f"{number} of radius {radius}" for radius, number in census["types"].items()) or "none counted"
+    if census["accepted_types"]:
+        types += f", {census['accepted_types']} of the answers' types accepted"
     most = census["max_degree"]
     if census["suspended"] is not None:
         types = f"none, as the view is suspended: {census['suspended']}"

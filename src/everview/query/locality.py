@@ -195,12 +195,6 @@ class Locality:
         return tuple(sorted({q.body_radius for q in self.quantifiers if q.kind != GUARDED}))
 
     @cached_property
-    def census_radii(self) -> tuple[int, ...]:
-        """The same, and that of the formula itself where answers are counted by type."""
-        own = {self.radius} if self.arity else set()
-        return tuple(sorted(own.union(self.counted_radii)))
-
-    @cached_property
     def reach(self) -> int:
         """The largest radius that an element's surroundings are looked at to: r* of fo-mod.md section 5."""
         return max((self.radius, *self.counted_radii))

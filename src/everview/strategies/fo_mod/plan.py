@@ -124,8 +124,11 @@ class FormulaPlan:
         lines.append(
             ("degree", f"at most {self.body.degree}: up to {around} elements are looked at for an answer{more}")
         )
-        counted = ", ".join(map(str, found.census_radii)) or "none"
-        lines.append(("census", f"elements are counted by type for radius {counted}"))
+        counted = ", ".join(map(str, self.program.typed_radii))
+        said_of_types = (
+            f"elements are counted by type for radius {counted}" if counted else "no element is counted by type"
+        )
+        lines.append(("census", said_of_types))
         for relation in self.body.relations:
             lines.append(("facts" if relation.has_edges else "elements", relation.name.removeprefix("elements of ")))
         lines.append(("domain", self.domain_text))
@@ -155,7 +158,7 @@ class FormulaPlan:
             "degree": self.body.degree,
             "ball": around,
             "near_ball": near,
-            "census_radii": list(found.census_radii),
+            "census_radii": list(self.program.typed_radii),
             "sentences": len(found.sentences),
             "domain": self.body.domain,
             "domain_independent": self.body.is_independent,
