@@ -19,6 +19,10 @@ NEVER: Final = 2**63 - 1
 """After all times."""
 DAY: Final = 86_400_000_000
 
+_LENGTHS: Final = ((DAY, "day"), (DAY // 24, "hour"), (60_000_000, "minute"), (1_000_000, "second"), (1, "microsecond"))
+_MONDAY: Final = 4 * DAY
+"""The first one since 1970."""
+
 Span = tuple[int, int]
 """From a moment on, up to another one, which is not in it."""
 
@@ -26,11 +30,21 @@ Span = tuple[int, int]
 class Unit(Enum):
     """How a step changes a moment."""
 
-    MIDNIGHT = "midnight"
-    """It becomes the beginning of its day: what CAST (… AS DATE) says."""
+    BEGIN = "begin"
+    """It becomes the beginning of its day, or hour, or whatever has so many microseconds; weeks begin on Mondays."""
+    BEGIN_OF_MONTHS = "begin of months"
+    """It becomes the beginning of its month, quarter or year: of so many months."""
     MICROSECONDS = "microseconds"
     MONTHS = "months"
     """The same day of another month at the same time of day, or the last day of that month if it has no such day."""
+
+
+_BEGINS: Final = (Unit.BEGIN, Unit.BEGIN_OF_MONTHS)
+
+
+def first_begin(length: int) -> int:
+    """When a day, an hour, or a week begins: one of the moments, all others are multiples of the length away."""
+    return _MONDAY if length == 7 * DAY else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +55,14 @@ class Shift:
     amount: int = 0
 
     def __str__(self) -> str:
-        if self.unit is Unit.MIDNIGHT:
-            return " at midnight"
         sign, size = ("-" if self.amount < 0 else "+"), abs(self.amount)
-        if self.unit is Unit.MONTHS:
-            return f" {sign} {size} month{'' if size == 1 else 's'}"
-        named = ((DAY, "day"), (DAY // 24, "hour"), (60_000_000, "minute"), (1_000_000, "second"), (1, "microsecond"))
-        each, name = next((each, name) for each, name in named if size % each == 0)
-        return f" {sign} {size // each:,} {name}{'' if size == each else 's'}"
+        if self.unit in (Unit.MONTHS, Unit.BEGIN_OF_MONTHS):
+            each, name = 1, "month"
+        else:
+            each, name = next((each, name) for each, name in _LENGTHS if size % each == 0)
+        number = "" if size == each and self.unit in _BEGINS else f"{size // each:,} "
+        length = f"{number}{name}{'' if size == each else 's'}"
+        return f" at the begin of its {length}" if self.unit in _BEGINS else f" {sign} {length}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +82,7 @@ class ClockBound:
     @property
     def is_plain(self) -> bool:
         """True if there are no months in it, so that a later time of a row is never an earlier moment of the clock."""
-        return all(shift.unit is not Unit.MONTHS for shift in self.shifts)
+        return all(shift.unit in (Unit.BEGIN, Unit.MICROSECONDS) for shift in self.shifts)
 
     def limit(self, moment: int) -> int:
         """The least time that the clock, shifted, must have reached for the condition to change, given a row's time."""
@@ -128,8 +142,13 @@ def _coming_before(shift: Shift, limit: int) -> list[Span]:
     """The moments that one shift brings before a limit."""
     if shift.unit is Unit.MICROSECONDS:
         return [(EARLIEST, limit - shift.amount)]
-    if shift.unit is Unit.MIDNIGHT:
-        return [(EARLIEST, -(-limit // DAY) * DAY)]
+    if shift.unit is Unit.BEGIN:
+        first = first_begin(shift.amount)
+        return [(EARLIEST, -(-(limit - first) // shift.amount) * shift.amount + first)]
+    if shift.unit is Unit.BEGIN_OF_MONTHS:
+        year, month, _ = date_of((limit - 1) // DAY)
+        begun = year * 12 + month
+        return [(EARLIEST, first_of(begun - begun % shift.amount + shift.amount) * DAY)]
     return _months_before(shift.amount, limit)
 
 

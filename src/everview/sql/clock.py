@@ -18,10 +18,10 @@ from everview.query.terms import Expression, Var
 from everview.query.types import Kind
 from everview.query.view import Block, Output, Timed
 from everview.sql.body import Body
-from everview.sql.durations import duration
+from everview.sql.durations import MICROSECONDS, MONTHS, duration
 from everview.sql.functions.elsewhere import CLOCK
 from everview.sql.nested import bare
-from everview.sql.nodes import is_whole
+from everview.sql.nodes import call, is_whole
 from everview.sql.session import ClockCondition, Rows, written
 
 _DATES: Final = ("current_date", "curdate")
@@ -41,12 +41,30 @@ _OPERATORS: Final[dict[type[exp.Expr], tuple[str, ...]]] = {
     exp.GTE: (">=",),
     exp.EQ: ("<=", ">="),
 }
+_OTHERWISE: Final[dict[type[exp.Expr] | type[None], type[exp.Expr]]] = {
+    exp.LT: exp.GTE,
+    exp.LTE: exp.GT,
+    exp.GT: exp.LTE,
+    exp.GTE: exp.LT,
+}
+_MIDNIGHT: Final = Shift(Unit.BEGIN, DAY)
+_BEGINS: Final = {
+    **{name: Shift(Unit.BEGIN, MICROSECONDS[name]) for name in ("WEEK", "DAY", "HOUR", "MINUTE", "SECOND")},
+    **{name: Shift(Unit.BEGIN_OF_MONTHS, months) for name, months in MONTHS.items()},
+}
+"""What DATE_TRUNC takes."""
 HINT: Final = "write ts > now() - INTERVAL 7 DAYS: columns of one table, compared with now() and what is added to it"
 
 
 def reads_clock(rows: Rows, node: exp.Expr) -> bool:
     """True if now(), or the like, stands in an expression."""
-    return any(_is_clock(n) and not _is_named_so(rows, n) for n in node.walk())
+    return _clock_in(rows, node) is not None
+
+
+def _clock_in(rows: Rows, node: exp.Expr) -> exp.Expr | None:
+    """Where it stands first; what stands in a subquery is that one's own affair."""
+    walk = node.walk(prune=lambda n: isinstance(n, exp.Query))
+    return next((n for n in walk if _is_clock(n) and not _is_named_so(rows, n)), None)
 
 
 def _is_clock(node: exp.Expr) -> bool:
@@ -63,13 +81,36 @@ def _is_named_so(rows: Rows, node: exp.Expr) -> bool:
 
 
 def comparisons(node: exp.Expr) -> Iterator[exp.Expr]:
-    """``a BETWEEN b AND c`` as two comparisons; anything else as it is."""
+    """``a BETWEEN b AND c`` as two comparisons, NOT of one as the other one; anything else as it is."""
     node = bare(node)
     if isinstance(node, exp.Between):
         yield exp.GTE(this=node.this.copy(), expression=node.args["low"])
         yield exp.LTE(this=node.this, expression=node.args["high"])
+        return
+    inner = bare(node.this) if isinstance(node, exp.Not) else None
+    other = _OTHERWISE.get(type(inner))
+    yield node if inner is None or other is None else other(this=inner.this, expression=inner.expression)
+
+
+def _apart(rows: Rows, node: exp.Expr) -> exp.Expr:
+    """``now() - ts < INTERVAL 7 DAYS`` as ``now() - INTERVAL 7 DAYS < ts``, and the like."""
+    left, right = bare(node.this), bare(node.expression)
+    if isinstance(left, exp.Interval) or is_whole(left):
+        left, right, kind = right, left, _TURNED[type(node)]
     else:
-        yield node
+        kind = type(node)
+    is_days = isinstance(left, exp.Anonymous) and left.name.lower() == "datediff" and len(left.expressions) == 2
+    if is_days and is_whole(right):
+        later, earlier = left.expressions
+        length: exp.Expr = exp.Interval(this=exp.Literal.string(right.name), unit=exp.Var(this="DAY"))
+        later, earlier = (call("to_date", side) for side in (later, earlier))
+    elif isinstance(left, exp.Sub) and isinstance(right, exp.Interval) and not duration(rows.source, right)[0]:
+        later, earlier, length = left.this, left.expression, right
+    else:
+        return node
+    if reads_clock(rows, later):
+        return kind(this=exp.Sub(this=later.copy(), expression=length.copy()), expression=earlier.copy())
+    return kind(this=later.copy(), expression=exp.Add(this=earlier.copy(), expression=length.copy()))
 
 
 def add_clock_condition(rows: Rows, node: exp.Expr, place: str) -> None:
@@ -80,6 +121,8 @@ def add_clock_condition(rows: Rows, node: exp.Expr, place: str) -> None:
     kind = type(node)
     if kind not in _TURNED:
         raise _refused(rows, node, "now() in such a condition", HINT)
+    node = _apart(rows, node)
+    kind = type(node)
     sides = node.this, node.args["expression"]
     at = [i for i, side in enumerate(sides) if reads_clock(rows, side)]
     if len(at) != 1:
@@ -106,7 +149,7 @@ def add_clock_condition(rows: Rows, node: exp.Expr, place: str) -> None:
 
 
 def _refused(rows: Rows, node: exp.Expr, construct: str, hint: str) -> EverviewError:
-    place = next((n for n in node.walk() if _is_clock(n) and not _is_named_so(rows, n)), node)
+    place = _clock_in(rows, node) or node
     message = f"{construct} is not supported: a view follows the clock only where it says which rows it reads"
     return rows.source.unsupported(construct, place, message=message, hint=hint)
 
@@ -119,17 +162,17 @@ def _shifted(rows: Rows, node: exp.Expr) -> tuple[list[Shift], bool]:
     node = bare(node)
     if _is_clock(node):
         is_date = isinstance(node, exp.CurrentDate) or node.name.lower() in _DATES
-        return ([Shift(Unit.MIDNIGHT)], True) if is_date else ([], False)
+        return ([_MIDNIGHT], True) if is_date else ([], False)
     if isinstance(node, exp.Add | exp.Sub):
         return _added(rows, node)
     if isinstance(node, exp.Cast) and node.to.this in (exp.DType.DATE, exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ):
         shifts, _ = _shifted(rows, node.this)
         is_date = node.to.this is exp.DType.DATE
-        return [*shifts, Shift(Unit.MIDNIGHT)] if is_date else shifts, is_date
-    if isinstance(node, exp.Anonymous) and node.expressions and reads_clock(rows, node.expressions[0]):
+        return _begun(shifts) if is_date else shifts, is_date
+    if isinstance(node, exp.Anonymous):
         found = _called(rows, node)
         if found is not None:
-            return found, True
+            return found
     raise _refused(rows, node, "what is made of now() here", HINT)
 
 
@@ -151,19 +194,32 @@ def _added(rows: Rows, node: exp.Add | exp.Sub) -> tuple[list[Shift], bool]:
     return shifts, is_date and (bool(months) or unit.startswith(("DAY", "WEEK")))
 
 
-def _called(rows: Rows, node: exp.Anonymous) -> list[Shift] | None:
-    """A function that gives a DATE."""
+def _called(rows: Rows, node: exp.Anonymous) -> tuple[list[Shift], bool] | None:
+    """A function of what is made of now(), and whether it gives a DATE; None if it is none that is known here."""
     name, arguments = node.name.lower(), node.expressions
-    shifts, _ = _shifted(rows, arguments[0])
-    day = [*shifts, Shift(Unit.MIDNIGHT)]
+    if len(arguments) == 2 and name == "date_trunc":
+        begin = _BEGINS.get(arguments[0].name.upper())
+        return None if begin is None else ([*_shifted(rows, arguments[1])[0], begin], False)
+    if len(arguments) == 3 and name == "timestampadd":
+        unit, number = arguments[0].name.upper(), _whole(arguments[1])
+        months, micros = MONTHS.get(unit, 0), MICROSECONDS.get(unit, 0)
+        if number is None or not months + micros:
+            return None
+        return [*_shifted(rows, arguments[2])[0], *_checked(rows, node, months * number, micros * number)], False
     if name in ("to_date", "date") and len(arguments) == 1:
-        return day
+        return _begun(_shifted(rows, arguments[0])[0]), True
     number = _whole(arguments[1]) if len(arguments) == 2 else None
     if number is None or name not in ("date_add", "dateadd", "date_sub", "add_months"):
         return None
+    day = _begun(_shifted(rows, arguments[0])[0])
     if name == "add_months":
-        return [*day, *_checked(rows, arguments[1], number, 0)]
-    return [*day, *_checked(rows, arguments[1], 0, (-number if name == "date_sub" else number) * DAY)]
+        return [*day, *_checked(rows, node, number, 0)], True
+    return [*day, *_checked(rows, node, 0, (-number if name == "date_sub" else number) * DAY)], True
+
+
+def _begun(shifts: list[Shift]) -> list[Shift]:
+    """The beginning of the day of what comes out."""
+    return shifts if shifts and shifts[-1] == _MIDNIGHT else [*shifts, _MIDNIGHT]
 
 
 def _whole(node: exp.Expr) -> int | None:

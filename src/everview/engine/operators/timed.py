@@ -26,7 +26,7 @@ from everview.engine.values.rows import Changes, WordRows, negated, repeated, ze
 from everview.kernel.program import Order
 from everview.programs.counts import Ranked
 from everview.programs.link import Linker
-from everview.query.clock import DAY, EARLIEST, NEVER, ClockBound, Span, Unit, spans
+from everview.query.clock import DAY, EARLIEST, NEVER, ClockBound, Span, Unit, first_begin, spans
 from everview.query.terms import Var
 from everview.query.types import BIGINT, Kind
 from everview.query.view import Timed
@@ -230,11 +230,12 @@ def _changing(bound: ClockBound, moments: pa.Array) -> pa.Array:
     """When a condition without months changes for some times: from then on it holds no longer, or it begins to."""
     found = pc.add(moments, pa.scalar(bound.limit(0), pa.int64()))
     for shift in reversed(bound.shifts):
-        if shift.unit is Unit.MIDNIGHT:
-            begun = pc.subtract(found, pa.scalar(1, pa.int64()))
-            days = pc.divide(begun, _DAY)  # It is cut towards zero.
-            days = pc.if_else(pc.less(begun, pc.multiply(days, _DAY)), pc.subtract(days, 1), days)
-            found = pc.multiply(pc.add(days, 1), _DAY)
+        if shift.unit is Unit.BEGIN:
+            length, first = pa.scalar(shift.amount, pa.int64()), pa.scalar(first_begin(shift.amount), pa.int64())
+            begun = pc.subtract(pc.subtract(found, first), pa.scalar(1, pa.int64()))
+            whole = pc.divide(begun, length)  # It is cut towards zero.
+            whole = pc.if_else(pc.less(begun, pc.multiply(whole, length)), pc.subtract(whole, 1), whole)
+            found = pc.add(pc.multiply(pc.add(whole, 1), length), first)
         else:
             found = pc.subtract(found, pa.scalar(shift.amount, pa.int64()))
     return found
