@@ -165,6 +165,13 @@ class NotCountedError(UnsupportedError, TypeError):
         super().__init__(message, construct="count", hint=hint)
 
 
+class NotListedError(UnsupportedError):
+    """A view of which rows are only tested, as its options say: nothing is kept that they could be listed by."""
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message, construct="list", hint=hint)
+
+
 class FormulaLimitError(QueryError):
     """A formula that costs more than is allowed: ``limit`` says which limit, ``subformula`` which part is to blame.
 

@@ -23,6 +23,8 @@ TABLES = {
     "visit": "person INT REFERENCES person, city INT NOT NULL REFERENCES city, stars INT",
     "pair": "a INT, b INT, note INT, PRIMARY KEY (a, b)",
     "link": "x INT, y INT, FOREIGN KEY (y, x) REFERENCES pair (b, a)",
+    "place": "id INT PRIMARY KEY REFERENCES region",
+    "tour": "day INT, city INT NOT NULL REFERENCES city, region INT NOT NULL REFERENCES place",
 }
 QUERIES = {
     # The query, and the relations that are left to maintain.
@@ -52,6 +54,20 @@ QUERIES = {
     "SELECT l.x FROM link l JOIN visit v ON l.x = v.person JOIN person p ON p.id = l.x": "link visit",
     "SELECT v.stars FROM visit v, city c WHERE v.city = c.id UNION SELECT p.kind FROM person p": "person visit",
     "SELECT p.id FROM person p WHERE p.home IN (SELECT id FROM city)": "city person",
+    # By chains of foreign keys, and by several of them together.
+    "SELECT v.stars FROM visit v JOIN tour t ON v.city = t.city JOIN region r ON r.id = t.region": "tour visit",
+    "SELECT t.day FROM tour t JOIN region r ON r.id = t.region": "tour",
+    "SELECT DISTINCT v.stars FROM visit v, person p, link l, pair WHERE v.person = p.id AND l.x = a AND l.y = b": (
+        "link visit"
+    ),
+    "SELECT DISTINCT t.day FROM tour t, city c, region r WHERE c.region = r.id AND t.city = c.id": "tour",
+    "SELECT DISTINCT t.day FROM tour t, city c, region r WHERE c.region = r.id AND t.city = c.id AND r.id = t.region": (
+        "city tour"
+    ),
+    # Members of a union that others contain.
+    "SELECT v.city FROM visit v UNION SELECT c.id FROM city c": "city",
+    "SELECT v.person FROM visit v UNION SELECT p.id FROM person p": "person visit",
+    "SELECT v.person FROM visit v WHERE v.person IS NOT NULL UNION SELECT p.id FROM person p": "person",
 }
 
 
@@ -62,6 +78,7 @@ def schema(*, constrained: bool = True) -> str:
     free = ["CREATE TABLE region (id INT, name STRING)", "CREATE TABLE city (id INT, region INT, name STRING)"]
     free += ["CREATE TABLE person (id INT, home INT, friend INT, kind INT)"]
     free += ["CREATE TABLE visit (person INT, city INT, stars INT)", "CREATE TABLE pair (a INT, b INT, note INT)"]
+    free += ["CREATE TABLE place (id INT)", "CREATE TABLE tour (day INT, city INT, region INT)"]
     return "; ".join([*free, "CREATE TABLE link (x INT, y INT)"])
 
 
@@ -91,11 +108,14 @@ rows = {
     "visit": st.tuples(maybe, number, number),
     "pair": st.tuples(number, number, maybe),
     "link": st.tuples(maybe, maybe),
+    "place": st.tuples(number),
+    "tour": st.tuples(number, number, number),
 }
 change = st.sampled_from(list(TABLES)).flatmap(lambda t: st.tuples(st.just(t), rows[t], st.sampled_from((1, 1, 1, -1))))
 everything = [("region", (i, "a"), 1) for i in range(4)]
 everything += [("city", (i, i % 2, "ab"[i % 2]), 1) for i in range(4)]
 everything += [("person", (i, None, 3 - i, None), 1) for i in range(4)]
+everything += [("place", (i,), 1) for i in range(3)]
 everything += [("pair", (i, j, None), 1) for i in range(4) for j in range(3)]
 
 

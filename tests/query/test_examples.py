@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from everview.query.chase import simplified
 from everview.query.conjunctive import ConjunctiveQuery, UnionQuery
 from everview.query.constraints import Constraints, drop_implied_atoms, expand, expand_union, unify_by_keys
 from everview.query.covers import edge_cover_number, fractional_cover_number
@@ -150,6 +151,14 @@ def _tree(query: ConjunctiveQuery, wanted: dict[str, Any]) -> bool:
     return True
 
 
+def _simplified(case: Case, wanted: str) -> bool:
+    """What the chase leaves, and which constraints it names."""
+    found = simplified(case.query, case.rules)
+    assert found is not None
+    assert isomorphic(found.query, cq(wanted)), str(found.query)
+    return True
+
+
 def _variables(names: list[str]) -> tuple[Var, ...]:
     return tuple(map(Var, names))
 
@@ -168,6 +177,9 @@ def _results(case: Case, wanted: list[list[int | str]]) -> bool:
         assert set(evaluate(case.expansion, case.data)) == rows
     if case.rules.inclusions:
         assert all(set(evaluate(q, case.data)) == rows for q in drop_implied_atoms(case.query, case.rules).queries)
+        found = simplified(case.query, case.rules)
+        assert found is not None
+        assert set(evaluate(found.query, case.data)) == rows
     return True
 
 
@@ -260,6 +272,7 @@ CHECKS: dict[str, Callable[[Case, Any], bool]] = {
     "irreducible": lambda c, v: same_members(drop_implied_atoms(c.query, c.rules).queries, [cq(one) for one in v]),
     "best": lambda c, v: isomorphic(drop_implied_atoms(c.query, c.rules).queries[0], cq(v)),
     "best_q": lambda c, v: is_q_hierarchical(drop_implied_atoms(c.query, c.rules).queries[0]) is v,
+    "simplified": _simplified,
     "unified": lambda c, v: _query_or_empty(unify_by_keys(c.query, c.rules), v),
     # results on the data given
     "result": _results,

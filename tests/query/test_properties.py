@@ -10,6 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from everview.query.chase import chased, simplified, surviving
 from everview.query.conjunctive import Atom, Computed, ConjunctiveQuery, Semantics, UnionQuery
 from everview.query.constraints import (
     MAX_INSTANCES,
@@ -22,7 +23,14 @@ from everview.query.constraints import (
 from everview.query.covers import edge_cover, edge_cover_number, fractional_cover_number
 from everview.query.decomposition import decompose
 from everview.query.hierarchy import is_hierarchical, is_q_hierarchical, is_t_hierarchical, q_violation, t_violation
-from everview.query.homomorphism import are_equivalent, find_homomorphism, is_contained, minimal_query, minimal_union
+from everview.query.homomorphism import (
+    Budget,
+    are_equivalent,
+    find_homomorphism,
+    is_contained,
+    minimal_query,
+    minimal_union,
+)
 from everview.query.hypergraph import cycle, free_path, is_acyclic, is_free_connex
 from everview.query.orders import (
     VariableOrder,
@@ -279,6 +287,44 @@ def test_unifying_by_functional_dependencies(semantics: Semantics, keys: bool, d
     same_on_legal_databases(data, rules, query, unified)
     if unified is not None:
         assert unify_by_keys(unified, constraints(rules)) == unified
+
+
+CHASED = [
+    *INCLUSIONS,
+    *UNIQUE_INCLUSIONS,
+    "r1[2] <= r2[1], r2[2] <= r0[1], r1[2] not null, r2[2] not null",
+    "r0[1] <= r1[1] unique, r1[2] <= r2[1] unique, r1[1->2] key, r2[1->2] key, r0[1] not null, r1[2] not null",
+    "r1[1->2] key, r2[2->1] key, r1[2] <= r2[2] unique, r2[1] <= r0[1]",
+    "r1[1->2] key, r1[2] <= r1[1] unique, r1[2] <= r0[1], r1[2] not null",
+    "r0[1] <= r1[1], r1[1] <= r0[1], r0[1] not null, r1[1] not null, r1[2] <= r2[1]",
+]
+
+
+@often
+@given(either, st.sampled_from(CHASED), st.data())
+def test_what_constraints_make_superfluous(semantics: Semantics, rules: str, data: st.DataObject) -> None:
+    query = data.draw(constrained(semantics))
+    found = simplified(query, constraints(rules))
+    same_on_legal_databases(data, rules, query, None if found is None else found.query)
+    if found is None:
+        return
+    assert len(found.query.atoms) <= len(query.atoms)
+    for holds in (is_q_hierarchical, is_t_hierarchical):
+        assert not holds(minimal_query(query)) or holds(minimal_query(found.query))
+    if semantics is Semantics.SET:
+        known = chased(query, constraints(rules))
+        same_on_legal_databases(data, rules, query, known)
+
+
+@sometimes
+@given(st.sampled_from(CHASED), st.integers(1, 2), st.data())
+def test_members_that_others_contain_where_constraints_hold(rules: str, arity: int, data: st.DataObject) -> None:
+    member = queries(max_atoms=3, max_vars=3, arities=binary, not_null=True, arity=arity)
+    union = UnionQuery(tuple(data.draw(st.lists(member, min_size=2, max_size=3))))
+    kept = surviving(union.members, constraints(rules), Budget())
+    database = legal(data.draw(databases(union, nulls=True)), constraints(rules))
+    smaller = UnionQuery(tuple(union.members[i] for i in kept))
+    assert evaluate(smaller, database) == evaluate(union, database)
 
 
 def test_unifying_keeps_computed_columns() -> None:

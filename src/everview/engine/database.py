@@ -196,6 +196,8 @@ class Database:
         plan = plan_view(view, schema, views=frozenset(self._views), told=self._told)
         check_expressions(view, self._relations())
         for name in {n for body in (*(s.body for s in view.stages), view.body) for n in relations_in(body)}:
+            if name in self._views:
+                self._views[name].check_listed(f"{view.name} cannot read {name}")
             for formula in self._views[name].formulas if name in self._views else ():
                 formula.check_counted(f"{view.name} cannot read it, as what changes in it is not told")
         if plan.timed and not self.readers.by_clock:

@@ -178,6 +178,10 @@ class _Definitions:
         held = self.db._views[definition.name]
         self._forget(held)
         self._refill(held, definition)
+        if self.db._feeds[definition.name]:
+            held.check_listed(f"{definition.name} is followed by a feed")
+        if self.db._is_read(definition.name):
+            held.check_listed(f"{definition.name} is read by another view")
         self.db._definitions[definition.name] = definition
 
     def _refill(self, held: ViewRuntime, definition: Definition) -> None:

@@ -94,6 +94,9 @@ class View(Positions, Lookups, Reasons, Regressions):
         names = [self.schema.names[i] for i in sorted(columns)]
         if frozenset(map(str.lower, names)) in asked or len(asked) == MOST_LOOKUPS:
             return
+        if not result.looks_up(columns):
+            by = ", ".join(names)
+            self._runtime.check_listed(f"rows of {self.name} cannot be found by {by}")
         if result.may_look_up(columns) and not result.looks_up(columns):
             self._set_options(more_lookups(options, names))
 

@@ -24,7 +24,14 @@ from everview.engine.row_history import RowHistory
 from everview.engine.values.dictionary import Dictionary
 from everview.engine.values.rows import ZERO, Changes, WordRows, repeated, zeros
 from everview.engine.values.words import is_wide
-from everview.errors import DataError, ExpressionError, FormulaLimitError, MemoryLimitError, told_together
+from everview.errors import (
+    DataError,
+    ExpressionError,
+    FormulaLimitError,
+    MemoryLimitError,
+    NotListedError,
+    told_together,
+)
 from everview.kernel.machine import Unit
 from everview.plan.view_plan import PartPlan, ViewPlan, looked_up
 from everview.programs.link import Linker
@@ -176,9 +183,24 @@ class ViewRuntime:
         keys = body.grouping.key_names
         return tuple(terms.index(k) for k in keys) if all(k in terms for k in keys) else None
 
+    @property
+    def is_listed(self) -> bool:
+        """True unless its rows can only be tested."""
+        return self.plan.is_listed
+
+    def check_listed(self, why: str) -> None:
+        """Raise if its rows can only be tested; ``why`` says what cannot be done then."""
+        if not self.is_listed:
+            raise NotListedError(
+                f"{why}: with option answers = 'test' it is only known whether a row is there",
+                hint=f"ALTER MATERIALIZED VIEW {self.view.name} SET OPTIONS (answers = 'list') has rows listed again",
+            )
+
     def emit_deltas(self, wanted: bool) -> None:
         """Tell what changes, or stop telling, where that is not needed inside anyway."""
-        if not self.result.needs_deltas:
+        if wanted:
+            self.check_listed(f"what changes in {self.view.name} is not told")
+        if not self.result.needs_deltas and self.is_listed:
             self.result.emit_deltas(wanted)
 
     def process(self, changes: Changes) -> Iterator[WordRows]:
@@ -348,6 +370,7 @@ class ViewRuntime:
 
         With ``partly`` perhaps only the first rows are going to be read.
         """
+        self.check_listed(f"the rows of {self.view.name} cannot be listed")
         yield from self.result.rows(partly=partly)
 
     @property

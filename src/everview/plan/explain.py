@@ -12,7 +12,7 @@ from everview.errors import QueryError
 from everview.plan.core_plan import CorePlan, idle_options
 from everview.plan.hardness import Task, concatenated_tasks, lower_bound, tasks, union_tasks, unknown_tasks
 from everview.plan.ordering import UNKNOWN
-from everview.plan.repair import declarations, repairs
+from everview.plan.repair import declarations, if_only_tested, repairs
 from everview.plan.shard_tables import unchecked
 from everview.plan.shards import Distribution
 from everview.plan.small_domains import ALWAYS_EMPTY
@@ -106,6 +106,7 @@ class Explanation:
             changes = repairs(core.classification, self.plan.constraints)
             changes += declarations(core, self.plan.constraints, self.plan.tables)
             found += [about + change for change in changes]
+        found += () if is_constant else if_only_tested(self._rows_of_the_view)
         found += idle_options(self.plan.view.options, self.plan.cores)
         return tuple(dict.fromkeys(found))
 

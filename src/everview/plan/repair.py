@@ -9,17 +9,17 @@ from math import comb
 from typing import NamedTuple
 
 from everview.plan.core_plan import CorePlan, plan_core
+from everview.query.chase import simplified
 from everview.query.classify import Classification
 from everview.query.conjunctive import ConjunctiveQuery, Semantics
 from everview.query.constraints import (
     Constraints,
     FunctionalDependency,
     InclusionDependency,
-    drop_implied_atoms,
     restricted_domains,
-    unify_by_keys,
 )
 from everview.query.hierarchy import is_q_hierarchical
+from everview.query.options import ONLY_TEST
 from everview.query.terms import Const, Var, names
 
 MOST_VARIABLES = 3
@@ -54,15 +54,33 @@ def declarations(core: CorePlan, constraints: Constraints, tables: Mapping[str, 
     return tuple(dict.fromkeys(found))
 
 
+def if_only_tested(cores: Sequence[CorePlan]) -> tuple[str, ...]:
+    """What it would give if the rows of these cores were not listed, but only tested: constant time, for some."""
+
+    def is_constant(core: CorePlan) -> bool:
+        facts = replace(core.facts, options=replace(core.facts.options, answers=ONLY_TEST))
+        planned = plan_core(core.core, facts.rates, facts.options, facts.never_null, facts.constraints, told=facts.told)
+        return "any" in planned.constant_update_for
+
+    might = all(core.classification.t_hierarchical and core.facts.options.answers is None for core in cores)
+    if not cores or not might or not all(map(is_constant, cores)):
+        return ()
+    return ("if rows are only tested, OPTIONS (answers = 'test') makes every update and every test take constant time",)
+
+
 def _kinds_under(core: CorePlan, constraints: Constraints) -> set[str]:
     """The kinds of updates that would be constant time under constraints, after the rewriting that they allow."""
-    query = unify_by_keys(core.core.query, constraints)
-    if query is None:
+    found = simplified(core.core.query, constraints)
+    if found is None:
         return set()
-    best = drop_implied_atoms(query, constraints).queries[0]
     facts = core.facts
     planned = plan_core(
-        replace(core.core, query=best), facts.rates, facts.options, facts.never_null, constraints, told=facts.told
+        replace(core.core, query=found.query),
+        facts.rates,
+        facts.options,
+        facts.never_null,
+        constraints,
+        told=facts.told,
     )
     return set(planned.constant_update_for)
 

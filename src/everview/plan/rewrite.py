@@ -1,18 +1,21 @@
 """A block as its constraints allow to maintain it: with fewer joins, and the same rows on every legal database.
 
-A key that is joined with itself is one row, and a join that a foreign key says always matches, once, is no join
-(ucq-constraints.md 9.4, 9.5). Both keep copies right: a primary key has one row a value. A child that refuses NULL
-by the join goes on refusing it.
+A key that is joined with itself is one row, and a join that foreign keys say always matches, once, is no join
+(ucq-constraints.md 9.4, 9.5). Both keep copies right: a primary key has one row a value. Where copies do not count the
+chase finds more (``query.chase``). A child that refuses NULL by the join goes on refusing it.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from everview.query.chase import holds_for, needed_for, simplified
 from everview.query.conjunctive import ConjunctiveQuery, Semantics
-from everview.query.constraints import Constraints, drop_implied_atoms, unify_by_keys
+from everview.query.constraints import Constraints, Dependency, InclusionDependency, unify_by_keys
 from everview.query.hierarchy import is_q_hierarchical
+from everview.query.homomorphism import Budget
 from everview.query.terms import Term, Var
 from everview.query.view import Block, Grouping
 
@@ -30,28 +33,55 @@ class Rewritten:
 
 def rewrite_block(block: Block, constraints: Constraints) -> Rewritten:
     """Drop the joins that keys and foreign keys make superfluous."""
+    if len(block.atoms) < 2 or not (constraints.inclusions or constraints.functional):
+        return Rewritten(block)
     query = query_of(block)
     used = _used_variables(block)
-    about = constraints.about(query)
-    if not about.inclusions and not about.functional:
-        return Rewritten(block)
-    unified = unify_by_keys(query, about)
-    if unified is None:
+    unified = unify_by_keys(query, constraints)
+    found = None if unified is None else simplified(unified, constraints)
+    if unified is None or found is None:
         return Rewritten(block, ("the declared keys make the result always empty",))
-    reduced = drop_implied_atoms(unified, about)
-    found = reduced.queries[0]
-    remarks = _merged(query, unified, about)
-    for dropped in reduced.dropped[0]:
-        foreign = dropped.dependency
-        key = f"the foreign key {foreign.name} of {foreign.relation}"
-        warning = f"; it is one {RELIED}" if foreign.is_relied_on else ""
-        remarks.append(f"{key} makes the join with {dropped.atom.relation} superfluous: it is not maintained{warning}")
-    if reduced.cut and not is_q_hierarchical(found):
+    remarks = _merged(query, unified, constraints)
+    for dropped in found.dropped:
+        if dropped.by:
+            said, verb, warning = by_constraints(dropped.by)
+            gone = f"{verb} the join with {dropped.atom.relation} superfluous: it is not maintained"
+            remarks.append(f"{said} {gone}{warning}")
+    if found.is_cut and not is_q_hierarchical(found.query):
         remarks.append("the search for joins that foreign keys make superfluous was cut: there may be more")
-    if len(found.atoms) == len(block.atoms):
+    if len(found.query.atoms) == len(block.atoms):
         return Rewritten(block, tuple(remarks))
-    mapping = {v: t for v, t in zip(used, found.head, strict=True) if v != t}
-    return Rewritten(over(block, found, mapping), tuple(remarks))
+    mapping = {v: t for v, t in zip(used, found.query.head, strict=True) if v != t}
+    return Rewritten(over(block, found.query, mapping), tuple(remarks))
+
+
+def by_constraints(by: Sequence[Dependency]) -> tuple[str, str, str]:
+    """Constraints in words, the verb that goes with so many, and a warning if one is not checked."""
+    said = [
+        f"the foreign key {d.name} of {d.relation}"
+        if isinstance(d, InclusionDependency)
+        else f"the primary key of {d.relation}"
+        for d in by
+    ]
+    relied = any(d.is_relied_on for d in by)
+    warning = f"; {'one of them' if len(by) > 1 else 'it'} is one {RELIED}" if relied else ""
+    return " and ".join(said), "makes" if len(by) == 1 else "make", warning
+
+
+def gone_members(
+    members: Sequence[ConjunctiveQuery], kept: Sequence[int], constraints: Constraints, budget: Budget
+) -> list[str]:
+    """Which members of a union are not kept, as others have their rows: a line for all that any database tells so."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for i in (i for i in range(len(members)) if i not in kept):
+        holding = (members[j] for j in kept if holds_for(members[j], members[i], constraints, budget))
+        by = next((needed_for(outer, members[i], constraints, budget) for outer in holding), ())
+        said, _, warning = by_constraints(by)
+        found.setdefault((f", by {said}," if by else "", warning), []).append(str(i + 1))
+    return [
+        f"member {', '.join(numbers)} of the union adds nothing to the others{by} and is not maintained{warning}"
+        for (by, warning), numbers in found.items()
+    ]
 
 
 def query_of(block: Block) -> ConjunctiveQuery:

@@ -29,6 +29,7 @@ def only_concatenates(body: Body) -> bool:
 
 _COMBINED = {
     Combination.TESTED: "each row once, as its members are asked for it; nothing is kept",
+    Combination.ASKED: "a row is there if one of them has it; nothing is kept, or listed",
     Combination.DISJOINT: "pass their rows on, as no two have one in common",
     Combination.COUNTED: "count how many members hold each row",
 }

@@ -83,6 +83,8 @@ def verdict_line(explanation: Explanation) -> str:
     """What an update and a read cost, in one sentence."""
     kinds = explanation.plan.constant_update_for
     bounds = explanation.plan.bounds
+    if not explanation.plan.is_listed:
+        return "every update takes constant time; a row is tested in constant time, and none is listed"
     reading = "constant delay" if not bounds.delay.exponent else f"delay {bounds.delay}"
     if "any" in kinds:
         return f"every update takes constant time; reads with {reading}"

@@ -41,6 +41,8 @@ class Combination(Enum):
 
     TESTED = "tested"
     """Nothing is kept for it: the members are asked whether they have a row."""
+    ASKED = "asked"
+    """Nothing is kept for it, and as of some members rows are only tested, so they are of all together."""
     DISJOINT = "disjoint"
     """No row is in two of them, so all are passed on."""
     COUNTED = "counted"
@@ -54,6 +56,8 @@ def combination_of(union: UnionQuery | None, kept: Sequence[tuple[Block, CorePla
     """
     if not kept[0][0].outputs or not all(_is_testable(block, core, types_of) for block, core in kept):
         return Combination.COUNTED
+    if any(Task.LIST not in core.maintenance.tasks for _, core in kept):
+        return Combination.ASKED
     if union is not None and all(intersection(p, q) is None for p, q in combinations(union.members, 2)):
         return Combination.DISJOINT
     return Combination.TESTED

@@ -11,14 +11,15 @@ from everview.errors import OptionError
 from everview.plan.core_plan import CorePlan, plan_core
 from everview.plan.cores import cores_of
 from everview.plan.ordering import added, cost_of
-from everview.plan.rewrite import query_of, rewrite_block
+from everview.plan.rewrite import gone_members, query_of, rewrite_block
 from everview.plan.set_operations import is_set_union, only_concatenates, operations, operators
 from everview.plan.small_domains import ALWAYS_EMPTY, expand_block, is_always_empty, united
 from everview.plan.union_order import UnionOrder, in_one_order
 from everview.plan.unions import Combination, UnionVerdict, block_of, combination_of
+from everview.query.chase import surviving
 from everview.query.conjunctive import Atom, ConjunctiveQuery, UnionQuery
 from everview.query.constraints import Constraints, constraints_of
-from everview.query.homomorphism import Budget, minimal_union, surviving_members
+from everview.query.homomorphism import Budget, minimal_query
 from everview.query.options import OF_ONE_TREE, ViewOptions
 from everview.query.schema import Schema, Updates
 from everview.query.terms import Term, Var
@@ -37,7 +38,7 @@ from everview.query.view import (
     each_block,
 )
 from everview.strategies.bounds import Bound, Bounds, total_of
-from everview.strategies.strategy import KINDS
+from everview.strategies.strategy import KINDS, Task
 
 
 @dataclass(frozen=True)
@@ -148,6 +149,11 @@ class ViewPlan:
     def main(self) -> CorePlan:
         """The core that gives the view's rows (of a set operation: its first block's)."""
         return self.result.blocks[0].cores[0]
+
+    @property
+    def is_listed(self) -> bool:
+        """True unless its rows are only tested."""
+        return all(Task.LIST in c.maintenance.tasks for c in self.result.cores)
 
     @property
     def cores(self) -> tuple[CorePlan, ...]:
@@ -321,13 +327,10 @@ def _plan_part(
     union = _union_verdict(name, body, members, known, budget)
     kept = list(range(len(members)))
     if union is not None:
-        kept = surviving_members(union.union.members, budget)
+        kept = surviving(union.union.members, known.constraints, budget)
         if budget.exhausted:
             remarks.append("the search for members of the union that add nothing was cut: there may be more of them")
-        gone = [i + 1 for i in range(len(members)) if i not in kept]
-        if gone:
-            listed = ", ".join(map(str, gone))
-            remarks.append(f"member {listed} of the union adds nothing to the others and is not maintained")
+        remarks += gone_members(union.union.members, kept, known.constraints, budget)
     unites = isinstance(body, SetOperation) and is_set_union(body)
     is_arranged = isinstance(body, Cut | Windowed | Timed)
     known = known if isinstance(body, Block) else known.without_history()
@@ -474,5 +477,6 @@ def _union_verdict(
             return None
         (core,) = cores_of(member, name)
         queries.append(core.query)
-    union = UnionQuery(tuple(queries), name)
-    return UnionVerdict(union, minimal_union(union, budget), known.never_null)
+    cores = [minimal_query(query, budget) for query in queries]
+    minimal = UnionQuery(tuple(cores[i] for i in surviving(cores, known.constraints, budget)), name)
+    return UnionVerdict(UnionQuery(tuple(queries), name), minimal, known.never_null)

@@ -7,7 +7,7 @@ In the order in which a view passes through:
 - ``conjunctive``, ``view``, ``column_expression``: atoms and conjunctive queries, blocks and whole views, expressions;
 - ``data_values``, ``order_data``: values and orders as plain data;
 - ``catalogue``, ``data``, ``formula_data``, ``show``: what a database holds, models as plain data, queries in words;
-- ``homomorphism``, ``constraints``: the same query, made smaller, or better by keys and foreign keys;
+- ``homomorphism``, ``constraints``, ``chase``: the same query, made smaller, or better by keys and foreign keys;
 - ``hypergraph``, ``hierarchy``, ``orders``, ``covers``, ``widths``, ``dependencies``, ``decomposition``,
   ``unions``, ``hard_patterns``, ``fracture``: its structure;
 - ``formula``, ``formula_facts``, ``formula_normal``, ``locality``, ``formula_limits``: first-order formulas that count,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import Final
+from typing import Final, TypeAlias
 
 from everview.query.conjunctive import Atom, ConjunctiveQuery, Semantics, UnionQuery
 from everview.query.hierarchy import is_q_hierarchical, is_t_hierarchical
@@ -46,6 +46,8 @@ class InclusionDependency:
     is_relied_on: bool = False
     name: str = field(default="", compare=False)
     """As its table declares it."""
+    chain: tuple[InclusionDependency, ...] = field(default=(), compare=False)
+    """Those that it follows from, one after the other; () if it is declared itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,9 @@ class FunctionalDependency:
     dependent: tuple[int, ...]
     is_key: bool = False
     is_relied_on: bool = False
+
+
+Dependency: TypeAlias = InclusionDependency | FunctionalDependency
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,11 +235,12 @@ def drop_implied_atoms(query: ConjunctiveQuery, constraints: Constraints) -> Red
             stack.append((kept[:j] + kept[j + 1 :], (*dropped, Dropped(current.atoms[j], dependency))))
         if not implied:
             irreducible.append((current, dropped))
-    best = sorted(irreducible, key=lambda found: _rank(found[0]))
+    best = sorted(irreducible, key=lambda found: rank_of(found[0]))
     return Reduced(tuple(q for q, _ in best), bool(stack), tuple(d for _, d in best))
 
 
-def _rank(query: ConjunctiveQuery) -> tuple[bool, bool, int]:
+def rank_of(query: ConjunctiveQuery) -> tuple[bool, bool, int]:
+    """What queries are compared by: the least has the best class, and of those the fewest atoms."""
     return not is_q_hierarchical(query), not is_t_hierarchical(query), len(query.atoms)
 
 

@@ -70,7 +70,7 @@ def minimal_query(query: ConjunctiveQuery, budget: Budget | None = None) -> Conj
     while shrunk and not budget.exhausted:
         shrunk = False
         for i in range(len(query.atoms)):
-            smaller = _without(query, i)
+            smaller = without_atom(query, i)
             if smaller is not None and find_homomorphism(query, smaller, budget) is not None:
                 query, shrunk = smaller, True
                 break
@@ -84,19 +84,24 @@ def minimal_union(union: UnionQuery, budget: Budget | None = None) -> UnionQuery
     return replace(union, members=tuple(cores[i] for i in surviving_members(cores, budget)))
 
 
-def surviving_members(members: Sequence[ConjunctiveQuery], budget: Budget | None = None) -> list[int]:
-    """The members of a union that no other one contains; of equivalent ones the last. All of them for bags."""
+def surviving_members(
+    members: Sequence[ConjunctiveQuery], budget: Budget | None = None, known: Sequence[ConjunctiveQuery] = ()
+) -> list[int]:
+    """The members of a union that no other one contains; of equivalent ones the last. All of them for bags.
+
+    ``known`` has for each member a query that has the same results on the databases that there may be, and says more.
+    """
     left = list(range(len(members)))
     if any(m.semantics is Semantics.BAG for m in members):
         return left
     budget = budget or Budget()
     for i in range(len(members)):
-        if any(j != i and is_contained(members[i], members[j], budget) for j in left):
+        if any(j != i and is_contained((known or members)[i], members[j], budget) for j in left):
             left.remove(i)
     return left
 
 
-def _without(query: ConjunctiveQuery, index: int) -> ConjunctiveQuery | None:
+def without_atom(query: ConjunctiveQuery, index: int) -> ConjunctiveQuery | None:
     """The query without one atom, if the head and all conditions survive that."""
     atoms = query.atoms[:index] + query.atoms[index + 1 :]
     kept = frozenset().union(*(a.variables for a in atoms)) if atoms else frozenset()

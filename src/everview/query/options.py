@@ -22,6 +22,9 @@ MODES: Final = ("dynamic", "static")
 """Whether tables go on changing, or are filled once and then read."""
 DOMAINS: Final = ("schema", "query")
 """Which elements a formula is about: those of all tables, or those of the tables that it names."""
+ONLY_TEST: Final = "test"
+ANSWERS: Final = ("list", ONLY_TEST)
+"""What a view is there for: to be read, or only to be asked whether it has a row."""
 MOST_PARTS: Final = 1_000_000
 """The largest denominator of ε: thresholds are powers of N with it as a root."""
 MOST_DEGREE: Final = 2**63 - 1
@@ -59,6 +62,8 @@ class OptionValues(ReadOptions, total=False):
     """Keep rows in order and counted, where the query allows it, so that positions, ranks and samples are cheap."""
     count: bool | None
     """Keep the number of rows, where the query allows it, so that asking for it takes constant time."""
+    answers: Literal["list", "test"] | None
+    """Whether rows are read, or only tested: then nothing may be kept to list them, where updates are cheaper so."""
     moments: str | Sequence[str] | None
     """The columns of which moments are kept from the beginning, for ``moments`` and ``linear_regression``."""
     domain: Literal["schema", "query"] | None
@@ -84,6 +89,7 @@ class ViewOptions:
     """Columns, each once."""
     domain: str | None = None
     component: str | None = None
+    answers: str | None = None
 
     def __post_init__(self) -> None:
         for name, value in self.given().items():
@@ -316,9 +322,10 @@ _CHECKS: Final[dict[str, Callable[[object], Any]]] = {
     "moments": _moments,
     "domain": _word("domain", DOMAINS),
     "component": _component,
+    "answers": _word("answers", ANSWERS),
 }
 
-READING: Final = ("access", "count", "lookup", "history", "moments")
+READING: Final = ("access", "count", "lookup", "history", "moments", "answers")
 """Those that are for reads of the result, which are there embedded only."""
 OF_ONE_TREE: Final = ("epsilon", "optimize", "degree", "mode")
 """Those that guide how one query is maintained; the others are as well for a union of several."""

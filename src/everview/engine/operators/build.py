@@ -9,7 +9,7 @@ from everview.engine.operators.first_rows import FirstRows
 from everview.engine.operators.formula import FormulaOperator
 from everview.engine.operators.group_by import GroupBy
 from everview.engine.operators.select import Select
-from everview.engine.operators.set_operations import Concatenation, combine
+from everview.engine.operators.set_operations import Asked, Concatenation, combine
 from everview.engine.operators.sides import Operator
 from everview.engine.operators.timed import TimedRows
 from everview.engine.operators.united import United
@@ -42,6 +42,8 @@ def build_part(plan: PartPlan, relations: Relations, dictionary: Dictionary, lin
                 terms = [(n, select) for (n, _), select in zip(plan.terms, counted, strict=True)]
                 order, may_access = plan.order, plan.may_access
                 return United(_selects(members), types, dictionary, linker, terms, order=order, may_access=may_access)
+            case Combination.ASKED:
+                return Asked(members)
             case Combination.DISJOINT:
                 return Concatenation(members)
         return combine(replace(plan.body, all=False), members, dictionary, linker)

@@ -143,6 +143,24 @@ class Concatenation(Sides):
             yield from side.rows(partly=partly)
 
 
+class Asked(Concatenation):
+    """UNION of which rows are only tested: whoever has one shows that it is there, once."""
+
+    def looks_up(self, columns: frozenset[int]) -> bool:
+        """True if the columns are all that there are."""
+        return len(columns) == self.width
+
+    may_look_up = looks_up
+
+    def lookup(self, given: Given) -> Iterator[WordRows] | None:
+        """A lookup of a whole row is a test."""
+        words = [word for _, word in sorted(given.words.items())]
+        if len(words) < self.width:
+            return None
+        found = WordRows(tuple(repeated(word, 1) for word in words), repeated(1, 1), zeros(1))
+        return iter((found,) if self.test(Sought(lambda: words)) else ())
+
+
 class Counted(Sides):
     """A set operation that counts each row's copies on every side and computes the result's copies from the counts."""
 

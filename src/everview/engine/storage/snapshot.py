@@ -9,7 +9,7 @@ the rows, and compared with what the file says they are (``verify``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from hashlib import blake2b
 from importlib.metadata import PackageNotFoundError, version
@@ -22,8 +22,9 @@ from everview.engine.base_table import BaseTable
 from everview.engine.companions import forget_companions
 from everview.engine.history import History
 from everview.engine.loading import loaded
-from everview.engine.operators.build import grouped_blocks
+from everview.engine.operators.build import blocks_of, grouped_blocks
 from everview.engine.operators.counts import Fold
+from everview.engine.operators.join import Join
 from everview.engine.progress import Progress
 from everview.engine.row_history import RowHistory
 from everview.engine.storage.check_saved import (
@@ -52,6 +53,9 @@ from everview.kernel.encode import encode
 from everview.query.catalogue import Queries
 from everview.query.options import ViewOptions
 from everview.query.schema import Updates
+from everview.query.terms import Var
+from everview.query.types import DataType
+from everview.strategies.strategy import Task
 
 if TYPE_CHECKING:
     from everview.engine.database import Database
@@ -364,23 +368,49 @@ def _check_same(shown: Database, filled: Database, file: Reader) -> None:
             raise file.damaged(f"the saved state of view {name} does not follow from the rows of the tables")
 
 
-def _content(view: ViewRuntime) -> pa.Table:
-    """A view's rows in order, each with its copies: words, but values where a word is a number in the dictionary.
+def _content(view: ViewRuntime) -> list[Any]:
+    """What a view shows, or, of rows that are only tested, what they are tested by."""
+    if view.plan.is_listed:
+        return [_listed(view.rows(), view.types, view.dictionary)]
+    return [
+        _listed(side.rows(), view.types, view.dictionary)
+        if all(Task.LIST in core.plan.maintenance.tasks for core in side.cores)
+        else [_asked(core) for core in side.cores]
+        for side in blocks_of(view.result)
+    ]
+
+
+def _asked(core: Join) -> list[Any]:
+    """The rows of a core's tables, in order, with values where words are numbers in the dictionary."""
+    found = []
+    for table in core.part.program.tables:
+        keys, *others = zip(*core.part.dump(table.name), strict=True) if core.part.size(table.name) else ((), (), ())
+        columns = [pa.array(words, pa.int64()) for words in zip(*keys, strict=True)]
+        types = [core.types.get(Var(name)) for name in table.key]
+        values = [
+            from_words(c, t, core.dictionary).to_pylist() if t is not None and is_wide(t) else c.to_pylist()
+            for c, t in zip(columns, types, strict=False)
+        ]
+        found.append(sorted(zip(*values, *others, strict=True), key=repr))
+    return found
+
+
+def _listed(pieces: Iterable[WordRows], of: Sequence[DataType], dictionary: Dictionary) -> pa.Table:
+    """Rows in order, each with its copies: words, but values where a word is a number in the dictionary.
 
     Strings that a view computes when it is read have another number in every database.
     """
-    names = [f"w{i}" for i in range(len(view.types))]
-    arrows = (arrow_type(t) if is_wide(t) else pa.int64() for t in view.types)
+    names = [f"w{i}" for i in range(len(of))]
+    arrows = (arrow_type(t) if is_wide(t) else pa.int64() for t in of)
     types = [pa.large_binary() if pa.types.is_nested(t) else t for t in arrows]
     schema = pa.schema([*zip(names, types, strict=True), (_COPIES, pa.int64())])
 
     def shown(rows: WordRows) -> pa.Table:
-        columns = zip(rows.columns, view.types, strict=True)
-        values = [from_words(c, t, view.dictionary) if is_wide(t) else c for c, t in columns]
+        columns = zip(rows.columns, of, strict=True)
+        values = [from_words(c, t, dictionary) if is_wide(t) else c for c, t in columns]
         return pa.table([*as_keys(values), rows.weight], schema=schema)
 
-    pieces = map(shown, view.rows())
-    whole = pa.concat_tables([schema.empty_table(), *pieces])
+    whole = pa.concat_tables([schema.empty_table(), *map(shown, pieces)])
     copies = f"{_COPIES}_sum"
     added = whole.group_by(names).aggregate([(_COPIES, "sum")])
     ordered = added.filter(pc.not_equal(added[copies], ZERO)).sort_by([(n, "ascending") for n in (*names, copies)])

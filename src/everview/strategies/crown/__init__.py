@@ -12,7 +12,7 @@ A core passes through, in this order:
 - ``found``: the cursors that find rows by some columns; ``row_log`` and ``difference``: what differences to an earlier
   state are found by;
 - ``totals``, ``full_join`` and ``bags`` write the procedures, ``access`` those that keep results in order where that is
-  asked for, and ``compile`` puts them together as one program.
+  asked for, and ``compile`` puts them together as one program; ``tested`` has one for rows that are never listed.
 """
 
 from everview.strategies.crown.strategy import Crown

@@ -73,6 +73,8 @@ class CrownPlan:
     """True if it is told which rows have changed: for differences, which the view's options ask for."""
     lookups: tuple[Edge, ...] = ()
     """The sets of variables by whose values rows are found with constant delay: asked for by the view's options."""
+    why_listed: str | None = None
+    """Why rows are kept so that they can be listed, where the view's options say that they are only tested."""
 
     @property
     def query(self) -> ConjunctiveQuery:
@@ -287,6 +289,8 @@ class CrownPlan:
         if self.lookups:
             sets = "; ".join(names(variables) for variables in self.lookups)
             found.append(("look-up", f"by {sets}: constant delay, from the rows of the tree"))
+        if self.why_listed is not None:
+            found.append(("answers", f"rows can be listed as well, {self.why_listed}"))
         return tuple(found)
 
     @property
