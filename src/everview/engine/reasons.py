@@ -27,7 +27,18 @@ from everview.programs.base_table import ROWS
 from everview.query.conjunctive import Atom
 from everview.query.options import ViewOptions
 from everview.query.terms import Const, Expression, Var
-from everview.query.view import Block, Body, Cut, FormulaBody, Output, SetOperation, SetOperator, Timed, Windowed
+from everview.query.view import (
+    Block,
+    Body,
+    Cut,
+    Exploded,
+    FormulaBody,
+    Output,
+    SetOperation,
+    SetOperator,
+    Timed,
+    Windowed,
+)
 from everview.query.view import View as ViewDefinition
 
 if TYPE_CHECKING:
@@ -187,6 +198,12 @@ def _giving(body: Body) -> Iterator[Block]:
         for block in _giving(body.body):
             yield replace(block, outputs=block.outputs[: len(body.columns)])
         return
+    if isinstance(body, Exploded):
+        raise UnsupportedError(
+            "an element of an array is made of a part of a row: why() tells of whole rows",
+            construct="why() of exploded arrays",
+            hint="ask why() of a view that has the array",
+        )
     if isinstance(body, Windowed):
         raise UnsupportedError(
             "a window function's value is made of a whole partition: there are no base rows that a row is made of",

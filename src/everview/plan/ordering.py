@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from everview.query.view import Counting, Cut, Output, SortKey, Timed, Windowed
+from everview.query.view import Counting, Cut, Exploded, Output, SortKey, Timed, Windowed
 from everview.strategies.bounds import CONSTANT, LINEAR, Bound, Bounds
 
 UNKNOWN = "the theorems are about all rows of a query, and here rows go by their order"
 """Why nothing is known of what reads of such a view can cost."""
 
 
-def said_of(body: Cut | Windowed | Timed) -> str:
+def said_of(body: Cut | Windowed | Timed | Exploded) -> str:
     """What is done, as ``explain`` says it."""
+    if isinstance(body, Exploded):
+        which = f"one row for each element of {body.body.columns[body.column].name}"
+        which += ", with its position" if body.has_position else ""
+        return which + (", or one with NULL if there is none" if body.outer else "")
     shown = body.body.columns
     if isinstance(body, Timed):
         while_ = ", ".join(f"{shown[b.column].expression} {b}" for b in body.bounds)
@@ -45,8 +49,11 @@ def _key(key: SortKey, columns: Sequence[Output]) -> str:
     return f"{name}{' descending' if key.descending else ''}{nulls}"
 
 
-def cost_of(body: Cut | Windowed | Timed) -> Bounds:
+def cost_of(body: Cut | Windowed | Timed | Exploded) -> Bounds:
     """What it adds to the costs of what gives its rows."""
+    if isinstance(body, Exploded):
+        each = Bound(("e",), Fraction(0), ("e the elements of a changed row",))
+        return Bounds(CONSTANT, each, Bound(("e",), Fraction(0)), CONSTANT)
     if isinstance(body, Timed):
         each = Bound(("log N",), Fraction(0), ("for each row that comes or goes, by the clock, too",))
         return Bounds(Bound(("N log N",), Fraction(1)), each, CONSTANT, LINEAR)

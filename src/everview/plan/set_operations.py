@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from everview.plan.ordering import said_of
 from everview.plan.unions import Combination
-from everview.query.view import Block, Body, Cut, FormulaBody, SetOperation, SetOperator, Timed, Windowed
+from everview.query.view import Block, Body, Cut, Exploded, FormulaBody, SetOperation, SetOperator, Timed, Windowed
 
 
 def is_set_union(body: Body) -> bool:
     """True if duplicates never matter below: UNION all the way down."""
-    if isinstance(body, Cut | Windowed | Timed):
+    if isinstance(body, Cut | Windowed | Timed | Exploded):
         return False
     if not isinstance(body, SetOperation):
         return True
@@ -19,7 +19,7 @@ def is_set_union(body: Body) -> bool:
 
 def only_concatenates(body: Body) -> bool:
     """True if set operations pass rows on and count nothing: UNION ALL all the way down."""
-    if isinstance(body, Cut | Windowed | Timed):
+    if isinstance(body, Cut | Windowed | Timed | Exploded):
         return False
     if not isinstance(body, SetOperation):
         return True
@@ -45,7 +45,7 @@ def operators(body: Body, members: int, combination: Combination | None) -> tupl
 
 
 def _set_operators(body: Body) -> list[str]:
-    if isinstance(body, Cut | Windowed | Timed):
+    if isinstance(body, Cut | Windowed | Timed | Exploded):
         return [*_set_operators(body.body), said_of(body)]
     if not isinstance(body, SetOperation):
         return []
@@ -61,4 +61,4 @@ def operations(body: Body) -> list[SetOperation]:
     """The set operations of a body."""
     if isinstance(body, SetOperation):
         return [body, *operations(body.left), *operations(body.right)]
-    return operations(body.body) if isinstance(body, Cut | Windowed | Timed) else []
+    return operations(body.body) if isinstance(body, Cut | Windowed | Timed | Exploded) else []

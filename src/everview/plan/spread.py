@@ -14,7 +14,19 @@ from everview.query.conjunctive import Atom
 from everview.query.schema import Schema
 from everview.query.terms import Expression, Term, Var
 from everview.query.types import BOOLEAN, DataType, Kind
-from everview.query.view import Block, Body, FormulaBody, Stage, Timed, View, arranged, blocks, group_key, relations_in
+from everview.query.view import (
+    Block,
+    Body,
+    Cut,
+    FormulaBody,
+    Stage,
+    View,
+    Windowed,
+    arranged,
+    blocks,
+    group_key,
+    relations_in,
+)
 
 MOST = 12
 """So many candidates are weighed against each other; more are rare, and every one multiplies the ways to share."""
@@ -208,7 +220,7 @@ class _Walk:
 def _is_by_partition(body: Body, block: Block, v: Var) -> bool:
     """True if rows go by their order only within partitions, of all of which a variable of the block is part."""
     columns = [i for i in range(len(block.outputs)) if _output_variable(block, i) == v]
-    by_order = (a for a in arranged(body) if not isinstance(a, Timed))  # When a row's time is, is its own affair.
+    by_order = (a for a in arranged(body) if isinstance(a, Cut | Windowed))  # Others go by each row alone.
     return all(any(i in a.partition for i in columns) for a in by_order)
 
 

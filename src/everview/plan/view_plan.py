@@ -28,6 +28,7 @@ from everview.query.view import (
     Block,
     Body,
     Cut,
+    Exploded,
     FormulaBody,
     SetOperation,
     Timed,
@@ -116,7 +117,7 @@ class PartPlan:
         return any("count" in o for o in self.operators)
 
     @property
-    def arranged(self) -> tuple[Cut | Windowed | Timed, ...]:
+    def arranged(self) -> tuple[Cut | Windowed | Timed | Exploded, ...]:
         """What goes by the order of rows, the innermost first: cuts, window functions, and what has its time."""
         return tuple(arranged(self.body))
 
@@ -332,7 +333,7 @@ def _plan_part(
             remarks.append("the search for members of the union that add nothing was cut: there may be more of them")
         remarks += gone_members(union.union.members, kept, known.constraints, budget)
     unites = isinstance(body, SetOperation) and is_set_union(body)
-    is_arranged = isinstance(body, Cut | Windowed | Timed)
+    is_arranged = isinstance(body, Cut | Windowed | Timed | Exploded)
     known = known if isinstance(body, Block) else known.without_history()
     counts = is_arranged or (isinstance(body, SetOperation) and not unites and not only_concatenates(body))
     lookups = () if is_arranged else lookups
@@ -397,7 +398,7 @@ def _plan_block(
 
 def _by_small_domains(body: Body, known: _Known, remarks: list[str], name: str, *, is_member: bool = False) -> Body:
     """The body with a union over small domains in the place of each block that gains by it: alone, or in a union."""
-    if isinstance(body, Cut | Windowed | Timed | FormulaBody):
+    if isinstance(body, Cut | Windowed | Timed | Exploded | FormulaBody):
         return body
     if isinstance(body, SetOperation):
         if not is_set_union(body):

@@ -40,6 +40,7 @@ from everview.query.view import (
     Body,
     Counting,
     Cut,
+    Exploded,
     FormulaBody,
     Grouping,
     Output,
@@ -209,6 +210,14 @@ def _body(body: Body) -> Data:
             "calls": list(map(window_call_to_data, body.calls)),
             "columns": list(map(_output, body.columns)),
         }
+    if isinstance(body, Exploded):
+        return {
+            "of": _body(body.body),
+            "element": body.column,
+            "outer": body.outer,
+            "position": body.has_position,
+            "columns": list(map(_output, body.columns)),
+        }
     if isinstance(body, Timed):
         return {
             "of": _body(body.body),
@@ -360,6 +369,12 @@ def _read_body(data: Data) -> Body:
         left, right = _read_body(data["left"]), _read_body(data["right"])
         columns = tuple(map(_read_output, data["columns"]))
         return SetOperation(SetOperator(data["operator"]), truth(data["all"]), left, right, columns)
+    if "element" in data:
+        inner = _read_body(data["of"])
+        if not isinstance(inner, Block):
+            raise TypeError("only the rows of a block are exploded")
+        columns = tuple(map(_read_output, data["columns"]))
+        return Exploded(inner, place(data["element"]), truth(data["outer"]), truth(data["position"]), columns)
     if "calls" in data:
         calls = tuple(map(window_call_from_data, data["calls"]))
         columns = tuple(map(_read_output, data["columns"]))
@@ -428,7 +443,7 @@ def _canonical_body(body: Body, stages: Mapping[str, str]) -> Data:
         # Its columns say again what the blocks' outputs say, in variables of the first of them.
         found["columns"] = [{"name": c.name, "type": type_to_data(c.type)} for c in body.columns]
         return found
-    if isinstance(body, Cut | Windowed | Timed):
+    if isinstance(body, Cut | Windowed | Timed | Exploded):
         found = _body(body) | {"of": _canonical_body(body.body, stages)}
         found["columns"] = [{"name": c.name, "type": type_to_data(c.type)} for c in body.columns]
         return found

@@ -348,7 +348,26 @@ class Timed:
         return f"{self.body}\nwhile {', '.join(shown)}"
 
 
-Body: TypeAlias = Block | SetOperation | Cut | Windowed | Timed | FormulaBody
+@dataclass(frozen=True)
+class Exploded:
+    """The rows of a body, each once for each element of the array in a ``column``: EXPLODE, POSEXPLODE and their like.
+
+    Behind the body's columns stand the element and, with ``has_position``, before that its place, counted from 0. An
+    ``outer`` one keeps a row without elements once, with NULL for both.
+    """
+
+    body: Block
+    column: int
+    outer: bool
+    has_position: bool
+    columns: tuple[Output, ...]
+
+    def __str__(self) -> str:
+        which = f"each element of ${self.column}" + (" with its position" if self.has_position else "")
+        return f"{self.body}\nonce for {which}{', or NULL' if self.outer else ''}"
+
+
+Body: TypeAlias = Block | SetOperation | Cut | Windowed | Timed | Exploded | FormulaBody
 
 
 @dataclass(frozen=True)
@@ -397,7 +416,7 @@ def blocks(body: Body) -> Iterator[Block]:
     elif isinstance(body, SetOperation):
         yield from blocks(body.left)
         yield from blocks(body.right)
-    elif isinstance(body, Cut | Windowed | Timed):
+    elif isinstance(body, Cut | Windowed | Timed | Exploded):
         yield from blocks(body.body)
 
 
@@ -408,12 +427,12 @@ def sources(body: Body) -> Iterator[FactSource]:
             yield from relation.sources
 
 
-def arranged(body: Body) -> Iterator[Cut | Windowed | Timed]:
+def arranged(body: Body) -> Iterator[Cut | Windowed | Timed | Exploded]:
     """What of a body goes by the order of rows, the innermost first: cuts, window functions, and what has its time."""
     if isinstance(body, SetOperation):
         yield from arranged(body.left)
         yield from arranged(body.right)
-    elif isinstance(body, Cut | Windowed | Timed):
+    elif isinstance(body, Cut | Windowed | Timed | Exploded):
         yield from arranged(body.body)
         yield body
 
@@ -433,6 +452,6 @@ def each_block(body: Body, change: Callable[[Block], Block]) -> Body:
         return change(body)
     if isinstance(body, Cut | Windowed):
         return replace(body, body=each_block(body.body, change))
-    if isinstance(body, Timed):
+    if isinstance(body, Timed | Exploded):
         return replace(body, body=change(body.body))
     return replace(body, left=each_block(body.left, change), right=each_block(body.right, change))

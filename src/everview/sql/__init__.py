@@ -9,6 +9,7 @@ What passes through, in this order:
 - ``outerjoin``, ``subqueries``, ``nested``, ``domain``, ``overgroups``, ``apart``: so do outer and anti joins, and
   subqueries in expressions;
 - ``ordering``, ``windows``, ``window_cuts``: ORDER BY … LIMIT, window functions, and ROW_NUMBER() <= k;
+- ``exploding``: rows once for each element of an array;
 - ``spans``, ``durations``: windows of time, and how long they are; ``clock``: conditions on now();
 - ``names``, ``check``, ``parts``, ``datatypes``, ``literals``, ``padding``, ``functions``: names and types;
 - ``aggregates``, ``packing``, ``products``: what groups are asked for, of what, and what can be summed up by table;

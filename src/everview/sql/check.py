@@ -355,7 +355,8 @@ class Checker:
         if name == "exists" and not any(isinstance(a, exp.Lambda) for a in node.expressions):
             raise self.source.syntax("EXISTS needs a subquery", node, hint="write EXISTS (SELECT …)")
         if name in GENERATORS:
-            raise self.source.unsupported(name.upper(), node, hint="store one row an element in a table")
+            hint = "it stands alone in the SELECT list, in LATERAL VIEW or in FROM"
+            raise self.source.unsupported(name.upper(), node, hint=hint)
         if name in WINDOW_FUNCTIONS:
             raise self.source.unsupported("window function", node)
         if name in ("collate", "collation"):

@@ -14,6 +14,7 @@ from everview.sql.aggregates import aggregates_in
 from everview.sql.apart import hold_constants
 from everview.sql.body import Body, equality
 from everview.sql.conditions import add_condition
+from everview.sql.exploding import explode_item
 from everview.sql.names import Cell, Named, Relation, Scope
 from everview.sql.nested import is_outer, needs_own_body
 from everview.sql.one_row import values_query
@@ -86,6 +87,10 @@ def _add_join(rows: Rows, join: exp.Join) -> None:
         return
     if join.kind == "ANTI":
         _add_anti(rows, join, using)
+        return
+    is_true = join.args.get("on") == exp.Boolean(this=True)
+    may_explode = isinstance(join.this, exp.Lateral | exp.Unnest) and join.side == "LEFT" and is_true
+    if may_explode and explode_item(rows, join.this, outer=True):
         return
     if isinstance(join.this, exp.Lateral) and join.side:
         on = join.args.get("on")
@@ -200,7 +205,10 @@ def _pairs(
 
 def _add_item(rows: Rows, item: exp.Expr) -> None:
     source = rows.source
-    if isinstance(item, exp.Paren):
+    if isinstance(item, exp.Table | exp.Lateral | exp.Unnest) and explode_item(rows, item):
+        for join in item.args.get("joins") or ():
+            _add_join(rows, join)
+    elif isinstance(item, exp.Paren):
         _add_item(rows, item.this)
     elif any(map(is_outer, item.args.get("joins") or ())):
         inner = item.copy()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from sqlglot import exp
@@ -69,9 +69,32 @@ def is_outer(join: exp.Join) -> bool:
     return (bool(join.side) and join.kind != "SEMI") or join.kind == "ANTI"
 
 
+EXPLODING: Final = frozenset("explode explode_outer posexplode posexplode_outer inline inline_outer unnest".split())
+"""Functions that give a row once for each element of an array."""
+
+
+def is_exploding(node: exp.Expr | None) -> bool:
+    """True for a call that gives a row once for each element."""
+    return isinstance(node, exp.Anonymous) and node.name.lower() in EXPLODING
+
+
+def gives_elements(select: exp.Expr, joins: Sequence[exp.Join]) -> bool:
+    """True if a SELECT has rows once for each element of an array, by LATERAL VIEW, in its list, or in FROM."""
+    from_ = select.args.get("from_")
+    items = [*([from_.this] if from_ is not None else []), *(join.this for join in joins)]
+    if any(isinstance(i, exp.Unnest) for i in items):
+        return True
+    if any(isinstance(i, exp.Lateral | exp.Table) and isinstance(i.this, exp.Anonymous) for i in items):
+        return True
+    listed = (e.this if isinstance(e, exp.Alias | exp.Aliases) else e for e in select.expressions)
+    return bool(select.args.get("laterals")) or any(map(is_exploding, listed))
+
+
 def needs_own_body(select: exp.Expr) -> bool:
     """True if a SELECT is put together of several blocks over its rows, so that it cannot be part of another one."""
     joins = list(joins_of(select))
+    if gives_elements(select, joins):
+        return True
     if any(is_outer(join) or isinstance(join.this, exp.Lateral) for join in joins):
         return True
     conditions = [select.args["where"].this] if select.args.get("where") else []

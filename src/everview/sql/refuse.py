@@ -23,7 +23,7 @@ CLAUSES: dict[str, tuple[str, tuple[str, ...], str]] = {
     "offset": ("OFFSET", ("OFFSET",), _ORDERED),
     "qualify": ("QUALIFY", ("QUALIFY",), "window functions are not supported"),
     "windows": ("window function", ("WINDOW",), "use GROUP BY"),
-    "laterals": ("LATERAL VIEW", ("LATERAL",), "store one row an element in a table"),
+    "laterals": ("LATERAL VIEW", ("LATERAL",), "write it behind FROM and its joins"),
     "pivots": ("PIVOT", ("PIVOT", "UNPIVOT"), "use CASE inside aggregates"),
     "sample": ("TABLESAMPLE", ("TABLESAMPLE",), "sample when you read the view: view.sample(n)"),
     "into": ("SELECT INTO", ("INTO",), "use CREATE MATERIALIZED VIEW … AS SELECT …"),

@@ -17,6 +17,7 @@ from everview.sql.body import Body, cast
 from everview.sql.conditions import add_condition
 from everview.sql.datatypes import same_word
 from everview.sql.dialect import EverviewSpark
+from everview.sql.exploding import add_laterals, explode_listed
 from everview.sql.fromclause import add_from
 from everview.sql.grouping import add_groups, add_having, grouped_output, is_grouped
 from everview.sql.names import Scope
@@ -209,8 +210,10 @@ class Lower(Lowering):
             add_from(rows, select)
         elif self.needs_from:
             add_one_row(rows, select.expressions[0])
+        add_laterals(rows, select)
         if select.args.get("where"):
             add_condition(rows, select.args["where"].this, "WHERE")
+        explode_listed(rows, select)
         add_spans(rows, select)
         _lower_listed(rows, select)
         projections = self._projections(rows, select)
@@ -241,8 +244,7 @@ class Lower(Lowering):
         source = self.source
         if not select.expressions:
             raise source.syntax("SELECT names no column", source.keyword(select, "SELECT"), hint="name one, or write *")
-        laterals = select.args.get("laterals") or []
-        refuse_clauses(source, select, [c for c in _SELECT_CLAUSES if c != "laterals" or not laterals])
+        refuse_clauses(source, select, _SELECT_CLAUSES)
         distinct = select.args.get("distinct")
         if isinstance(distinct, exp.Distinct) and distinct.args.get("on"):
             raise source.unsupported("DISTINCT ON", source.keyword(distinct, "DISTINCT"), hint="use GROUP BY")

@@ -14,6 +14,7 @@ In the order in which a delta passes:
   ``union_positions``: which of its rows stands where;
 - ``set_operations``: UNION ALL, and UNION, EXCEPT and INTERSECT by counting rows;
 - ``moments``: sums over products of a join's columns, beside any of these;
+- ``exploded``: the rows of a block, once for each element of an array;
 - ``timed``: the rows of a relation that come and go by the clock;
 - ``first_rows``: the first rows of any of these in an order; ``windowed``: window functions over them;
 - ``indexed``: the rows of any of these with an index, for look-ups that options ask for;

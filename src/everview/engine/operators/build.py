@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from everview.engine.operators.exploded import Elements
 from everview.engine.operators.first_rows import FirstRows
 from everview.engine.operators.formula import FormulaOperator
 from everview.engine.operators.group_by import GroupBy
@@ -19,7 +20,7 @@ from everview.plan.unions import Combination
 from everview.plan.view_plan import BlockPlan, PartPlan
 from everview.programs.link import Linker
 from everview.query.types import DataType
-from everview.query.view import Block, Body, Cut, FormulaBody, SetOperation, Timed, Windowed
+from everview.query.view import Block, Body, Cut, Exploded, FormulaBody, SetOperation, Timed, Windowed
 from everview.strategies.fo_mod.plan import FormulaPlan
 
 Relations = Mapping[str, tuple[DataType, ...]]
@@ -99,6 +100,8 @@ def _body(
         return FirstRows(_body(body.body, planned, relations, dictionary, linker), body, dictionary, linker)
     if isinstance(body, Windowed):
         return WindowValues(_body(body.body, planned, relations, dictionary, linker), body, dictionary, linker)
+    if isinstance(body, Exploded):
+        return Elements(_body(body.body, planned, relations, dictionary, linker), body, dictionary)
     if isinstance(body, Timed):
         rows = _block(next(planned), relations, dictionary, linker)
         assert isinstance(rows, Select)
