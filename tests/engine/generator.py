@@ -77,6 +77,8 @@ class Step:
     operations: tuple[tuple[str, str, tuple[Row, ...]], ...] = ()
     option: str = ""
     fallible: Fallible | None = None
+    oracle: str = ""
+    """The same query in words that DuckDB knows, where it has others."""
     options: str = ""
     """OPTIONS (…) of a view: they ask for a way of maintenance, and never change its rows."""
 
@@ -1052,9 +1054,12 @@ def case_for(seed: int, schema: tuple[TableDef, ...], views: tuple[str, ...]) ->
 
 def make_case(seed: int) -> Case:
     """The case of a seed."""
-    from tests.engine.subquery_generator import with_subqueries  # which is made of what is above
+    from tests.engine.nested_generator import with_nested  # which are made of what is above
+    from tests.engine.subquery_generator import with_subqueries
 
     script = Script(seed)
     steps = script.steps()
     case = dialled(Case(seed, script.tables, steps, script.r.random() < 0.3))
-    return case if script.fails or seed % 2 else with_subqueries(case, script.tables)
+    if script.fails:
+        return case
+    return (with_nested if seed % 2 else with_subqueries)(case, script.tables)

@@ -65,6 +65,8 @@ def kept(rows: Rows, *, constants: bool = False) -> list[Kept]:
             keep(cell.expression, name, cell.strict)
     for _, cell in rows.scope.subqueries.values():
         keep(cell.expression, rows.body.name_of(cell.expression), cell.strict)
+    for term in rows.carried.terms.values() if rows.carried is not None else ():
+        keep(term, rows.body.name_of(term))
     for inner, _, _ in rows.correlations:
         keep(inner, rows.body.name_of(inner))
     for predicate, _ in rows.mixed:
@@ -137,10 +139,14 @@ def go_on(rows: Rows, body: AnyBody, columns: Sequence[Kept], base: str, purpose
         found = moved.get(cell.expression)
         return cell if found is None else Cell(found, closed=cell.closed)
 
-    scope = rows.scope
-    for relation in scope.relations:
-        relation.columns = [(name, new(cell)) for name, cell in relation.columns]
-    scope.columns = [Named(c.name, new(c.cell), c.alias) for c in scope.columns]
+    scope, scopes = rows.scope, [rows.scope]
+    if rows.carried is not None and scope.parent is not None:
+        rows.carried.terms = {outer: moved.get(term, term) for outer, term in rows.carried.terms.items()}
+        scopes.append(scope.parent)
+    for one in scopes:
+        for relation in one.relations:
+            relation.columns = [(name, new(cell)) for name, cell in relation.columns]
+        one.columns = [Named(c.name, new(c.cell), c.alias) for c in one.columns]
     scope.subqueries = {key: (node, new(cell)) for key, (node, cell) in scope.subqueries.items()}
     rows.correlations = [(moved.get(inner, inner), outer, node) for inner, outer, node in rows.correlations]
     rows.mixed = [(predicate.substitute(variables), node) for predicate, node in rows.mixed]

@@ -7,12 +7,16 @@ of an update is by the pairs of values and rows that the conditions let through.
 
 from __future__ import annotations
 
+from typing import Final
+
 from sqlglot import exp
 
 from everview.query.terms import Expression
 from everview.sql.apart import Kept, block, null_safe
 from everview.sql.body import equality
 from everview.sql.session import Rows, stage_columns
+
+TWO_QUERIES: Final = "correlation across two queries"
 
 
 def add_domain(rows: Rows, inner: Rows, node: exp.Expr) -> None:
@@ -52,7 +56,7 @@ def add_domain(rows: Rows, inner: Rows, node: exp.Expr) -> None:
 def two_queries_out(rows: Rows, where: exp.Expr) -> Exception:
     """The error for a subquery that reads columns of a query that is not the one around it."""
     return rows.source.unsupported(
-        "correlation across two queries",
+        TWO_QUERIES,
         where,
         message="this ties a subquery to a query that is not the one around it, but further out",
         hint="join the tables of the subquery in between in FROM",

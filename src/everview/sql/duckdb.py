@@ -24,7 +24,7 @@ from everview.sql.functions.registry import MACROS
 from everview.sql.grouping_sets import need_rows
 from everview.sql.limits import MOST_PARTS
 from everview.sql.meaning import spell_out, spelled_out
-from everview.sql.nodes import refused
+from everview.sql.nodes import NUMBER, refused
 from everview.sql.parse import guarded, parse_statements
 from everview.sql.sql_text import SqlText
 
@@ -35,7 +35,6 @@ _CLOSED: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
 }
-_NUMBER = "everview"
 _Read = tuple[exp.Expr, str]
 _T = TypeVar("_T")
 _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Mod, exp.IntDiv, exp.Neg, exp.Paren)
@@ -143,23 +142,23 @@ def spell_out_query(source: SqlText, query: exp.Expr, lower: Callable[[exp.Expr]
     """
     nodes = list(query.walk())
     for number, node in enumerate(nodes):
-        node.meta[_NUMBER] = number
+        node.meta[NUMBER] = number
     source.typed, source.read, source.stars, source.natural = [], [], [], []
     try:
         found = lower(query.copy())  # which may change the tree, and reads copies of parts of it
-        typed = [(nodes[n.meta[_NUMBER]], type_) for n, type_ in source.typed if _NUMBER in n.meta]
+        typed = [(nodes[n.meta[NUMBER]], type_) for n, type_ in source.typed if NUMBER in n.meta]
     finally:
         source.typed = None
     spell_out(typed)
-    for number, columns in {n.meta[_NUMBER]: columns for n, columns in source.stars}.items():
+    for number, columns in {n.meta[NUMBER]: columns for n, columns in source.stars}.items():
         nodes[number].replace(columns)
-    for number, using in {n.meta[_NUMBER]: using for n, using in source.natural}.items():
+    for number, using in {n.meta[NUMBER]: using for n, using in source.natural}.items():
         nodes[number].set("method", None)
         nodes[number].set("using", using or None)
         nodes[number].set("kind", None if using else "CROSS")
     for select in query.find_all(exp.Select):
         need_rows(select)
-    return found, [(nodes[n.meta[_NUMBER]], name) for n, name in source.read]
+    return found, [(nodes[n.meta[NUMBER]], name) for n, name in source.read]
 
 
 @_bounded()

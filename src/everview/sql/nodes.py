@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from sqlglot import exp
 
 from everview.errors import UnsupportedError
 from everview.query.types import DataType
 from everview.sql.datatypes import spark_name
 from everview.sql.dialect import EverviewSpark
+
+NUMBER: Final = "everview"
+"""Under this name the nodes of a query that is spelled out for DuckDB have their numbers, in ``node.meta``."""
 
 
 def refused(what: str, why: str) -> UnsupportedError:

@@ -29,7 +29,7 @@ def subqueries_over_groups(rows: Rows, select: exp.Select) -> bool:
 
 def after_grouping(rows: Rows, select: exp.Select, projections: Sequence[tuple[exp.Expr, str]]) -> Rows:
     """The groups as rows of their own, with the outputs and conditions of the SELECT."""
-    if rows.correlations or rows.mixed or rows.outer_conditions:
+    if rows.correlations or rows.mixed or rows.outer_conditions or rows.carried:
         raise two_queries_out(rows, select)
     having, listed = select.args.get("having"), [(_bare(p), name, p) for p, name in projections]
     if having is not None:

@@ -21,12 +21,23 @@ from everview.sql.exploding import add_laterals, explode_listed
 from everview.sql.fromclause import add_from
 from everview.sql.grouping import add_groups, add_having, grouped_output, is_grouped
 from everview.sql.names import Scope
-from everview.sql.nested import subqueries_in
+from everview.sql.nested import bare, subqueries_in
 from everview.sql.one_row import add_one_row, values_query
 from everview.sql.ordering import CUTS, HIDDEN, TIES_REMARK, cut, is_cut, ordered, output_place, read_bounds
 from everview.sql.overgroups import after_grouping, subqueries_over_groups
 from everview.sql.refuse import refuse_clauses, refuse_map
-from everview.sql.session import Cte, Environment, Lowering, Query, Rows, Selected, over_stage, spell_names, written
+from everview.sql.session import (
+    Carried,
+    Cte,
+    Environment,
+    Lowering,
+    Query,
+    Rows,
+    Selected,
+    over_stage,
+    spell_names,
+    written,
+)
 from everview.sql.spans import add_spans
 from everview.sql.subqueries import lower_subqueries
 from everview.sql.windows import goes_by_place, is_windowed, over_windows
@@ -126,10 +137,17 @@ class Lower(Lowering):
             self.remark(TIES_REMARK)
         return cut(body, columns, keys, bounds)
 
-    def block(self, select: exp.Select, env: Environment, parent: Scope | None, as_set: bool = False) -> Rows:
+    def block(
+        self,
+        select: exp.Select,
+        env: Environment,
+        parent: Scope | None,
+        as_set: bool = False,
+        carried: Carried | None = None,
+    ) -> Rows:
         """One SELECT with a body of its own; all its rows, so it has no LIMIT."""
         self._refuse_cut(select)
-        return self._block(select, env, parent, as_set)
+        return self._block(select, env, parent, as_set, carried)
 
     def _refuse_cut(self, select: exp.Select) -> None:
         if is_cut(select) and not self.is_arranged:
@@ -141,23 +159,32 @@ class Lower(Lowering):
                 hint="use MAX, MIN, or ROW_NUMBER() OVER (PARTITION BY …) in a subquery in FROM",
             )
 
-    def _block(self, select: exp.Select, env: Environment, parent: Scope | None, as_set: bool = False) -> Rows:
-        grouped = is_grouped(select)
-        is_set = not grouped and (as_set or bool(select.args.get("distinct")))
-        return self._select(select, env, Body(self.fresh, is_set), parent)
+    def _block(
+        self,
+        select: exp.Select,
+        env: Environment,
+        parent: Scope | None,
+        as_set: bool = False,
+        carried: Carried | None = None,
+    ) -> Rows:
+        body = Body(self.fresh) if carried is None else carried.body
+        body.is_set = not is_grouped(select) and (as_set or bool(select.args.get("distinct")))
+        return self._select(select, env, body, parent, carried)
 
     def inline(self, select: exp.Select, env: Environment, body: Body, parent: Scope | None) -> Rows:
         """A plain SELECT, its atoms and conditions added to an outer body."""
         self._refuse_cut(select)
         return self._select(select, env, body, parent)
 
-    def _select(self, select: exp.Select, env: Environment, body: Body, parent: Scope | None) -> Rows:
+    def _select(
+        self, select: exp.Select, env: Environment, body: Body, parent: Scope | None, carried: Carried | None = None
+    ) -> Rows:
         self._check_clauses(select)
         env = self._with(select, env)
         distinct = bool(select.args.get("distinct"))
         if is_windowed(select):
             return self._over_windows(select, env, Rows(self, env, Scope(self.source, parent), body, distinct=distinct))
-        rows = Rows(self, env, Scope(self.source, parent), body, distinct=distinct)
+        rows = Rows(self, env, Scope(self.source, parent), body, distinct=distinct, carried=carried)
         projections = self._grouped(rows, select)
         if rows.groups is not None and subqueries_over_groups(rows, select):
             return after_grouping(rows, select, projections)
@@ -319,6 +346,7 @@ class Lower(Lowering):
 
     def output(self, rows: Rows, node: exp.Expr, name: str, place: exp.Expr) -> Selected:
         """An expression over the rows, or over the groups that they make."""
+        node = bare(node)
         if rows.groups is not None:
             return grouped_output(rows, node, name, place)
         checker = rows.checker("SELECT")
@@ -409,8 +437,8 @@ def output_name(node: exp.Expr) -> str:
     """What an output is called: by its alias, its column's name, or as it is written."""
     if isinstance(node, exp.Alias):
         return str(node.alias)
-    if isinstance(node, exp.Column):
-        return str(node.name)
+    if isinstance(bare(node), exp.Column):
+        return str(bare(node).name)
     return str(node.sql(EverviewSpark, comments=False, normalize_functions="lower"))
 
 

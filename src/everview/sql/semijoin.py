@@ -13,6 +13,7 @@ from everview.query.view import Block, Output, SetOperation, group_key
 from everview.sql.aggregates import aggregates_in
 from everview.sql.apart import as_compared
 from everview.sql.body import Body, equality
+from everview.sql.carried import inner_block
 from everview.sql.domain import add_domain
 from everview.sql.nested import needs_own_body
 from everview.sql.ordering import is_cut, read_bounds
@@ -36,12 +37,17 @@ def semi_join(rows: Rows, node: exp.Expr) -> None:
             inner = rows.lowering.inline(query, rows.env, rows.body, rows.scope)
             _inlined(rows, inner, outer, node)
             return
-        inner = rows.lowering.block(query, rows.env, rows.scope, as_set=True)
+        inner = inner_block(rows, query, as_set=True, fits=lambda found: _compares_its_own(found, word))
         tie(rows, inner, outer, node, word)
     elif isinstance(query, exp.Query):
         _set_operation(rows, rows.lowering.query(query, rows.env), outer, node, word)
     else:
         raise rows.source.syntax(f"{word} needs a subquery in parentheses", node)
+
+
+def _compares_its_own(inner: Rows, word: str) -> bool:
+    """Whether IN compares with columns of the subquery alone."""
+    return word != "IN" or inner.groups is not None or all(inner.body.owns(o.expression) for o in inner.outputs)
 
 
 def _without_limit(rows: Rows, query: exp.Select) -> exp.Select:

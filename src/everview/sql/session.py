@@ -90,8 +90,15 @@ class Lowering(ABC):
         """Lower a whole query, on its own."""
 
     @abstractmethod
-    def block(self, select: exp.Select, env: Environment, parent: Scope | None, as_set: bool = False) -> Rows:
-        """Lower one SELECT, on its own, up to its outputs."""
+    def block(
+        self,
+        select: exp.Select,
+        env: Environment,
+        parent: Scope | None,
+        as_set: bool = False,
+        carried: Carried | None = None,
+    ) -> Rows:
+        """Lower one SELECT, on its own or joined with ``carried`` values of the query around it, up to its outputs."""
 
     @abstractmethod
     def inline(self, select: exp.Select, env: Environment, body: Body, parent: Scope | None) -> Rows:
@@ -154,6 +161,15 @@ class Groups:
 
 
 @dataclass
+class Carried:
+    """A body with the values of the query around a subquery, which is joined with them."""
+
+    body: Body
+    terms: dict[Expression, Expression]
+    """What stands for them there, by what they are in the query around; the scope around the subquery has it, too."""
+
+
+@dataclass
 class Rows:
     """A SELECT in the making: its scope, its body, and what it makes of the rows."""
 
@@ -176,6 +192,7 @@ class Rows:
     """Columns of outer queries that are compared in them: where one is NULL, none holds."""
     names: frozenset[str] | None = None
     """The columns that the SELECT names anywhere, in lower case; None where it may read all."""
+    carried: Carried | None = None
     places: dict[str, exp.Expr] = field(default_factory=dict)
     """The nodes that brought relations into scope, by their names in lower case."""
     is_over_groups: bool = False

@@ -13,20 +13,21 @@ from dataclasses import replace
 from sqlglot import exp
 
 from everview.query.aggregates import AggregateFunction
-from everview.query.terms import Const, Expression, Var
+from everview.query.terms import Const, Expression
 from everview.query.types import BIGINT, BOOLEAN
 from everview.query.view import Aggregate, Block, Grouping, Output, Stage, aggregate_result, group_key
 from everview.query.view import Body as AnyBody
 from everview.sql.aggregates import aggregates_in
 from everview.sql.apart import Kept, as_compared, block, go_on, kept, null_of, over, together, whole, without
 from everview.sql.body import equality
-from everview.sql.datatypes import spark_name
+from everview.sql.carried import inner_block
 from everview.sql.domain import add_domain, two_queries_out
 from everview.sql.names import Cell
 from everview.sql.nested import bare, is_quantified, is_semi_join, subqueries_in
 from everview.sql.ordering import is_cut
+from everview.sql.over_nothing import over_nothing
 from everview.sql.semijoin import semi_join
-from everview.sql.session import Groups, Rows, Selected, stage_columns
+from everview.sql.session import Rows, Selected, stage_columns
 from everview.sql.windows import is_windowed
 
 MORE_THAN_ONE = "a subquery that stands for a value has more than one row"
@@ -318,7 +319,7 @@ def values(
         result = rows.lowering.query(query, rows.env)
         _check_width(rows, len(result.names), count, node)
         return _joined(rows, _guarded(rows, result.body, 0), [], node)
-    inner = rows.lowering.block(query, rows.env, rows.scope)
+    inner = inner_block(rows, query, fits=_reads_its_own)
     _check_width(rows, len(inner.outputs), count, node)
     if inner.outer_conditions:
         raise rows.source.unsupported(
@@ -343,7 +344,7 @@ def values(
     if has_one and inner.groups is not None:
         if not is_tied and inner.groups.having is None:
             return _joined(rows, rows.lowering.stage(inner.finish(), "scalar", "scalar subquery"), [], node)[:count]
-        nothing = [_over_nothing(inner.groups, o.expression) for o in inner.outputs]
+        nothing = [over_nothing(inner.groups, o.expression) for o in inner.outputs]
         if inner.groups.having is not None and any(e is not None for e in nothing):
             raise rows.source.unsupported(
                 "HAVING in a correlated COUNT",
@@ -371,7 +372,7 @@ def lateral(rows: Rows, query: exp.Select, node: exp.Expr) -> list[tuple[str, Ce
     if is_one_row(query):
         names = [e.alias or output_text(e) for e in query.expressions]
         return list(zip(names, values(rows, query, len(names)), strict=True))
-    inner = rows.lowering.block(query, rows.env, rows.scope)
+    inner = inner_block(rows, query, fits=_gives_its_own)
     add_domain(rows, inner, node)
     for condition in inner.outer_conditions:
         if not rows.body.owns(condition):
@@ -386,6 +387,16 @@ def lateral(rows: Rows, query: exp.Select, node: exp.Expr) -> list[tuple[str, Ce
     stage = rows.lowering.stage(inner.finish(), "lateral", "rows of LATERAL, by what ties them to the rows before it")
     cells = _joined(rows, stage, [b for _, b, _ in tied], node)
     return [(o.name, cell) for o, cell in zip(listed, cells, strict=True)]
+
+
+def _gives_its_own(inner: Rows) -> bool:
+    """Whether what a subquery gives is made of its own columns."""
+    return inner.groups is not None or all(inner.body.owns(o.expression) for o in inner.outputs)
+
+
+def _reads_its_own(inner: Rows) -> bool:
+    """The same, and no condition of it reads nothing but the query around it."""
+    return not inner.outer_conditions and _gives_its_own(inner)
 
 
 def is_one_row(query: exp.Expr) -> bool:
@@ -411,30 +422,6 @@ def _key(inner: Rows, expression: Expression) -> Expression:
     if inner.groups is None:
         return expression
     return Expression.of(group_key(inner.groups.key(inner.body, expression, strict=True)), expression.type)
-
-
-def _over_nothing(groups: Groups, expression: Expression) -> Expression | None:
-    """What an expression over a group is where there are no rows; None if it is NULL."""
-    counts = {aggregate_result(i): a.function.is_count for i, a in enumerate(groups.aggregates)}
-    if isinstance(expression.term, Var) and not counts.get(expression.term, True):
-        return None
-    if len(expression.parts) > 1 and not any(counts.get(v) for v in expression.variables) and _passes_null(expression):
-        return None
-    mapping = {
-        aggregate_result(i): (
-            Expression.of(Const(0), BIGINT)
-            if a.function.is_count
-            else Expression((f"CAST(NULL AS {spark_name(a.type)})",), a.type)
-        )
-        for i, a in enumerate(groups.aggregates)
-    }
-    return expression.inline(mapping)
-
-
-def _passes_null(expression: Expression) -> bool:
-    """True if an expression is plain arithmetic, which is NULL where a part of it is."""
-    text = "".join(p for p in expression.parts if isinstance(p, str))
-    return bool(expression.variables) and all(c in "0123456789.()+-*/ " for c in text)
 
 
 def _guarded(rows: Rows, body: AnyBody, keys: int) -> Stage:

@@ -18,7 +18,7 @@ from everview.query.types import DOUBLE, INT, DataType, common_type
 from everview.query.view import Body, Output, SortKey, WindowCall, Windowed, group_key
 from everview.sql.aggregates import AggregateCall, is_aggregate, read_aggregate
 from everview.sql.names import Cell
-from everview.sql.nodes import is_whole
+from everview.sql.nodes import NUMBER, is_whole
 from everview.sql.ordering import ordered
 from everview.sql.session import Rows, Selected, stage_columns
 
@@ -194,6 +194,8 @@ class _Windows:
         if first is not None:
             found.meta.update({k: v for k, v in first.meta.items() if k in ("line", "col", "start", "end")})
             found.this.meta.update(found.meta)
+        if NUMBER in node.meta:  # what it is the type of is the node that it stands for
+            found.meta[NUMBER] = node.meta[NUMBER]
         self.slots.setdefault(slot, []).append(found)
         return found
 
