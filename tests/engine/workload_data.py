@@ -44,10 +44,11 @@ def tables_read(text: str, schema: Schema) -> list[Table]:
 
 
 def pools(text: str) -> Pools:
-    """The constants that a query compares columns with, by the columns' names."""
+    """The constants that a query compares columns with, by the columns' names and, where it names one, their tables."""
     found: Pools = {}
     tree = sqlglot.parse_one(text, read="spark")
-    for node in tree.find_all(*_COMPARISONS, exp.Between, exp.In):
+    tables = {t.alias_or_name.lower(): t.name.lower() for t in tree.find_all(exp.Table)}
+    for node in tree.find_all(*_COMPARISONS, exp.Between, exp.In, exp.Is):
         if isinstance(node, exp.In):
             sides = [(node.this, one) for one in node.expressions]
         elif isinstance(node, exp.Between):
@@ -56,23 +57,38 @@ def pools(text: str) -> Pools:
             sides = [(node.this, node.expression), (node.expression, node.this)]
         for left, right in sides:
             columns = list(left.find_all(exp.Column))
-            if len(columns) == 1 and (values := _constants(right, isinstance(node, exp.Like))):
-                known = found.setdefault(columns[0].name.lower(), [])
-                known += [v for v in values if v not in known]
-    return found
+            if len(columns) != 1:
+                continue
+            known = found.setdefault(_place(tables.get(columns[0].table.lower(), ""), columns[0].name), [])
+            known += [v for v in _meeting(node, right) if v not in known]
+            if isinstance(node, exp.Like) and not isinstance(node.parent, exp.Not):
+                likes = [v for v in known if isinstance(v, str)]
+                known += ["".join(dict.fromkeys(likes))]  # which is like all of them
+    return {name: values for name, values in found.items() if values}
 
 
-def _constants(node: exp.Expression, is_pattern: bool) -> list[Any]:
-    if any(True for _ in node.find_all(exp.Column, exp.Query, exp.AggFunc, exp.Placeholder)):
+def _place(table: str, column: str) -> str:
+    return f"{table}.{column}".lower().lstrip(".")
+
+
+def _meeting(node: exp.Expr, right: exp.Expr) -> list[Any]:
+    """Values that meet a comparison with a constant, and that constant."""
+    if any(True for _ in right.find_all(exp.Column, exp.Query, exp.AggFunc)):
         return []
+    if isinstance(node, exp.Is):
+        return [None] if isinstance(right, exp.Null) and not isinstance(node.parent, exp.Not) else []
     try:
-        ((value,),) = _constant(node.sql("duckdb"))
+        ((value,),) = _constant(right.sql("duckdb"))
     except duckdb.Error:
         return []
     if value is None:
         return []
-    if is_pattern:
+    if isinstance(node, exp.Like):
         return [str(value).replace("%", part).replace("_", "u") for part in ("", "x")]
+    if isinstance(value, str):
+        return [value, f"{value}1"] if isinstance(node, exp.GT) else [value]
+    if isinstance(value, int | float | Decimal) and not isinstance(value, bool):
+        return [value, value + {exp.GT: 1, exp.LT: -1}.get(type(node), 0)]
     return [value]
 
 
@@ -100,6 +116,8 @@ class Filling:
         for number in range(size):
             row = self._row(table, number, single)
             key = tuple(row[i] for i in places)
+            if table.name == "date_dim":
+                key = (row[2],)  # a day is there once
             if places and (key in keys or None in key):
                 continue
             keys.add(key)
@@ -125,17 +143,17 @@ class Filling:
             elif column.nullable and table.name != "date_dim" and self.r.random() < 0.06:
                 found.append(None)
             else:
-                found.append(values[column.name] if column.name in values else self._value(column))
+                found.append(values[column.name] if column.name in values else self._value(table, column))
         return tuple(found)
 
     def _target(self, table: Table, column: Column) -> bool:
         return any(f.columns == (column.name,) and f.target != table.name for f in table.foreign_keys)
 
-    def _value(self, column: Column) -> Any:
+    def _value(self, table: Table, column: Column) -> Any:
         r, name = self.r, column.name.lower()
         if name in self.special:
             return r.choice(self.special[name])
-        pool = self.pools.get(name)
+        pool = self.pools.get(_place(table.name, name)) or self.pools.get(name)
         if pool and r.random() < 0.92:
             try:
                 return _fitted(_near(r, pool), column)
@@ -188,7 +206,7 @@ def calendar(r: random.Random, found: Pools) -> dict[str, Any]:
 def _near(r: random.Random, pool: list[Any]) -> Any:
     """A constant of a query, something between two of them, or beside one."""
     value = r.choice(pool)
-    if isinstance(value, str) or r.random() < 0.6:
+    if value is None or isinstance(value, str) or r.random() < 0.6:
         return value
     if isinstance(value, bool):
         return value
@@ -203,6 +221,8 @@ def _near(r: random.Random, pool: list[Any]) -> Any:
 def _fitted(value: Any, column: Column) -> Any:
     """A value as one of the column's type."""
     type_ = column.type
+    if value is None:
+        return None if column.nullable else _fitted("0", column)
     if type_.is_integer:
         return int(Decimal(str(value)))
     match type_.kind:

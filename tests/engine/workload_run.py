@@ -11,6 +11,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any, Final
 
 import duckdb
@@ -41,6 +42,18 @@ SPECIAL: Final[dict[str, dict[str, Sequence[Any]]]] = {
         "ol_number": (1, 2, 3, 4, 5),
         "o_id": tuple(range(12)),
         "c_id": tuple(range(6)),
+        "o_carrier_id": (1, 2, 9),
+        "o_entry_d": tuple(datetime(2007 + i, 5, 1) for i in range(5)),
+        "ol_delivery_d": tuple(datetime(2009 + i, 6, 1, 12) for i in range(4)),
+        "i_data": ("ab", "xb", "PRb", "coBB", "ca", "coc", "zz"),
+        "su_comment": ("good", "bad", "fine"),
+        "r_name": ("Europe", "Asia"),
+        "c_phone": ("1-5", "2-6", "9-7"),
+    },
+    "tpcds": {
+        "w_warehouse_sq_ft": (1, 20, 300),
+        **{f"{sale}_quantity": tuple(range(50, 60)) for sale in ("ss", "cs", "ws")},
+        **{f"{back}_return_quantity": (1, 2, 3) for back in ("sr", "cr", "wr")},
     },
     "finance": {"broker_id": (1, 2, 3), "price": tuple(map(float, range(0, 4000, 250)))},
     "nexmark": {
@@ -48,7 +61,7 @@ SPECIAL: Final[dict[str, dict[str, Sequence[Any]]]] = {
         "channel": ("Apple", "x"),
     },
 }
-SIZES: Final = {"job": (8, 20), "finance": (40, 40), "nexmark": (12, 60), "chbench": (12, 80)}
+SIZES: Final = {"job": (6, 36), "finance": (40, 40), "nexmark": (12, 60), "chbench": (12, 80)}
 """How many rows tables have that nothing else points from, and the others."""
 
 

@@ -221,8 +221,9 @@ def _common_numeric(left: DataType, right: DataType) -> DataType:
         return DOUBLE
     if Kind.DECIMAL in kinds:
         a, b = as_decimal(left), as_decimal(right)
-        scale = max(a.scale, b.scale)
-        return decimal(max(a.precision - a.scale, b.precision - b.scale) + scale, scale)
+        scale, whole = max(a.scale, b.scale), max(a.precision - a.scale, b.precision - b.scale)
+        scale = max(0, min(scale, MOST_DIGITS - whole))  # above 38 digits whole ones stay, and others are given up
+        return decimal(whole + scale, scale)
     return max(left, right, key=lambda t: _INTEGERS.index(t.kind))
 
 
