@@ -192,6 +192,9 @@ def workloads_page() -> str:
         "outcomes. *Classes* holds for every core of the view, and conditions across relations play no part in it.",
         "*Tree* shows each core's join tree; [x] is a generalized node, ⋈ a bag. *Constant for* lists what updates",
         "take constant (amortised) time. Bounds are explained in [explain.md](explain.md).",
+        "",
+        "Each query of the workloads but the first is kept equal to DuckDB after every batch, feeds included",
+        "(`tests/engine/test_workloads.py`, `tests/engine/test_tpch.py`).",
     ]
     for folder, title in TITLES.items():
         lines += ["", f"## {title}", "", INTRODUCTIONS[folder], "", *workload_section(folder, title)]
