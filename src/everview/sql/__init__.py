@@ -6,8 +6,8 @@ What passes through, in this order:
 - ``statements``, ``ddl``, ``script``, ``session``, ``options``, ``answer``: what each statement asks for;
 - ``select``, ``fromclause``, ``one_row``, ``grouping``, ``grouping_sets``, ``conditions``, ``semijoin``, ``body``:
   a query becomes blocks and stages;
-- ``outerjoin``, ``subqueries``, ``nested``, ``domain``, ``overgroups``, ``apart``: so do outer and anti joins, and
-  subqueries in expressions;
+- ``outerjoin``, ``subqueries``, ``over_nothing``, ``nested``, ``domain``, ``carried``, ``overgroups``, ``apart``: so do
+  outer and anti joins, and subqueries in expressions;
 - ``ordering``, ``windows``, ``window_cuts``: ORDER BY … LIMIT, window functions, and ROW_NUMBER() <= k;
 - ``exploding``: rows once for each element of an array;
 - ``spans``, ``durations``: windows of time, and how long they are; ``clock``: conditions on now();
