@@ -178,7 +178,7 @@ def test_what_goes_the_direct_way(name: str) -> None:
         ("sums", "directly"),
         ("finished by others", "directly, but rows are made of groups in Python"),
         ("not in words", "the other way: UPPER(s) cannot be said in words"),
-        ("listed", "the other way: an aggregate lists the values of each group"),
+        ("listed", "the other way: an aggregate keeps the values of each group in order"),
         ("plain", "the other way: it is no single grouped block"),
     ],
 )

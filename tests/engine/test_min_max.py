@@ -15,9 +15,9 @@ import pyarrow as pa
 import pytest
 
 import everview as ev
-from everview.engine.operators.aggregates.min_max import Extremes, ordered_words
+from everview.engine.operators.aggregates.min_max import Extremes
 from everview.engine.values.dictionary import Dictionary
-from everview.engine.values.words import arrow_type, to_words
+from everview.engine.values.words import arrow_type, ordered_words, to_words
 from everview.errors import DataError
 from everview.query.types import DOUBLE
 from tests.engine.differential import bag
@@ -64,6 +64,8 @@ QUERIES = {
     "grouped": "SELECT g, MIN(x) AS low, MAX(x) AS high, COUNT(*) AS n FROM t GROUP BY g",
     "by_name": "SELECT s, MAX(x) AS high, MIN(x) AS low, MAX(g) AS last FROM t GROUP BY s",
     "all_rows": "SELECT MIN(x) AS low, MAX(x) AS high FROM t",
+    "compared": "SELECT p.g, MIN(p.x) AS low, MAX(p.x) AS high, COUNT(*) AS n FROM t p JOIN t q ON p.g = q.g "
+    "AND p.s <= q.s GROUP BY p.g",
     "filtered": "SELECT g, MIN(x) AS low FROM t GROUP BY g HAVING MIN(x) < MAX(x) AND MIN(g) >= 1",
 }
 
@@ -118,6 +120,10 @@ def test_words_of_doubles_compare_as_they_do() -> None:
     assert ordered_words(pa.array(ordered, pa.int64()), DOUBLE).to_pylist() == words.to_pylist()
 
 
+LISTED = QUERIES["compared"]
+"""With a condition across tables the tree's rows are no groups: MIN and MAX list the values of each."""
+
+
 def view_of(type_: str, query: str = QUERIES["grouped"]) -> ev.Database:
     db = ev.Database()
     db.sql(f"CREATE TABLE t (g INT, s STRING, x {type_})")
@@ -131,8 +137,11 @@ def listed(db: ev.Database) -> list[Extremes]:
 
 @pytest.mark.parametrize("name", VALUES)
 def test_no_value_stays_in_python(name: str) -> None:
+    db = view_of(name, LISTED)
+    assert [type(a) for a in listed(db)] == [Extremes, Extremes]
+    assert db._views["v"].beside_nbytes() == 0
     db = view_of(name)
-    assert all(isinstance(a, Extremes) for a in listed(db))
+    assert not listed(db)
     assert db._views["v"].beside_nbytes() == 0
 
 
@@ -144,17 +153,22 @@ def test_a_failed_batch_changes_nothing(name: str) -> None:
         "DECIMAL(22,3)": [Decimal(n * 10**17) for n in (-4, -3, 0, 5, 6)],
     }[name]
     least, low, high, other, most = values
-    db = view_of(name)
+    db = view_of(name, LISTED)
+    db.sql(f"CREATE MATERIALIZED VIEW w AS {QUERIES['grouped']}")
     db.insert("t", [(1, "a", low), (1, "a", high), (2, "a", most)])
     kept, uses = [sorted(a.part.dump("values")) for a in listed(db)], db._dictionary.to_state()
+    core = db._views["w"].cores[0].part
+    in_tree = {table: sorted(core.dump(table)) for table in core.table_stats()}
     with pytest.raises(DataError), db.batch() as batch:  # noqa: PT012
         batch.insert("t", [(1, "a", least), (3, "new", other)])
         batch.delete("t", [(1, "a", low)])
         batch.delete("t", [(9, "a", other)])
     assert len(kept) == 2
     assert [sorted(a.part.dump("values")) for a in listed(db)] == kept
+    assert {table: sorted(core.dump(table)) for table in core.table_stats()} == in_tree
     assert db._dictionary.to_state() == uses
-    assert bag(db.view("v")) == bag([(1, low, high, 2), (2, most, most, 1)])
+    assert bag(db.view("v")) == bag([(1, low, high, 4), (2, most, most, 1)])
+    assert bag(db.view("w")) == bag([(1, low, high, 2), (2, most, most, 1)])
 
 
 def test_strings_are_kept_as_long_as_they_are_in_a_group(tmp_path: Path) -> None:
@@ -205,8 +219,9 @@ def test_memory_is_counted_and_goes(select: str) -> None:
     cores = core_bytes(db)
     rows = [(i % 500, f"name {i}", i) for i in range(10_000)]
     db.insert("t", rows)
+    assert view.stats()["bytes"] > 10_000 * 8 + empty
     outside = view.stats()["bytes"] - core_bytes(db)
-    assert outside > 500 * 8 + empty - cores
+    assert select.startswith("M") or outside > 500 * 8 + empty - cores
     random.Random(3).shuffle(rows)
     for i in range(0, len(rows), 1_000):
         db.delete("t", rows[i : i + 1_000])

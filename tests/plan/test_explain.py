@@ -262,8 +262,11 @@ def test_a_condition_on_one_table_is_a_filter() -> None:
 def test_min_and_max_keep_ordered_values() -> None:
     data = verdict("SELECT b, MIN(x) AS lo, MAX(x) AS hi, SUM(x) AS s FROM r GROUP BY b")
     assert "log N" in data["bounds"]["update"]
-    assert [c["role"] for c in data["parts"][0]["cores"]] == ["result", "min(x)", "max(x)"]
-    assert "ordered values of each group for min(x)" in core(data, index=1)["operators"]
+    assert [c["role"] for c in data["parts"][0]["cores"]] == ["result"]
+    assert data["bounds"]["update"] == data["bounds"]["delay"] == "O(log N)"
+    across = verdict(f"SELECT r.a, s.c, MIN(r.x) AS lo, MAX(s.y) AS hi {TWO_PATH} GROUP BY r.a, s.c")
+    assert [c["role"] for c in across["parts"][0]["cores"]] == ["result", "min(x)", "max(y)"]
+    assert "ordered values of each group for min(x)" in core(across, index=1)["operators"]
 
 
 def test_count_distinct_has_a_core_of_its_own() -> None:

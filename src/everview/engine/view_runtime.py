@@ -423,6 +423,7 @@ class ViewRuntime:
         types += [c.type for part in self.plan.parts for c in part.body.columns]
         types += [c.expression.type for core in self.cores for atom in core.plan.query.atoms for c in atom.computed]
         types += [t for kept in self.folds for t in kept.word_types.values()]
+        types += [type_ for core in self.cores for type_ in core.value_types.values()]
         return any(map(is_wide, types))
 
     def nbytes(self) -> int:

@@ -144,7 +144,7 @@ class CorePlan:
     @property
     def constant_update_for(self) -> tuple[str, ...]:
         """The kinds of update sequences on which an update takes constant (amortised) time."""
-        if self.core.keeps_values or (self.folds_rows and not self.maintenance.changes_one_row):
+        if self.core.keeps_values or self.core.extremes or (self.folds_rows and not self.maintenance.changes_one_row):
             return ()
         return self.maintenance.constant_update_for
 
@@ -153,6 +153,8 @@ class CorePlan:
         """What maintaining this core costs, with what is done to its rows."""
         own = self.maintenance.bounds
         build, update, delay, space = own.preprocessing, own.update, own.delay, own.space
+        if self.core.extremes:  # Every row whose weight changes may have another value, which has a place in an order.
+            build, update, delay = (bound.times_log() for bound in (build, update, delay))
         kept = self.maintenance.outputs
         if self.folds_rows:
             update = update.plus(self._fold_cost())
@@ -173,9 +175,7 @@ class CorePlan:
             changed = Bound(("|Δ⁺|",), Fraction(1), (f"Δ⁺ the change before {names(self.added)} goes",))
         else:
             changed = CONSTANT if self.maintenance.changes_one_row else Bound(("|Δ|",), Fraction(1))
-        if not self.core.keeps_values:
-            return changed
-        return Bound(tuple(f"{t} log N" for t in changed.terms) or ("log N",), changed.exponent, changed.caveats)
+        return changed.times_log() if self.core.keeps_values else changed
 
     def _kept_rows(self, name: str, free: frozenset[Var]) -> Bound:
         """The rows that a fold keeps; no more than are stored where one relation has all their columns."""

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from everview.query.aggregates import Counted, Packed, Spread, Summed
+from everview.query.aggregates import Chosen, Counted, Ordered, Packed, Spread, Summed
 from everview.query.conjunctive import ConjunctiveQuery, Semantics
 from everview.query.terms import Expression, Term, Var
 from everview.query.types import MOST_DIGITS, Kind
 from everview.query.view import Aggregate, Block
-from everview.strategies.core import Core
+from everview.strategies.core import Core, Extreme
 
 
-def cores_of(block: Block, name: str) -> tuple[Core, ...]:
-    """The cores of a block; the first is the one that gives the result's rows."""
-    return _grouped(block, name) if block.grouping else (_plain(block, name),)
+def cores_of(block: Block, name: str, extremes: tuple[Extreme, ...] = ()) -> tuple[Core, ...]:
+    """The cores of a block; the first is the one that gives the result's rows, and has these ``extremes``."""
+    return _grouped(block, name, extremes) if block.grouping else (_plain(block, name),)
 
 
 def _plain(block: Block, name: str) -> Core:
@@ -37,7 +37,27 @@ def _plain(block: Block, name: str) -> Core:
     return Core("result", _query(block, head, semantics, name), tuple(operators))
 
 
-def _grouped(block: Block, name: str) -> tuple[Core, ...]:
+def extremes_of(block: Block) -> tuple[Extreme, ...]:
+    """What a core might keep in order itself: MIN, MAX and the like of one table's rows, where its rows are groups."""
+    grouping = block.grouping
+    if grouping is None or not all(isinstance(k.term, Var) for k in grouping.keys):
+        return ()
+    if any(is_summed(a) and a.argument is not None and not summed_at(block, a) for a in grouping.aggregates):
+        return ()
+    values: list[Expression] = []
+    found = []
+    for aggregate in grouping.aggregates:
+        made, argument = aggregate.function.made, aggregate.argument
+        atom = None if argument is None else covering_atom(block, argument)
+        if not isinstance(made, Ordered | Chosen) or argument is None or atom is None:
+            continue
+        if argument not in values:
+            values.append(argument)
+        found.append(Extreme(aggregate, atom, values.index(argument), made.highest))
+    return tuple(found)
+
+
+def _grouped(block: Block, name: str, extremes: tuple[Extreme, ...]) -> tuple[Core, ...]:
     grouping = block.grouping
     assert grouping is not None
     keys = _variables(grouping.keys)
@@ -56,9 +76,10 @@ def _grouped(block: Block, name: str) -> tuple[Core, ...]:
     spread = tuple(a for a in summed if a.argument and not summed_at(block, a))
     multiplies = any(len(summed_at(block, a)) > 1 for a in summed)
     extra = _variables([a.argument for a in spread if a.argument], apart_from=keys)
+    in_order = tuple(e.aggregate for e in extremes)
     own = [f"sum up {a} over several tables' columns" for a in spread]
     result = _query(block, (*keys, *extra), Semantics.BAG, name)
-    listed = [a for a in grouping.aggregates if a not in summed]
+    listed = [a for a in grouping.aggregates if a not in summed and a not in in_order]
     plain = all(isinstance(k.term, Var) for k in grouping.keys)
     folded = bool(listed or spread or block.distinct or not plain)
     filtered = grouping.having is not None
@@ -67,12 +88,13 @@ def _grouped(block: Block, name: str) -> tuple[Core, ...]:
         "result",
         result,
         operators,
-        summed,
+        (*summed, *in_order),
         grouped=True,
         folded=folded,
         sums_up=True,
         multiplies=multiplies,
         filtered=filtered,
+        extremes=extremes,
     )
     return (main, *(_listing_core(block, a, keys, name) for a in listed))
 

@@ -85,7 +85,7 @@ def verdict_line(explanation: Explanation) -> str:
     bounds = explanation.plan.bounds
     if not explanation.plan.is_listed:
         return "every update takes constant time; a row is tested in constant time, and none is listed"
-    reading = "constant delay" if not bounds.delay.exponent else f"delay {bounds.delay}"
+    reading = "constant delay" if not (bounds.delay.terms or bounds.delay.exponent) else f"delay {bounds.delay}"
     if "any" in kinds:
         return f"every update takes constant time; reads with {reading}"
     if explanation.plan.is_constant_as_declared:

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from everview.errors import OptionError
 from everview.plan.core_plan import CorePlan, plan_core
-from everview.plan.cores import cores_of
+from everview.plan.cores import cores_of, extremes_of
 from everview.plan.ordering import added, cost_of
 from everview.plan.rewrite import gone_members, query_of, rewrite_block
 from everview.plan.set_operations import is_set_union, only_concatenates, operations, operators
@@ -39,6 +39,7 @@ from everview.query.view import (
     each_block,
 )
 from everview.strategies.bounds import Bound, Bounds, total_of
+from everview.strategies.core import Core
 from everview.strategies.strategy import KINDS, Task
 
 
@@ -380,20 +381,25 @@ def _plan_block(
 ) -> BlockPlan:
     shown = [block.outputs[i].expression.term for i in order]
     found = _variables(block, lookups)  # Aggregates that have a core of their own list its rows by group.
-    cores = (
-        plan_core(
+
+    def plan(core: Core, lookups: Sequence[frozenset[Var]] = ()) -> CorePlan:
+        return plan_core(
             core,
             known.statistics,
             known.options,
             known.never_null,
             known.constraints,
-            lookups=() if j else found,
+            lookups=lookups,
             order=[t for t in dict.fromkeys(shown) if isinstance(t, Var)],
             told=told,
         )
-        for j, core in enumerate(cores_of(block, name))
-    )
-    return BlockPlan(label, block, tuple(cores))
+
+    first, *others = cores_of(block, name, extremes_of(block))
+    main = plan(first, found)
+    if first.extremes and not main.maintenance.keeps_extremes:
+        first, *others = cores_of(block, name)
+        main = plan(first, found)
+    return BlockPlan(label, block, (main, *map(plan, others)))
 
 
 def _by_small_domains(body: Body, known: _Known, remarks: list[str], name: str, *, is_member: bool = False) -> Body:

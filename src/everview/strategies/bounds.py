@@ -35,6 +35,10 @@ class Bound:
         """True if it is nothing but a power of N, which swallows smaller ones."""
         return len(self.terms) == 1 and self.terms[0] == power_of_n(self.exponent)
 
+    def times_log(self) -> Bound:
+        """So many steps, each in an ordered index."""
+        return Bound(tuple(f"{t} log N" for t in self.terms) or ("log N",), self.exponent, self.caveats)
+
     def plus(self, other: Bound) -> Bound:
         """Both costs, one after the other; caveats add up."""
         terms = tuple(dict.fromkeys(t for t in (*self.terms, *other.terms)))

@@ -15,6 +15,17 @@ from everview.query.view import Aggregate
 
 
 @dataclass(frozen=True)
+class Extreme:
+    """MIN or MAX of what the rows of one atom have, which is to be read off the core itself."""
+
+    aggregate: Aggregate
+    atom: int
+    value: int
+    """Which of the values that come in with rows it is of: MIN and MAX of the same are of the same one."""
+    highest: bool
+
+
+@dataclass(frozen=True)
 class Core:
     """A conjunctive query to maintain, what it is for, and what happens to its changes on the way out.
 
@@ -37,6 +48,8 @@ class Core:
     """True if some of its sums are over products of several tables' columns."""
     filtered: bool = False
     """True if groups are dropped when they are listed: HAVING."""
+    extremes: tuple[Extreme, ...] = ()
+    """What is to be kept in order in the core itself, if its strategy can; without an operator of its own."""
 
 
 @dataclass(frozen=True)

@@ -44,6 +44,16 @@ MOST_RANKS = 2**63 - 1
 """A result that has so many rows or more cannot be accessed by position, only listed."""
 
 
+def value_variable(number: int) -> Var:
+    """What a value that comes in with rows, and is no variable of the query, is called in a program (``Extreme``)."""
+    return Var(f"#value{number}")
+
+
+def words_of_value(number: int) -> str:
+    """The cursor that lists the words of such a value that are kept, with their copies."""
+    return f"value{number}"
+
+
 class Task(Enum):
     """What may be asked of a maintained result."""
 
@@ -131,6 +141,10 @@ class StrategyPlan(Protocol):
         """True if rows can be found by the values of these of its outputs with constant delay (``Facts.lookups``)."""
 
     @property
+    def keeps_extremes(self) -> bool:
+        """True if it keeps what its core wants to have in order (``Core.extremes``)."""
+
+    @property
     def remarks(self) -> tuple[str, ...]:
         """What was cut or is worth knowing."""
 
@@ -209,14 +223,17 @@ class AtomInput:
     serves: tuple[int, ...] = ()
     served_sums: tuple[tuple[int, int], ...] = ()
     """Further factors that come in after those of ``sums``: which of the atoms that are served has it, and the sum."""
+    values: tuple[int, ...] = ()
+    """The values to be kept in order that come in after all of these, in a word each that compares as they do."""
 
 
 @dataclass(frozen=True)
 class Entry:
     """How a relation's updates come in, to all its occurrences one after the other.
 
-    The parameters are, for each occurrence: its words, a flag (1: the row belongs to it), the change of its sums; and
-    at the end the change of copies. ``state_only`` keeps the state, ``with_deltas`` also emits each update's delta.
+    The parameters are, for each occurrence: its words, a flag (1: the row belongs to it), the change of its sums, its
+    values to be kept in order; and at the end the change of copies. ``state_only`` keeps the state, ``with_deltas``
+    also emits each update's delta.
 
     With ``is_set`` the rows of the relation, which is a base table, are taken as a set, however many copies there are:
     the change is 1 where a row appears, −1 where it vanishes, and an update that does neither belongs to no occurrence
@@ -365,6 +382,11 @@ class Maintained:
     """The variables by whose values, NULL first, the cursor ``result`` lists in order; () if it lists in none."""
     difference: tuple[DifferenceNode, ...] = ()
     """What differences between states are found by, parents first; () if what changes must be told to know them."""
+    extremes: tuple[str, ...] = ()
+    """For each of ``Core.extremes`` the function that gives, for the words of a row, 1 and the value; 0 and 0 if none.
+
+    A row must be there, or have been: for others they may give values of rows that join nothing.
+    """
     gauges: Mapping[str, Gauge | RowCount] = field(default_factory=dict)
     pieces: str | None = None
     """A cursor that lists the same rows in pieces, as who reads everything likes it: a row may come several times.

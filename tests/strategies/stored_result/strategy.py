@@ -54,6 +54,11 @@ class StoredResultPlan:
     def ordered_by(self) -> None:
         """Its rows are kept in no order."""
 
+    @property
+    def keeps_extremes(self) -> bool:
+        """Sums are all that is kept of a group."""
+        return False
+
     def looks_up(self, variables: frozenset[Var]) -> bool:
         """Its parts are not kept by such keys."""
         return False

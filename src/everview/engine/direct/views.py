@@ -65,6 +65,8 @@ def _why_not(runtime: ViewRuntime) -> str:
         return "it is no single grouped block"
     if source.listed:
         return "an aggregate lists the values of each group"
+    if source.in_tree:
+        return "an aggregate keeps the values of each group in order"
     return "its groups are made distinct" if source.fold is not None else ""
 
 

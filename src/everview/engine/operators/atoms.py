@@ -8,12 +8,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from everview.engine.operators.aggregates.sums import Summand, Summing
+from everview.engine.values.dictionary import Dictionary
 from everview.engine.values.rows import Changes
 from everview.engine.values.wide import largest
+from everview.engine.values.words import is_wide, ordered_words, to_words
 from everview.plan.core_plan import CorePlan
 from everview.query.terms import Expression, Var
-from everview.query.types import DataType
-from everview.strategies.strategy import AtomInput, Sum
+from everview.query.types import DataType, Kind, same_words
+from everview.strategies.strategy import AtomInput, Sum, WordOrders
 
 
 def and_not(fits: pa.Array | None, failed: pa.Array | None, length: int) -> pa.Array | None:
@@ -71,6 +73,50 @@ def factors_at(plan: CorePlan, given: AtomInput, sums: Sequence[Summing]) -> Ite
         yield part, [a.substitute({v: own[c] for v, c in columns.items()}) for a in part.arguments]
 
 
+def values_in_order(plan: CorePlan) -> dict[int, Expression]:
+    """The values that come in with rows to be kept in order in the core, by their numbers."""
+    extremes = ((e.value, e.aggregate.argument) for e in plan.core.extremes)
+    return {value: argument for value, argument in extremes if argument is not None}
+
+
+def word_orders(types: Mapping[Var, DataType], in_order: Mapping[Var, DataType]) -> WordOrders:
+    """How the words of a core's variables are compared, and those of wide values that are kept in order."""
+    floats = (v for v, t in types.items() if t.kind in (Kind.FLOAT, Kind.DOUBLE))
+    return WordOrders(frozenset(v for v, t in (*types.items(), *in_order.items()) if is_wide(t)), frozenset(floats))
+
+
+class ValuesInOrder:
+    """The values that come in with an atom's rows to be kept in order: columns as they are, others ``computed``."""
+
+    def __init__(
+        self, plan: CorePlan, numbers: Sequence[int], types: Mapping[Var, DataType], dictionary: Dictionary
+    ) -> None:
+        every = values_in_order(plan)
+        self.dictionary = dictionary
+        self.types = types
+        self.values = tuple(every[number] for number in numbers)
+        self.computed = tuple(value for value in self.values if self._column(value) is None)
+
+    def _column(self, value: Expression) -> Var | None:
+        """The variable that has the value by the same words."""
+        term = value.term
+        return term if isinstance(term, Var) and same_words(self.types[term], value.type) else None
+
+    def words(
+        self, columns: Mapping[Var, pa.Array], arrays: Mapping[Expression, pa.Array], weight: pa.Array
+    ) -> Iterator[pa.Array]:
+        """The words by which each is kept in order; wide ones are kept alive for as long as their rows are there."""
+        for value in self.values:
+            column = self._column(value)
+            if column is not None:
+                yield ordered_words(columns[column], value.type)
+                continue
+            found = to_words(arrays[value], value.type, self.dictionary)
+            if is_wide(value.type):
+                self.dictionary.count(found, weight)
+            yield ordered_words(found, value.type)
+
+
 def variable_columns(plan: CorePlan, relations: Mapping[str, tuple[DataType, ...]]) -> dict[Var, list[DataType]]:
     """The types of the columns that each variable stands for, stored and computed ones."""
     found: dict[Var, list[DataType]] = {}
@@ -88,3 +134,11 @@ def common_range(types: Sequence[DataType]) -> tuple[int, int] | None:
         return None
     most = min(largest(t) for t in types)
     return -most - 1, most
+
+
+def in_range(ends: tuple[int, int] | None, words: pa.Array) -> list[pa.Array]:
+    """Whether words are integers in a range, where that is to be asked."""
+    if ends is None:
+        return []
+    least, most = ends
+    return [pc.and_(pc.greater_equal(words, least), pc.less_equal(words, most))]

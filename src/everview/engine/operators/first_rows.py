@@ -13,7 +13,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from everview.engine.expressions.parked import Parked
-from everview.engine.operators.aggregates.min_max import ordered_words
 from everview.engine.operators.answers import Answers, Given, Sought
 from everview.engine.operators.counts import Columns, Fold, Kept
 from everview.engine.operators.join import Join
@@ -21,7 +20,7 @@ from everview.engine.operators.sides import Operator, pieces_of
 from everview.engine.operators.steps import CHUNK
 from everview.engine.values.dictionary import NULL, Dictionary
 from everview.engine.values.rows import ZERO, Changes, WordRows, negated, repeated, zeros
-from everview.engine.values.words import is_wide
+from everview.engine.values.words import is_wide, ordered_words
 from everview.kernel.program import Order
 from everview.programs.counts import Ranked
 from everview.programs.link import Linker

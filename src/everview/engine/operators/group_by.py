@@ -11,8 +11,9 @@ import pyarrow.compute as pc
 from everview.engine.expressions.parked import Failure, Origin, Parked, came_from
 from everview.engine.operators.aggregates.accumulated import Accumulated, Listed
 from everview.engine.operators.aggregates.gathered import GatheredValues
+from everview.engine.operators.aggregates.in_tree import WORDS, InTree, as_measure, change_between, from_measure
 from everview.engine.operators.aggregates.min_max import Extremes
-from everview.engine.operators.aggregates.sums import slots_of
+from everview.engine.operators.aggregates.sums import Result, slots_of
 from everview.engine.operators.answers import Answers, Given, Sought
 from everview.engine.operators.counts import Columns, Fold, Kept
 from everview.engine.operators.group_output import Finish, difference
@@ -53,15 +54,23 @@ class GroupBy(Answers):
         keys = [Output(str(k), k) for k in self.grouping.keys]
         self.posted = tuple(dict.fromkeys(s.argument for s in self.slots if not s.parts))
         self.projection = Projection(keys, self.core, dictionary, self.posted)
+        extremes = enumerate(plans[0].core.extremes)
+        self.in_tree = tuple(InTree(i, e, self.grouping.keys, self.core, dictionary) for i, e in extremes)
+        """The aggregates that are read off the core itself."""
         self.widths = self._measure_widths()
-        """Of how many words the count and each slot are."""
+        """Of how many words the count and each slot are, and each value that is read off the core."""
         types = [k.type for k in self.grouping.keys]
         self.groups = Fold(types, len(self.widths), dictionary, linker, widths=self.widths)
-        listed = [a for a in self.grouping.aggregates if not is_summed(a)]
+        read = [a.aggregate for a in self.in_tree]
+        listed = [a for a in self.grouping.aggregates if not is_summed(a) and a not in read]
         self.listed: list[Listed] = [
             _listed(a)(a, self.grouping, Join(p, (), relations, dictionary, linker), dictionary, linker)
             for a, p in zip(listed, plans[1:], strict=True)
         ]
+        further: dict[Aggregate, Listed | InTree] = dict(zip(listed, self.listed, strict=True))
+        further |= {a.aggregate: a for a in self.in_tree}
+        self.further = [further[a] for a in self.grouping.aggregates if a in further]
+        """The aggregates that are no sums of the core, in their order."""
         self.finish = Finish(block, self.slots, self.widths, dictionary)
         self.needs_deltas = self.core.plan.folds_rows or self.finish.may_fail
         """True unless the core's own rows are the groups, with all that is asked of them, and always have values."""
@@ -78,6 +87,7 @@ class GroupBy(Answers):
         return (
             count,
             *(next(inside) if s.parts else min(MOST_WORDS, s.whole.words + count - 1) for s in self.slots),
+            *(WORDS for _ in self.in_tree),
         )
 
     def identifies_inputs(self, implied: Mapping[str, frozenset[int]]) -> bool:
@@ -87,7 +97,7 @@ class GroupBy(Answers):
     @property
     def keeps_update_numbers(self) -> bool:
         """True if sums are all there is: what lists values knows only a batch's first and last."""
-        return not self.listed
+        return not self.further
 
     def emit_deltas(self, wanted: bool) -> None:
         """Give what changes from now on, or stop; a changed group's old values must be known for that."""
@@ -101,7 +111,8 @@ class GroupBy(Answers):
         if not self.needs_deltas:
             self.groups.let_go()
             for words, measures in self._core_groups() if wanted else ():
-                self.groups.add(words, measures)
+                found = (as_measure(a.words_of(words, measures[: self.widths[0]])) for a in self.in_tree)
+                self.groups.add(words, (*measures, *(word for pair in found for word in pair)))
             self.groups.settle()
 
     def _core_groups(self, *, partly: bool = False) -> Iterator[tuple[Columns, Columns]]:
@@ -158,16 +169,18 @@ class GroupBy(Answers):
             return WordRows.empty(self.width)
         per_update = changes.per_update and self.keeps_update_numbers
         add = self.groups.trace if per_update else self.groups.add
-        steps = add(keyed.columns, self._changes(measures, chosen.further))
+        steps = add(keyed.columns, self._with_nothing_in_order(self._changes(measures, chosen.further)))
         if deltas and any(p.counts is not None for p in self.parked):
             # A row that is parked in one core is there in another: its group's values may change alone.
             for delta in deltas:
                 nothing = (zeros(len(delta)),) * self.groups.measures
                 self.groups.add(delta.columns[:-1], nothing)
-        words, old, new = touched = self.groups.touched()
+        words, old, new = touched = self._touched()
         self.groups.settle(touched)
         count = len(old[0])
-        listed = [a.process(d, words, count) for a, d in zip(self.listed, deltas, strict=True)]
+        found_of = {id(a): a.process(d, words, count) for a, d in zip(self.listed, deltas, strict=True)}
+        found_of |= {id(a): self._kept_of(i, old, new) for i, a in enumerate(self.in_tree)}
+        listed = [found_of[id(a)] for a in self.further]
         if steps is None:
             found = self.finish.both(words, old, new, listed)
             position = repeated(changes.rows.update[0].as_py() if len(changes) else 0, count)
@@ -181,6 +194,31 @@ class GroupBy(Answers):
             delta = delta.in_order()
         return delta if self.fold is None else flips(self.fold, delta, per_update=per_update)
 
+    def _with_nothing_in_order(self, measures: Columns) -> Columns:
+        """Changes of measures, with none of the values that are read off the core."""
+        return (*measures, *(zeros(len(measures[0])) for _ in self.in_tree for _ in range(WORDS)))
+
+    def _touched(self) -> tuple[Columns, Columns, Columns]:
+        """The groups that may have changed, their old measures and their new ones, values off the core among them."""
+        words, old, new = touched = self.groups.touched()
+        if not self.in_tree:
+            return touched
+        count, sums = len(old[0]), len(new) - WORDS * len(self.in_tree)
+        changes: list[pa.Array] = [zeros(count)] * sums
+        now = list(new[:sums])
+        for i, aggregate in enumerate(self.in_tree):
+            values = aggregate.words_of(words, new[: self.widths[0]])
+            changes += change_between(from_measure(old[sums + WORDS * i]), values)
+            now += as_measure(values)
+        self.groups.add(words, tuple(changes))
+        return words, old, tuple(now)
+
+    def _kept_of(self, number: int, old: Columns, new: Columns) -> tuple[Result, Result]:
+        """The values that groups had, and have, of an aggregate that is read off the core."""
+        aggregate, at = self.in_tree[number], len(old) - WORDS * (len(self.in_tree) - number)
+        was, now = (aggregate.values(from_measure(measures[at])) for measures in (old, new))
+        return was, now
+
     def _park(self, words: Columns, failed: pa.Array, changes: Changes, keyed: WordRows) -> None:
         """Count groups that fail now and did not before; of those before and after, one after the other."""
         was, now = (failed.slice(i * len(failed) // 2, len(failed) // 2).cast(pa.int64()) for i in (0, 1))
@@ -192,8 +230,14 @@ class GroupBy(Answers):
     def _explain(self, words: Columns) -> Failure | None:
         """What is wrong with one group."""
         kept = self.groups.measures_of([w[0].as_py() for w in words]) or [0] * len(self.widths)
-        listed = [a.results(words, 1) for a in self.listed]
-        return self.finish.why(words, self._columns(kept), listed)
+        measures = self._columns(kept)
+        return self.finish.why(words, measures, self._further_of(words, measures))
+
+    def _further_of(self, words: Columns, measures: Columns) -> list[Result]:
+        """The values now of the aggregates that are no sums of the core, for groups with these measures."""
+        count = measures[: self.widths[0]]
+        length = len(count[0])
+        return [a.results(words, count) if isinstance(a, InTree) else a.results(words, length) for a in self.further]
 
     def check_limits(self, place: Place) -> None:
         """Look at all groups if the core has passed a limit and nobody has looked yet: ``place`` is to blame then."""
@@ -208,7 +252,7 @@ class GroupBy(Answers):
             why = "a count or sum of a group leaves 64 bits; nothing has changed"
             raise DataError(why, table=place.table, row=place.row, hint=_SMALLER) from error
         for words, measures in self.groups.rows():
-            failed = self.finish(words, measures, []).failed
+            failed = self.finish(words, measures, self._further_of(words, measures)).failed
             if failed is not None:
                 count = pc.sum(failed).as_py()
                 self.failing.add(tuple(c.filter(failed) for c in words), ones(count), lambda _: [Origin(place)])
@@ -222,7 +266,7 @@ class GroupBy(Answers):
 
     def _changes(self, measures: Columns, posted: Sequence[pa.Array]) -> Columns:
         """The change of the count and of every slot, in words; ``posted`` are the arguments over several atoms."""
-        count, *widths = self.widths
+        count, *widths = self.widths[: 1 + len(self.slots)]
         copies, summed = measures[:count], iter(measures[count:])
         values = dict(zip(self.posted, posted, strict=True))
         changes = list(copies)
@@ -320,7 +364,8 @@ class GroupBy(Answers):
             measures = self._nothing if kept is None else self._columns(kept)
             return iter((self._finished(tuple(repeated(word, 1) for word in words), measures),))
         if is_global:
-            return self.rows(partly=True)
+            found = None if self.needs_deltas else self.core.look_up({})
+            return self.rows(partly=True) if found is None else self._one_group(found)
         if not self._asks_core(frozenset(keys)):
             return None
         words_of_core = self.projection.core_words(keys)
@@ -328,6 +373,11 @@ class GroupBy(Answers):
             return iter(())
         found = self.core.look_up(words_of_core)
         return None if found is None else (self._finished(*group) for group in self._as_groups(found))
+
+    def _one_group(self, found: Iterator[tuple[Columns, Columns]]) -> Iterator[WordRows]:
+        """The row over everything, given the core's, if there is any."""
+        words, measures = next(self._as_groups(found), ((), self._nothing))
+        yield self._finished(words, measures)
 
     def rows(self, *, partly: bool = False) -> Iterator[WordRows]:
         """All groups."""
@@ -343,8 +393,7 @@ class GroupBy(Answers):
             yield self._finished((), self._nothing)
 
     def _finished(self, words: Columns, measures: Columns) -> WordRows:
-        length = len(measures[0])
-        found = self.finish(words, measures, [a.results(words, length) for a in self.listed])
+        found = self.finish(words, measures, self._further_of(words, measures))
         if found.failed is not None and self.failing.counts is None:  # Nobody has looked at it when it changed.
             failure = self._explain(tuple(c.filter(found.failed).slice(0, 1) for c in words))
             raise DataError("a group has no value" if failure is None else failure.text())
@@ -365,7 +414,7 @@ class GroupBy(Answers):
         """True if a global aggregate that has no input has no value."""
         if not self.finish.may_fail:
             return False
-        return self.finish((), self._nothing, [a.results((), 1) for a in self.listed]).failed is not None
+        return self.finish((), self._nothing, self._further_of((), self._nothing)).failed is not None
 
     @property
     def _nothing(self) -> Columns:

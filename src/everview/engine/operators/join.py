@@ -14,12 +14,16 @@ from everview.engine.expressions.parked import Failure, Parked, came_from, reaso
 from everview.engine.operators.aggregates.sums import Summing
 from everview.engine.operators.atoms import (
     AtomValues,
+    ValuesInOrder,
     and_not,
     common_range,
     factors_at,
+    in_range,
     signature_of,
     sum_of,
+    values_in_order,
     variable_columns,
+    word_orders,
 )
 from everview.engine.operators.counts import Columns, Fold
 from everview.engine.operators.fetched import CHUNK_OF_FEW, FEWER, TOO_MANY, fetched
@@ -36,11 +40,17 @@ from everview.plan.core_plan import CorePlan
 from everview.programs.limits import BEYOND
 from everview.programs.link import Linker
 from everview.query.terms import Const, Var
-from everview.query.types import BIGINT, DataType, Kind
-from everview.strategies.strategy import DELTA, RESULT, AtomInput, Entry, Lookup, WordOrders
+from everview.query.types import BIGINT, DataType
+from everview.strategies.strategy import (
+    DELTA,
+    RESULT,
+    AtomInput,
+    Entry,
+    Lookup,
+    value_variable,
+)
 
 _NULL = pa.scalar(NULL, pa.int64())
-
 
 Delta = tuple[tuple[pa.Array, ...], tuple[pa.Array, ...], pa.Array]
 
@@ -65,16 +75,18 @@ class Join:
         self.types = {v: types[0] for v, types in columns.items()}
         self.ranges = {v: found for v, types in columns.items() if (found := common_range(types)) is not None}
         """The integers that a variable may be, where its columns do not hold the same: others never join."""
+        self.value_types = {value_variable(i): a.type for i, a in values_in_order(plan).items() if is_wide(a.type)}
+        """The types of values that are kept in order, where their words are ids."""
         signatures = [signature_of(plan, i, self.ranges) for i in range(len(plan.query.atoms))]
-        self.maintained = plan.compile([sum_of(plan, s) for s in sums], signatures, self._word_orders())
+        self.maintained = plan.compile(
+            [sum_of(plan, s) for s in sums], signatures, word_orders(self.types, self.value_types)
+        )
         self.widths = self.maintained.widths or (1,) * (1 + len(sums))
         """Of how many words each measure is: so many columns it has in what the core gives."""
         self.part = linker.add("core", self.maintained.program)
         self._has_limits = any(table.name == BEYOND for table in self.maintained.program.tables)
-        words = [BIGINT] * len(self.maintained.outputs)
-        in_pieces = self.maintained.pieces is not None
-        total = partial(Fold, words, len(self.widths), dictionary, widths=self.widths, is_kept=False)
-        self.total = total() if in_pieces else None
+        total = partial(Fold, [BIGINT] * self.width, len(self.widths), dictionary, widths=self.widths, is_kept=False)
+        self.total = None if self.maintained.pieces is None else total()
         """Where the pieces of rows are added up while everything is read; None if rows are not listed in pieces."""
         self.emits_deltas = False
         self.keeps_log = False
@@ -84,11 +96,6 @@ class Join:
         self._entries = {
             e.relation: _EntryRuntime(self, e, relations[e.relation], sums) for e in self.maintained.entries
         }
-
-    def _word_orders(self) -> WordOrders:
-        """How the words of its variables are compared."""
-        floats = (v for v, t in self.types.items() if t.kind in (Kind.FLOAT, Kind.DOUBLE))
-        return WordOrders(frozenset(v for v, t in self.types.items() if is_wide(t)), frozenset(floats))
 
     @property
     def width(self) -> int:
@@ -365,7 +372,9 @@ class _AtomInputRuntime:
         computed = [c.expression for c in self.atom.computed]
         self.computed = Evaluator(computed) if computed else None
         own = list(factors_at(plan, atom_input, sums))
-        self.arguments = tuple(dict.fromkeys(argument for _, arguments in own for argument in arguments))
+        self.values = ValuesInOrder(plan, atom_input.values, core.types, core.dictionary)
+        arguments = (a for _, arguments in own for a in arguments)
+        self.arguments = tuple(dict.fromkeys((*arguments, *self.values.computed)))
         self.summed = Evaluator(self.arguments) if self.arguments else None
         self.parts = [(part, [self.arguments.index(argument) for argument in arguments]) for part, arguments in own]
         self.parked = Parked([types[i] for i in self.places.values()], core.dictionary, self._explain)
@@ -398,6 +407,7 @@ class _AtomInputRuntime:
         found.append(flag)
         for part, places in self.parts:
             found += part.change([arrays[place] for place in places], [changes.rows.weight], part.words)
+        found += self.values.words(words, dict(zip(self.arguments, arrays, strict=False)), changes.rows.weight)
         return found, failed
 
     def _guarded(self, values: AtomValues, without: pa.Array) -> pa.Array:
@@ -432,7 +442,7 @@ class _AtomInputRuntime:
             )
         if self.summed is not None and (found := self.summed.why(values)) is not None:
             text = values_text(values, self.summed.reads(found[0]))
-            return Failure(f"{self.arguments[found[0]]}, which is summed up,", reason(found[1]), text)
+            return Failure(f"{self.arguments[found[0]]}, which is aggregated,", reason(found[1]), text)
         return None
 
     def _fits(self, changes: Changes, words: dict[Var, pa.Array]) -> pa.Array | None:
@@ -446,18 +456,11 @@ class _AtomInputRuntime:
         for v, i in self.places.items():
             if i not in changes.no_nulls and v in self.core.plan.query.not_null:
                 tests.append(pc.not_equal(words[v], _NULL))
-            tests += self._in_range(v, words[v])
+            tests += in_range(self.core.ranges.get(v), words[v])
         result = None
         for test in tests:
             result = test if result is None else pc.and_(result, test)
         return result
-
-    def _in_range(self, v: Var, words: pa.Array) -> list[pa.Array]:
-        """Whether a variable's words are integers that its narrowest column can hold, where that is to be asked."""
-        if v not in self.core.ranges:
-            return []
-        least, most = self.core.ranges[v]
-        return [pc.and_(pc.greater_equal(words, least), pc.less_equal(words, most))]
 
     def _constant(self, term: Const, type_: DataType) -> int:
         array = pa.array([term.value]).cast(arrow_type(type_))
@@ -489,7 +492,7 @@ class _AtomInputRuntime:
                 values.extra[computed.term] = array
                 refused = computed.term in self.core.plan.query.not_null
                 test = pc.not_equal(found, _NULL) if refused else None
-                for within in self._in_range(computed.term, found):
+                for within in in_range(self.core.ranges.get(computed.term), found):
                     test = within if test is None else pc.and_(test, within)
             if test is not None:
                 fits = test if fits is None else pc.and_(fits, test)

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from everview.engine.base_table import MOST_COPIES, BaseTable
 from everview.engine.input.read import read_rows, table_schema
+from everview.engine.operators.aggregates.in_tree import wide_words
 from everview.engine.operators.build import grouped_blocks
 from everview.engine.operators.counts import Fold
 from everview.engine.storage.container import Reader
@@ -120,7 +121,8 @@ def check_of_state(view: ViewRuntime, file: Reader, section: str) -> Check:
 
 def _types(view: ViewRuntime) -> Mapping[str, Mapping[str, DataType]]:
     """By tables of its unit, the types of key columns: of a core's variables, or of what else the view keeps."""
-    cores = [(core.part, {v.name: type_ for v, type_ in core.types.items()}) for core in view.cores]
+    known = [(core.part, {**core.types, **core.value_types}) for core in view.cores]
+    cores = [(part, {v.name: type_ for v, type_ in types.items()}) for part, types in known]
     parts = [*cores, *((kept.part, kept.word_types) for kept in view.folds)]
     return {part.prefix + table.name: types for part, types in parts for table in part.program.tables}
 
@@ -191,6 +193,8 @@ def _uses(database: Database) -> Iterator[tuple[pa.Array, pa.Array | None]]:
     for view in database._views.values():
         for kept in (*view.folds, *(p.counts for p in view.parked if p.counts is not None)):
             yield from ((words, None) for words in kept.wide_words())
+        for core in view.cores:
+            yield from wide_words(core)
         if view.history is not None:
             yield from ((words, None) for words in view.history.wide_words())
 

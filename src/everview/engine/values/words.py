@@ -17,7 +17,7 @@ from everview.engine.values.dictionary import NULL, Dictionary
 from everview.errors import ValueTypeError
 from everview.query.types import DataType, Kind, array_of, map_of, struct_of
 
-__all__ = ["NARROW_DIGITS", "NULL", "arrow_type", "data_type", "from_words", "is_wide", "to_words"]
+__all__ = ["NARROW_DIGITS", "NULL", "arrow_type", "data_type", "from_words", "is_wide", "ordered_words", "to_words"]
 
 NARROW_DIGITS: Final = 18
 """Decimals of up to so many digits are words themselves, scaled to integers; longer ones go through the dictionary."""
@@ -39,6 +39,8 @@ _ARROW: Final = {
 }
 _NULL_WORD: Final = pa.scalar(NULL, pa.int64())
 _ABSENT: Final = pa.scalar(None, pa.int64())
+_ZERO: Final = pa.scalar(0, pa.int64())
+_ALL_BUT_SIGN: Final = pa.scalar(2**63 - 1, pa.int64())
 _KINDS: Final = {arrow: kind for kind, arrow in _ARROW.items()}
 
 
@@ -139,3 +141,15 @@ def from_words(words: pa.Array, type_: DataType, dictionary: Dictionary, *, null
             return words.view(arrow_type(type_))
         case _:
             return words.cast(arrow_type(type_))
+
+
+def ordered_words(words: pa.Array, type_: DataType) -> pa.Array:
+    """Words that compare, as integers, as the values do: doubles by their size, NaN above all. Its own inverse.
+
+    A double's bits grow with it as long as it is positive; those of negative ones fall, so all but the sign are turned.
+    NULL stays the least of all.
+    """
+    if type_.kind not in (Kind.FLOAT, Kind.DOUBLE):
+        return words
+    turned = pc.and_(pc.less(words, _ZERO), pc.not_equal(words, _NULL_WORD))
+    return pc.if_else(turned, pc.bit_wise_xor(words, _ALL_BUT_SIGN), words)

@@ -11,6 +11,7 @@ A core passes through, in this order:
   ``factors``, what measures are products of;
 - ``found``: the cursors that find rows by some columns; ``row_log`` and ``difference``: what differences to an earlier
   state are found by;
+- ``extremes``: MIN and MAX of groups, kept in order along the tree;
 - ``totals``, ``full_join`` and ``bags`` write the procedures, ``access`` those that keep results in order where that is
   asked for, and ``compile`` puts them together as one program; ``tested`` has one for rows that are never listed.
 """

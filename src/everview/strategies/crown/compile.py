@@ -28,10 +28,11 @@ from everview.query.terms import Var
 from everview.strategies.crown.access import Access
 from everview.strategies.crown.bags import Bags
 from everview.strategies.crown.difference import Differences
+from everview.strategies.crown.extremes import Extremes
 from everview.strategies.crown.factors import multiplied
 from everview.strategies.crown.found import Found, measures_of_row
 from everview.strategies.crown.full_join import FullJoin, result_weight
-from everview.strategies.crown.layout import CHANGE, Layout, Node, Words, regs
+from everview.strategies.crown.layout import CHANGE, Layout, Node, Words, reg, regs
 from everview.strategies.crown.plan import CrownPlan
 from everview.strategies.crown.totals import Totals, entry_words
 from everview.strategies.strategy import (
@@ -49,6 +50,7 @@ from everview.strategies.strategy import (
     Maintained,
     Sum,
     WordOrders,
+    value_variable,
 )
 
 ONCE = Reg("once")
@@ -69,13 +71,15 @@ def compile_crown(
     access = Access(layout, orders) if plan.has_totals else None
     if access is not None:
         access.write()
+    extremes = Extremes(layout, orders)
+    extremes.write()
     layout.procedures += layout.limits.procedures
     atom_inputs: list[AtomInput] = []
     for with_deltas in (False, True):
         FullJoin(layout, with_deltas).write()
-        totals = Totals(layout, with_deltas)
+        totals = Totals(layout, with_deltas, extremes)
         totals.write()
-        atom_inputs = _write_inputs(layout, totals)
+        atom_inputs = _write_inputs(layout, totals, extremes)
     entries = _write_entries(layout, atom_inputs)
     _write_switch(layout)
     widths = layout.result_widths
@@ -83,8 +87,9 @@ def compile_crown(
     cursor = access.cursor() if access is not None and plan.has_access else _cursor(layout)
     functions = (_count(layout),) if access is None else access.functions()
     found = [Found(layout, variables, i) for i, variables in enumerate(plan.lookups)]
-    cursors = (cursor, *(f.cursor() for f in found))
-    functions = (*functions, measures_of_row(layout), *(f.guard() for f in found))
+    cursors = (cursor, *(f.cursor() for f in found), *extremes.cursors())
+    read = extremes.functions()
+    functions = (*functions, measures_of_row(layout), *(f.guard() for f in found), *read)
     differences = Differences(layout) if plan.has_log else None
     difference = differences.write() if differences is not None else ()
     channels: tuple[tuple[str, int], ...] = ((DELTA, width),)
@@ -105,6 +110,7 @@ def compile_crown(
         lookups=tuple(f.keyed for f in found),
         count=COUNT,
         difference=difference,
+        extremes=tuple(f.name for f in read),
     )
     maintained = replace(maintained, counts_at_once=access is not None)
     if access is None or not plan.has_access:
@@ -112,15 +118,17 @@ def compile_crown(
     return replace(maintained, access=ACCESS, rank=RANK, before=BEFORE, order=access.order)
 
 
-def _write_inputs(layout: Layout, totals: Totals) -> list[AtomInput]:
+def _write_inputs(layout: Layout, totals: Totals, extremes: Extremes) -> list[AtomInput]:
     """One procedure an atom, which tells every relation and bag that holds it; none for those that another serves."""
     targets: dict[int, list[tuple[str, Words, tuple[Reg, ...]]]] = {}
     given: dict[int, dict[tuple[int, int], Reg]] = {}
     served: dict[int, set[int]] = {layout.atom_of(one): {layout.atom_of(n)} for n, one in layout.shared_with.items()}
+    values = {e.atom: extremes.values_at(layout.home(e.atom)) for e in extremes.wanted}
 
     def add(atom: int, procedure: str, words: Words, factors: Sequence[tuple[int, int]], serves: Iterable[int]) -> None:
         own = {(other, j): layout.factor_change(atom, other, j) for other, j in factors}
-        targets.setdefault(atom, []).append((procedure, words, tuple(own.values())))
+        further = (*own.values(), *map(_value, values.get(atom, ())))
+        targets.setdefault(atom, []).append((procedure, words, further))
         given.setdefault(atom, {}).update(own)
         served.setdefault(atom, set()).update(serves)
 
@@ -138,10 +146,16 @@ def _write_inputs(layout: Layout, totals: Totals) -> list[AtomInput]:
         others = [factor for factor in given[atom] if factor[0] != atom]
         changes = [given[atom][factor] for factor in (*own, *others)]
         body = [Call(name, (*regs(needed), CHANGE, *factors)) for name, needed, factors in calls]
-        layout.procedure(f"input{atom}{totals.tag}", (*regs(words), CHANGE, *changes), body)
+        valued = values.get(atom, ())
+        layout.procedure(f"input{atom}{totals.tag}", (*regs(words), CHANGE, *changes, *map(_value, valued)), body)
         serves = tuple(sorted(served[atom] - targets.keys()))
-        found.append(AtomInput(atom, words, tuple(j for _, j in own), serves, tuple(others)))
+        found.append(AtomInput(atom, words, tuple(j for _, j in own), serves, tuple(others), valued))
     return found
+
+
+def _value(number: int) -> Reg:
+    """The register in which a value to be kept in order comes in."""
+    return reg(value_variable(number))
 
 
 def _write_entries(layout: Layout, atom_inputs: Sequence[AtomInput]) -> tuple[Entry, ...]:
@@ -160,8 +174,9 @@ def _write_entries(layout: Layout, atom_inputs: Sequence[AtomInput]) -> tuple[En
                 flag = Reg(f"{o.atom}?")
                 factors = (*((o.atom, j) for j in o.sums), *o.served_sums)
                 changes = tuple(Reg(f"{o.atom}+{i}", layout.sums[j - 1].factors[a]) for i, (a, j) in enumerate(factors))
-                parameters += [*words, flag, *changes]
-                call = Call(f"input{o.atom}{tag}", (*words, CHANGE, *changes))
+                values = tuple(Reg(f"{o.atom}={i}") for i in o.values)
+                parameters += [*words, flag, *changes, *values]
+                call = Call(f"input{o.atom}{tag}", (*words, CHANGE, *changes, *values))
                 body.append(If(Test.NOT_EQUAL, flag, Lit(0), (call,)))
             names.append(layout.procedure(f"update {relation}{tag}", (*parameters, CHANGE), body))
         entries.append(Entry(relation, tuple(found), *names))

@@ -143,11 +143,12 @@ class Layout:
     def __init__(self, plan: CrownPlan, sums: Sequence[Sum], signatures: Sequence[Hashable] = ()) -> None:
         self.plan = plan
         self.is_set = plan.is_distinct
-        self.signatures = tuple(signatures)
+        valued = {e.atom for e in plan.extremes}
+        self.signatures = tuple(("its own", i) if i in valued else s for i, s in enumerate(signatures))
         self.nodes: list[Node] = []
         self._place(plan.tree.root, None)
         self.sums = tuple(sums)
-        self.sources = tuple(frozenset(map(self._home, s.factors)) for s in sums)
+        self.sources = tuple(frozenset(map(self.home, s.factors)) for s in sums)
         self.factors = Factors(self)
         self.procedures: list[Procedure] = []
         self._tables: dict[str, tuple[Words, tuple[str, ...]]] = {}
@@ -192,7 +193,8 @@ class Layout:
         asked = [t for t in self.plan.query.head if isinstance(t, Var)]
         return tuple(dict.fromkeys((*self.plan.preferred, *asked, *sorted(self.plan.tree.free))))
 
-    def _home(self, atom: int) -> Node:
+    def home(self, atom: int) -> Node:
+        """The node of an atom."""
         return next(n for n in self.nodes if atom in self._own_atoms(n))
 
     @cached_property

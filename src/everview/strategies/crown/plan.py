@@ -21,7 +21,7 @@ from everview.query.decomposition import Decomposition
 from everview.query.dependencies import Dependency, closed, closure, dependencies_of
 from everview.query.terms import Expression, Var, names
 from everview.strategies.bounds import CONSTANT, ENCLOSURE, LINEAR, LOGARITHMIC, Bound, Bounds, power, power_of_n
-from everview.strategies.core import Facts
+from everview.strategies.core import Extreme, Facts
 from everview.strategies.crown.choose import choose_tree
 from everview.strategies.crown.connex import fewest_added_outputs
 from everview.strategies.crown.decomposed import TRIANGLE, Relation, by_keys, has_triangle, relations_of, smaller_by
@@ -71,6 +71,8 @@ class CrownPlan:
     """True if the number of results is kept, in no order: asked for by the view's options."""
     has_log: bool = False
     """True if it is told which rows have changed: for differences, which the view's options ask for."""
+    extremes: tuple[Extreme, ...] = ()
+    """What is kept in order for its groups: MIN and MAX of what rows of a relation have."""
     lookups: tuple[Edge, ...] = ()
     """The sets of variables by whose values rows are found with constant delay: asked for by the view's options."""
     why_listed: str | None = None
@@ -183,6 +185,16 @@ class CrownPlan:
         return self._has_items and not (self.has_groups or self.sums_up)
 
     @property
+    def may_keep_extremes(self) -> bool:
+        """True if the values of groups can be kept in order in the tree: its rows are the groups, without bags."""
+        return not (self.added or self.residual or self.decomposition or self.is_distinct)
+
+    @property
+    def keeps_extremes(self) -> bool:
+        """True if it keeps what its core wants to have in order."""
+        return bool(self.extremes)
+
+    @property
     def may_log(self) -> bool:
         """True if differences can be made of the rows that have changed: each row is below one row (same, 8)."""
         return self.may_access and not self.residual and self.decomposition is None
@@ -286,6 +298,9 @@ class CrownPlan:
             found.append(("count", "the number of results of each row is kept: count() takes constant time"))
         if self.has_log:
             found.append(("history", "stored rows that change are kept: diff() takes O(1) an update and row told"))
+        if self.extremes:
+            kept = ", ".join(str(e.aggregate) for e in self.extremes)
+            found.append(("in order", f"{kept}: values are kept in the tree, and a group's is read off it in O(log N)"))
         if self.lookups:
             sets = "; ".join(names(variables) for variables in self.lookups)
             found.append(("look-up", f"by {sets}: constant delay, from the rows of the tree"))

@@ -56,6 +56,7 @@ class Crown:
         lookups = tuple(variables for variables in facts.lookups if found.looks_up(variables))
         has_access = wanted and found.may_access
         has_count = bool(facts.options.count) and found.may_access and not has_access
+        extremes = core.extremes if found.may_keep_extremes else ()
         has_log = facts.options.history is not None and found.may_log and not (found.is_distinct and core.operators)
         return replace(
             found,
@@ -65,6 +66,7 @@ class Crown:
             has_log=has_log,
             lookups=lookups,
             why_listed=why_listed(core, facts) if facts.options.answers == ONLY_TEST else None,
+            extremes=extremes,
         )
 
     def compile(

@@ -10,16 +10,20 @@ from everview.kernel.program import (
     Call,
     Compute,
     Find,
+    If,
     Instruction,
     Lit,
     Math,
     Operand,
     Reg,
     Scan,
+    Test,
 )
 from everview.query.terms import Var
+from everview.strategies.crown.extremes import Extremes
 from everview.strategies.crown.factors import multiplied
 from everview.strategies.crown.layout import ROW, Layout, Node, Words, reg, regs
+from everview.strategies.strategy import value_variable
 
 Changes = Mapping[int, Operand]
 """The change of each measure; 0 is the count."""
@@ -28,8 +32,9 @@ Changes = Mapping[int, Operand]
 class Totals:
     """Writes how a relation's rows and hidden totals change, children before parents."""
 
-    def __init__(self, layout: Layout, with_deltas: bool) -> None:
+    def __init__(self, layout: Layout, with_deltas: bool, extremes: Extremes) -> None:
         self.layout = layout
+        self.extremes = extremes
         self.tag = "!" if with_deltas else ""
 
     def name(self, n: Node, verb: str) -> str:
@@ -45,12 +50,14 @@ class Totals:
                 if n.alike:
                     body = self._moved(n, through)
                 else:
-                    body = self.kept(n.sum_table, n.key, self.layout.carried_sums(n), changes, through)
+                    flipped = self.extremes.flipped_below(n)
+                    body = self.kept(n.sum_table, n.key, self.layout.carried_sums(n), changes, through, flipped)
                 self.layout.procedure(self.name(n, "change"), (*regs(n.key), *changes), body)
         for n in self.layout.nodes:
             if not n.is_generalized and n not in self.layout.shared_with:
-                parameters = (*regs(entry_words(n)), *self.layout.own_changes(n))
-                self.layout.procedure(self.name(n, "base"), parameters, self._base(n))
+                values = (reg(value_variable(i)) for i in self.extremes.values_at(n))
+                parameters = (*regs(entry_words(n)), *self.layout.own_changes(n), *values)
+                self.layout.procedure(self.name(n, "base"), parameters, [*self._base(n), *self.extremes.came(n)])
 
     def _base(self, n: Node) -> list[Instruction]:
         """A relation's own rows change; where nothing is hidden below it, they need not be kept."""
@@ -59,7 +66,14 @@ class Totals:
             return [Call(self.name(n, "change"), (*regs(n.handed), *own))]
         places: dict[Var, Operand] = {v: reg(v) for v in n.stored}
         sums = self.layout.own_sums(n)
-        return self.kept(n.row_table, n.stored, sums, own, lambda changes: self._weigh(n, None, places, changes, None))
+        return self.kept(
+            n.row_table,
+            n.stored,
+            sums,
+            own,
+            lambda changes: self._weigh(n, None, places, changes, None),
+            self.extremes.flipped(n),
+        )
 
     def kept(
         self,
@@ -68,21 +82,31 @@ class Totals:
         sums: Sequence[int],
         given: Sequence[Operand],
         then: Callable[[Changes], Iterator[Instruction]],
+        flipped: Sequence[Instruction] = (),
     ) -> list[Instruction]:
-        """Add the changes to a stored row and hand them on: for sets only a coming or going, as ±1."""
+        """Add the changes to a stored row and hand them on: for sets only a coming or going, as ±1.
+
+        Once that is done, ``flipped`` is run if the row has come or gone; of a set it is nothing.
+        """
         changes = dict(zip((0, *sums), given, strict=True))
         key, added = regs(words), self.layout.added(table, changes)
         if self.layout.is_set:
             return [Add(ROW, table, key, added, tuple(then({0: Lit(1)})), tuple(then({0: Lit(-1)})))]
-        return [Add(ROW, table, key, added), *then(changes)]
+        if not flipped:
+            return [Add(ROW, table, key, added), *then(changes)]
+        come, run = _flips(flipped)
+        return [*_STAYS, Add(ROW, table, key, added, come, come), *then(changes), *run]
 
     def _moved(self, n: Node, then: Callable[[Changes], Iterator[Instruction]]) -> list[Instruction]:
         """The same for atoms alike: their products have changed once a row of theirs has."""
         measures = (0, *self.layout.carried_sums(n))
         changes = {j: self.layout.change(n, j) for j in measures}
         nothing = (Compute(change, Math.ADD, Lit(0), Lit(0)) for change in changes.values())
-        moved = self.layout.factors.moved(n, ROW, measures)
-        return [*nothing, Add(ROW, n.sum_table, regs(n.key), self.layout.own_changes(n), *moved), *then(changes)]
+        came, went, stays = self.layout.factors.moved(n, ROW, measures)
+        flipped = self.extremes.flipped_below(n)
+        flip, run = _flips(flipped) if flipped else ((), ())
+        added = Add(ROW, n.sum_table, regs(n.key), self.layout.own_changes(n), (*came, *flip), (*went, *flip), stays)
+        return [*nothing, *_STAYS, added, *then(changes), *run] if flipped else [*nothing, added, *then(changes)]
 
     def _through(self, child: Node, changes: Changes) -> Iterator[Instruction]:
         """A hidden total has changed: every row of the parent with that key changes its weight in proportion."""
@@ -133,6 +157,16 @@ class Totals:
         for child, at in others.items():
             factors += self.layout.factors.of(at, child, j)
         return factors
+
+
+_FLIP = Reg("flip")
+_STAYS = (Compute(_FLIP, Math.ADD, Lit(0), Lit(0)),)
+
+
+def _flips(flipped: Sequence[Instruction]) -> tuple[tuple[Instruction, ...], tuple[Instruction, ...]]:
+    """What notes that a row comes or goes, and what is to be done in the end if one has."""
+    run = If(Test.NOT_EQUAL, _FLIP, Lit(0), tuple(flipped))
+    return (Compute(_FLIP, Math.ADD, Lit(1), Lit(0)),), (run,)
 
 
 def entry_words(n: Node) -> Words:

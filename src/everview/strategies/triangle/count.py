@@ -91,6 +91,11 @@ class CountPlan:
     def ordered_by(self) -> None:
         """Its rows are kept in no order."""
 
+    @property
+    def keeps_extremes(self) -> bool:
+        """Sums are all that is kept of a group."""
+        return False
+
     def looks_up(self, variables: frozenset[Var]) -> bool:
         """Its parts are not kept by such keys."""
         return False
@@ -142,6 +147,8 @@ class Counts:
             return Judgement(False, "the query is hierarchical: its count takes constant time without parts")
         if facts.residual:
             return Judgement(False, "conditions across relations would have to be checked on every result")
+        if core.extremes:
+            return Judgement(False, "of groups it keeps counts and sums only: CROWN keeps MIN and MAX in its tree")
         plan = self.plan(core, facts)
         return Judgement(True, plan.reason, plan.tasks, OPTIONS, advised=True, dial=plan.dial)
 

@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from everview.engine.expressions.parked import Group
-from everview.engine.operators.aggregates.min_max import ordered_words
 from everview.engine.operators.aggregates.sums import Result
 from everview.engine.operators.counts import Columns, Fold
 from everview.engine.operators.join import Join
@@ -23,7 +22,7 @@ from everview.engine.operators.select import Projection, flips
 from everview.engine.operators.steps import CHUNK
 from everview.engine.values.dictionary import NULL, Dictionary
 from everview.engine.values.rows import Changes, WordRows
-from everview.engine.values.words import arrow_type, from_words, is_wide
+from everview.engine.values.words import arrow_type, from_words, is_wide, ordered_words
 from everview.kernel.program import Order
 from everview.programs.counts import Ranked
 from everview.programs.link import Linker

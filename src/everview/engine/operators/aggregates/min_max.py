@@ -14,29 +14,15 @@ from everview.engine.operators.select import Projection
 from everview.engine.operators.steps import CHUNK, explained
 from everview.engine.values.dictionary import NULL, Dictionary
 from everview.engine.values.rows import ZERO, Changes, WordRows, words_array, zeros
-from everview.engine.values.words import arrow_type, from_words, is_wide
+from everview.engine.values.words import arrow_type, from_words, is_wide, ordered_words
 from everview.kernel.machine import UpdateFault
 from everview.programs.link import Linker
 from everview.programs.min_max import READ, USES, VALUES, compile_extremes
 from everview.query.aggregates import Chosen, Ordered
-from everview.query.types import DataType, Kind
+from everview.query.types import DataType
 from everview.query.view import Aggregate, Grouping, Output
 
 _NULL = pa.scalar(NULL, pa.int64())
-_FRACTIONS = (Kind.FLOAT, Kind.DOUBLE)
-_ALL_BUT_SIGN = pa.scalar(2**63 - 1, pa.int64())
-
-
-def ordered_words(words: pa.Array, type_: DataType) -> pa.Array:
-    """Words that compare, as integers, as the values do: doubles by their size, NaN above all. Its own inverse.
-
-    A double's bits grow with it as long as it is positive; those of negative ones fall, so all but the sign are turned.
-    NULL stays the least of all.
-    """
-    if type_.kind not in _FRACTIONS:
-        return words
-    turned = pc.and_(pc.less(words, ZERO), pc.not_equal(words, _NULL))
-    return pc.if_else(turned, pc.bit_wise_xor(words, _ALL_BUT_SIGN), words)
 
 
 class Extremes:
