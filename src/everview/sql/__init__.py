@@ -9,6 +9,7 @@ What passes through, in this order:
 - ``outerjoin``, ``subqueries``, ``over_nothing``, ``nested``, ``domain``, ``carried``, ``overgroups``, ``apart``: so do
   outer and anti joins, and subqueries in expressions;
 - ``ordering``, ``windows``, ``window_cuts``: ORDER BY … LIMIT, window functions, and ROW_NUMBER() <= k;
+- ``pivot``: PIVOT and UNPIVOT; ``listed_names``: outputs that name earlier ones;
 - ``exploding``: rows once for each element of an array;
 - ``spans``, ``durations``: windows of time, and how long they are; ``clock``: conditions on now();
 - ``names``, ``check``, ``parts``, ``datatypes``, ``literals``, ``padding``, ``functions``: names and types;

@@ -20,6 +20,7 @@ from everview.sql.nested import is_outer, needs_own_body
 from everview.sql.one_row import values_query
 from everview.sql.ordering import is_cut
 from everview.sql.outerjoin import drop_matched, outer_join
+from everview.sql.pivot import pivoted
 from everview.sql.refuse import refuse_clauses, refuse_join
 from everview.sql.semijoin import semi_join
 from everview.sql.session import Cte, Rows, stage_columns
@@ -203,8 +204,19 @@ def _pairs(
     return merged
 
 
+def _columns_of(rows: Rows, item: exp.Expr) -> list[str]:
+    """The names of the columns that an item of FROM has."""
+    return [c.name for c in _side(rows, item).scope.columns]
+
+
 def _add_item(rows: Rows, item: exp.Expr) -> None:
     source = rows.source
+    pivot = pivoted(source, item, lambda inner: _columns_of(rows, inner)) if rows.lowering.has_values else None
+    if pivot is not None:
+        _add_subquery(rows, pivot)
+        for join in item.args.get("joins") or ():
+            _add_join(rows, join)
+        return
     if isinstance(item, exp.Table | exp.Lateral | exp.Unnest) and explode_item(rows, item):
         for join in item.args.get("joins") or ():
             _add_join(rows, join)

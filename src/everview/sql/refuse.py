@@ -24,7 +24,7 @@ CLAUSES: dict[str, tuple[str, tuple[str, ...], str]] = {
     "qualify": ("QUALIFY", ("QUALIFY",), "window functions are not supported"),
     "windows": ("window function", ("WINDOW",), "use GROUP BY"),
     "laterals": ("LATERAL VIEW", ("LATERAL",), "write it behind FROM and its joins"),
-    "pivots": ("PIVOT", ("PIVOT", "UNPIVOT"), "use CASE inside aggregates"),
+    "pivots": ("PIVOT", ("PIVOT", "UNPIVOT"), "define a view by it, and read that"),
     "sample": ("TABLESAMPLE", ("TABLESAMPLE",), "sample when you read the view: view.sample(n)"),
     "into": ("SELECT INTO", ("INTO",), "use CREATE MATERIALIZED VIEW … AS SELECT …"),
     "version": ("time travel", ("VERSION", "TIMESTAMP", "FOR"), "a view is about the tables as they are now"),

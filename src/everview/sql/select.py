@@ -20,6 +20,7 @@ from everview.sql.dialect import EverviewSpark
 from everview.sql.exploding import add_laterals, explode_listed
 from everview.sql.fromclause import add_from
 from everview.sql.grouping import add_groups, add_having, grouped_output, is_grouped
+from everview.sql.listed_names import spell_listed
 from everview.sql.names import Scope
 from everview.sql.nested import bare, subqueries_in
 from everview.sql.one_row import add_one_row, values_query
@@ -238,6 +239,8 @@ class Lower(Lowering):
         elif self.needs_from:
             add_one_row(rows, select.expressions[0])
         add_laterals(rows, select)
+        if self.has_values:
+            spell_listed(rows, select, [output_name(e) for e in select.expressions])
         if select.args.get("where"):
             add_condition(rows, select.args["where"].this, "WHERE")
         explode_listed(rows, select)
