@@ -88,7 +88,7 @@ format: $(INSTALLED) ## put the code into shape
 
 .PHONY: bench
 bench: $(INSTALLED) ## run all benchmarks, about two hours; ARGS="--data ../shared/data --write" to keep them, --resume to go on
-	@$(MAKE) --no-print-directory --keep-going bench-planning bench-dial bench-engine bench-state bench-rivals bench-spark ARGS='$(ARGS)'
+	@$(MAKE) --no-print-directory --keep-going bench-planning bench-dial bench-engine bench-state bench-pairs bench-rivals bench-spark ARGS='$(ARGS)'
 
 .PHONY: bench-rivals
 bench-rivals: $(INSTALLED) ## Everview beside other systems; ARGS="--only 3-hop --systems everview,duckdb" for less
@@ -97,6 +97,10 @@ bench-rivals: $(INSTALLED) ## Everview beside other systems; ARGS="--only 3-hop 
 .PHONY: bench-quick
 bench-quick: $(INSTALLED) ## the same on little data, checked, in a few minutes, on the rivals that are installed
 	@$(BIN)/python -m benchmarks --quick $(ARGS)
+
+.PHONY: bench-pairs
+bench-pairs: $(INSTALLED) ## joins and groups beside Pathway on one thread, in some minutes; ARGS="--only tpch-q3 --pairs 3" for less, --write to keep it
+	@$(BIN)/python -m benchmarks.pairs $(filter-out --runs%,$(ARGS))
 
 .PHONY: bench-planning
 bench-planning: $(INSTALLED) ## how long planning takes; ARGS=--write to keep it

@@ -69,9 +69,9 @@ def fill(mark: str, text: str, end: str) -> None:
 
 def refill() -> None:
     """Write the pages and the plots anew, with the tables of the benchmarks that write their own."""
-    from benchmarks import dial, engine, planning, spark
+    from benchmarks import dial, engine, pairs, planning, spark
 
-    for benchmark in (dial, engine, planning, spark):
+    for benchmark in (dial, engine, pairs, planning, spark):
         head, *records = results.read(benchmark.__name__.rpartition(".")[2]) or [None]
         if head is not None:
             fill(benchmark.MARK, benchmark.section(head, records), benchmark.END)

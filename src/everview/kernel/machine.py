@@ -382,6 +382,12 @@ def constant_column(word: int, rows: int) -> Column:
     return _kernel.constant_column(word, rows)
 
 
+def total(column: InputColumn) -> int:
+    """The sum of words, of any size."""
+    high, low = _kernel.total(column)
+    return (high << 64) + low
+
+
 def multiplied(
     values: InputColumn, width: int, squared: bool, factors: Sequence[InputColumn], words: int
 ) -> tuple[list[Column], int | None]:

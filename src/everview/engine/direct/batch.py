@@ -22,6 +22,7 @@ from everview.engine.operators.group_output import difference
 from everview.engine.values.rows import ZERO, Changes, WordRows, counted, repeated, words_array, zeros
 from everview.engine.view_runtime import ViewRuntime
 from everview.kernel import ReadRows, run_batch
+from everview.kernel.machine import total
 from everview.query.schema import Updates
 
 if TYPE_CHECKING:
@@ -227,14 +228,14 @@ def _piece(db: Database, operation: Operation) -> _Piece | None:
         return None
     if isinstance(operation, GivenRows):
         weight = operation.sign or operation.weight
-        copies = operation.sign * len(operation.rows) or WordRows((), operation.weight, operation.weight).copies
+        copies = operation.sign * len(operation.rows) if operation.sign else total(operation.weight)
         piece = _Piece(base, operation.rows, weight, copies)
     elif isinstance(operation, WeightedRows):
         rows = reader_of(base).of_table(operation.data)
         if rows is None:
             return None
         weight = operation.weight
-        piece = _Piece(base, rows, weight, WordRows((), weight, weight).copies)
+        piece = _Piece(base, rows, weight, total(weight))
     else:
         return None
     return None if base.copies + max(0, piece.copies) > MOST_COPIES - MOST else piece

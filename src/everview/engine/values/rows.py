@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from everview.engine.values.dictionary import Dictionary
 from everview.engine.values.words import from_words
-from everview.kernel.machine import constant_column
+from everview.kernel.machine import constant_column, total
 from everview.query.types import DataType
 
 ZERO = pa.scalar(0, pa.int64())
@@ -41,10 +41,7 @@ class WordRows:
     @property
     def copies(self) -> int:
         """How many rows they are, copies included; of any size."""
-        if len(self.weight) <= FEW:
-            return sum(self.weight.to_pylist())
-        above, below = pc.shift_right(self.weight, 32), pc.bit_wise_and(self.weight, 2**32 - 1)
-        return ((pc.sum(above).as_py() or 0) << 32) + (pc.sum(below).as_py() or 0)
+        return total(self.weight)
 
     @staticmethod
     def empty(width: int) -> WordRows:

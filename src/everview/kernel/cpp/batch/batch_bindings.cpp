@@ -366,6 +366,16 @@ void bind_batches(nb::module_& module) {
       .def(nb::new_([](UnitHandle unit, const nb::dict& described) { return view_of(std::move(unit), described); }),
            "unit"_a, "described"_a);
 
+  module.def(
+      "total",
+      [](const nb::object& column) {
+        const InputColumn words(column, "the words");
+        Exact sum = 0;
+        for (std::size_t i = 0; i < words.size(); ++i) sum += words.words()[i];
+        return std::make_pair(high_word(sum), static_cast<std::uint64_t>(low_word(sum)));
+      },
+      "column"_a, "The sum of words, in two words: the upper one, and the lower one without a sign.");
+
   module.def("run_batch", &run_batch, "machine"_a, "pieces"_a, "views"_a, "version"_a,
              "Run a batch in one call: 0 done, 1 not begun, 2 to be taken back; and what has changed in each view.");
 }
