@@ -64,6 +64,7 @@ class Cluster:
             plan.identity,
         )
         self.whole = schema
+        self.clock: int | None = None
         self.quarantine = quarantine
         self.once = {v.name for v in self.views if _has_each_row_in_one_shard(v.body)}
         """The views of whose feed no batch may have a row twice: as come in one shard, and as gone in another."""
@@ -79,10 +80,12 @@ class Cluster:
 
     def _made(self, level: ShardLevel) -> list[Shard]:
         spec = ShardSpec.of(level, quarantine=self.quarantine)
-        return [Shard(spec.at(shard)) for shard in range(level.shards)]
+        return [Shard(spec.at(shard), self.clock) for shard in range(level.shards)]
 
-    def apply(self, changes: Mapping[str, Weighted]) -> None:
-        """One micro-batch; where it must be so, a row of its feed is there once."""
+    def apply(self, changes: Mapping[str, Weighted], clock: int | None = None) -> None:
+        """One micro-batch, at a time if anything goes by the clock; where it must be so, a row of its feed is there
+        once."""
+        self.clock = clock
         told: set[tuple[str, Row]] = set()
         inputs: dict[int, dict[str, list[pa.Table]]] = {}
         keyed: dict[int, dict[str, list[pa.Table]]] = {}
@@ -97,7 +100,7 @@ class Cluster:
             targets = merge_shards_of(self.levels[number + 1]) if number + 1 < len(self.levels) else None
             onward: dict[int, dict[str, list[pa.Table]]] = {}
             for s, shard in enumerate(self.shards[number]):
-                outcome = shard.apply(inputs.get(s, {}))
+                outcome = shard.apply(inputs.get(s, {}), None, clock if number == 0 else None)
                 self.bad += outcome.bad
                 changed = outcome.changes
                 if not self.started:

@@ -84,7 +84,7 @@ class Readers:
         members = [member for view in self._views.values() for member in view.family]
         for name, base in self._tables.items():
             sources = [s for m in members for _, s in m.stages if name in m.reads and reads_from(s, name)]
-            timed = tuple(s for s in sources if isinstance(s, TimedRows) and s.ends)
+            timed = tuple(s for s in sources if isinstance(s, TimedRows) and s.ends and s.is_whole)
             is_free = name.lower() not in pointed_at and base.schema.updates is not Updates.FIFO
             if timed and len(timed) == len(sources) and is_free:
                 found[name] = timed

@@ -10,9 +10,11 @@ import pyarrow.compute as pc
 
 from everview.engine.batch import Operation, WeightedRows
 from everview.engine.change_feed import Callback, Delivery, feed_schema
+from everview.engine.clock import moment_of
 from everview.engine.database import Database
 from everview.engine.direct.batch import weighted_rows
 from everview.engine.input.read import read_rows
+from everview.engine.transaction import Transaction
 from everview.engine.values.rows import Changes, WordRows
 from everview.errors import DataError, KeyViolationError, OverDeleteError, told_together
 from everview.query.schema import Table
@@ -42,8 +44,17 @@ def define(
     db._define(tables, views)
 
 
-def apply_weighted(db: Database, operations: Sequence[Weighted]) -> None:
-    """Apply rows with weights as one batch; every operation's weights have one sign, and no row is in two of them."""
+def set_clock(db: Database, clock: int | None) -> None:
+    """Say what time it is in a database without rows, in microseconds since 1970; None: that of its source."""
+    if clock is not None:
+        db._clock.now = clock
+
+
+def apply_weighted(db: Database, operations: Sequence[Weighted], clock: int | None = None) -> None:
+    """Apply rows with weights as one batch; every operation's weights have one sign, and no row is in two of them.
+
+    The clock goes on before, to a time unless it is further.
+    """
     checked: list[Operation] = []
     wrong: list[DataError] = []
     for i, (name, data, weight) in enumerate(operations):
@@ -62,7 +73,9 @@ def apply_weighted(db: Database, operations: Sequence[Weighted]) -> None:
     if wrong:
         raise RefusedRowsError(told_together(wrong)) from wrong[0]
     try:
-        db._commit(checked, disjoint=True)
+        to = None if clock is None else moment_of(max(clock, db._clock.now or clock))
+        with db._lock:
+            Transaction(db).run(checked, disjoint=True, to=to)
     except (OverDeleteError, KeyViolationError) as error:
         # Of other errors no row is to blame: there is no room, or a view's row, made of many, has no value.
         raise RefusedRowsError(error) from error

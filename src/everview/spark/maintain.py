@@ -14,6 +14,7 @@ from everview.errors import PipelineError, SchemaError
 from everview.plan.shards import Distribution, ShardLevel
 from everview.query.schema import Schema, Table
 from everview.query.types import common_type
+from everview.query.view import Timed
 from everview.spark.checkpoint.identity import Identity
 from everview.spark.checkpoint.pins import Maintained, hold, plan_over, read_pins
 from everview.spark.checkpoint.take_over import origin_of
@@ -214,7 +215,8 @@ class _Settings:
 
 
 def _level(inputs: _Inputs, level: ShardLevel, number: int, settings: _Settings, merge: ShardLevel | None) -> DataFrame:
-    """One stateful operator over the shards of a level."""
+    """One stateful operator over the shards of a level; if rows go by the clock, it runs without input, too."""
+    is_timed = any(isinstance(stage.body, Timed) for view in level.views for stage in view.stages)
     processor = ShardOperator(
         specs_of(level, quarantine=settings.quarantine, memory_limit=settings.memory_limit),
         replace(settings.identity, derived=number == MERGE),
@@ -223,7 +225,9 @@ def _level(inputs: _Inputs, level: ShardLevel, number: int, settings: _Settings,
         merge_shards=None if merge is None else merge_shards_of(merge),
         onward=None if merge is None else settings.keys,
         quarantine=settings.quarantine,
+        is_timed=is_timed,
     )
     start = reduce(DataFrame.union, inputs.loads).groupBy("shard") if inputs.loads else None
     grouped = reduce(DataFrame.union, inputs.streams).groupBy(F.col("shard"))
-    return grouped.transformWithStateInPandas(processor, PACKED, "append", "none", initialState=start)
+    time_mode = "ProcessingTime" if is_timed else "none"
+    return grouped.transformWithStateInPandas(processor, PACKED, "append", time_mode, initialState=start)

@@ -12,7 +12,7 @@ from everview.errors import PipelineError
 from everview.query.schema import Schema
 from everview.query.terms import Const, Expression, Var
 from everview.query.types import DataType, Kind
-from everview.query.view import Block, View, blocks
+from everview.query.view import Block, Timed, View, blocks
 
 ZONE: Final = "spark.sql.session.timeZone"
 _UTC: Final = frozenset("utc gmt z zulu universal etc/utc etc/gmt etc/uct etc/zulu uct +00:00 utc+0 gmt0".split())
@@ -38,6 +38,9 @@ def check_zone(spark: SparkSession, views: Sequence[View], schema: Schema) -> No
 
 def depending(view: View, known: Mapping[str, list[DataType]]) -> Iterator[Expression]:
     """The expressions of a view whose value depends on a time zone; it reads relations with columns of these types."""
+    for stage in view.stages:
+        if isinstance(stage.body, Timed):  # Spark counts days and months by the zone's own midnights.
+            yield next(stage.body.body.outputs[b.column].expression for b in stage.body.bounds)
     relations = {**known, **{s.name.lower(): [c.type for c in s.columns] for s in view.stages}}
     for body in (*(s.body for s in view.stages), view.body):
         for block in blocks(body):

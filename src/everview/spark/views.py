@@ -9,7 +9,7 @@ from typing import Any
 
 from everview.engine.explain import is_formula
 from everview.engine.expressions.check_supported import check_views
-from everview.errors import NotCountedError, OptionError, PipelineError, UnsupportedError
+from everview.errors import NotCountedError, OptionError, PipelineError
 from everview.query.catalogue import as_table
 from everview.query.conjunctive import Atom
 from everview.query.data import table_to_data
@@ -17,7 +17,7 @@ from everview.query.formula_facts import FactSource
 from everview.query.options import NO_OPTIONS, READING, ViewOptions
 from everview.query.schema import Schema, Table
 from everview.query.terms import Var
-from everview.query.view import Block, Body, FormulaBody, Timed, View, blocks, each_block, sources
+from everview.query.view import Block, Body, FormulaBody, View, blocks, each_block, sources
 from everview.sql import parse_script, parse_view
 from everview.sql.formula_binding import parse_formula
 from everview.sql.formula_syntax import read_formula
@@ -77,12 +77,6 @@ def _refuse_reads(view: View) -> None:
         raise NotCountedError(
             f"{view.name} has three variables, and what changes in it is not told, which is all there is on Spark",
             hint="split the query, or keep it in ev.Database, where it is tested and listed",
-        )
-    if any(isinstance(stage.body, Timed) for stage in view.stages):
-        raise UnsupportedError(
-            f"{view.name} has a condition on now(), and on Spark no view goes by the clock",
-            construct="now() on Spark",
-            hint="keep it in ev.Database; or put a column of the current time's begin into a small table, and join it",
         )
     name = next((name for name in view.options.given() if name in READING), None)
     if name is not None:

@@ -185,6 +185,13 @@ class TimedRows(Answers):
     # --- rows that are of no use any more ---------------------------------------------------------------------------
 
     @cached_property
+    def is_whole(self) -> bool:
+        """True if its rows are those of its relation, with all columns: none is looked for by others, or left out."""
+        (atom,) = self.timed.body.atoms
+        shown = [o.expression.term for o in self.timed.body.outputs[: self.width]]
+        return not self.timed.body.predicates and shown == list(atom.terms) and len(set(shown)) == len(shown)
+
+    @cached_property
     def ends(self) -> bool:
         """True if rows go for good some time after theirs."""
         return any(b.is_end for b in self.timed.bounds)

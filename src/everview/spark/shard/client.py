@@ -104,7 +104,7 @@ class ShardClient:
 
     def _rebuild(self, request: Apply, rows: Iterable[Logged]) -> list[str]:
         """Have the shard made anew from its base rows; gives those that were put aside, where there may be any."""
-        self._ask(Rebuild(self.spec, self.digest))
+        self._ask(Rebuild(self.spec, self.digest, None if request.clock is None else request.clock[0]))
         for part in _parts(rows):
             self._ask(Load(part))
         rebuilt = self._ask(Rebuilt(request.before, whole=not request.everything))

@@ -18,10 +18,14 @@ LEAST_BYTES = 256 << 10
 
 @dataclass(frozen=True)
 class Rebuild:
-    """Begin to make the shard anew; its base rows follow, as many times Load, and then Rebuilt."""
+    """Begin to make the shard anew; its base rows follow, as many times Load, and then Rebuilt.
+
+    ``clock`` is what time it was in the shard then, in microseconds; None if nothing goes by it.
+    """
 
     spec: bytes
     digest: str
+    clock: int | None = None
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,8 @@ class Apply:
     """None: all changes have to travel in the reply."""
     batch: int = 0
     """Spark's number of it, for messages."""
+    clock: tuple[int | None, int] | None = None
+    """What time it was before, and what time it becomes; None if nothing goes by the clock."""
 
 
 @dataclass(frozen=True)

@@ -52,6 +52,7 @@ class ShardOperator(StatefulProcessor):
         merge_shards: MergeShards | None = None,
         onward: list[int] | None = None,
         quarantine: bool = False,
+        is_timed: bool = False,
     ) -> None:
         self.key = job_key()
         """Drawn on the driver: with the operator it comes to the workers, and only to them."""
@@ -65,12 +66,15 @@ class ShardOperator(StatefulProcessor):
         """The keys of the next level's shards, if there is one: everything goes on to them."""
         self.quarantine = quarantine
         """Whether there may be rows that were put aside."""
+        self.is_timed = is_timed
+        """Whether rows come and go by the clock: then every shard has its turn in every batch, by a timer."""
         self.compact_bytes = COMPACT_BYTES
         self.parcel_bytes = LEAST_BYTES
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Called by Spark at the start of each task."""
         self.state = ShardState(handle)
+        self._handle = handle
         context = begin_task()
         if context is not None:  # In the driver, which only asks for the state's schema, there is none.
             self.query = context.getLocalProperty("sql.streaming.queryId") or "?"
@@ -88,9 +92,28 @@ class ShardOperator(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:
         """Called by Spark for each shard that gets anything in a batch."""
-        yield from _framed(self._answers(self.shards.get(int(key[0]), -1), _gathered(rows)))
+        clock = self._wound(timerValues)
+        yield from _framed(self._answers(self.shards.get(int(key[0]), -1), _gathered(rows), clock))
 
-    def _answers(self, shard: int, given: _Input) -> Iterator[Packed]:
+    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:
+        """Called by Spark after that, for each shard that has asked for it in the batch before: all, if timed."""
+        clock, meta = self._wound(timerValues), self.state.meta()
+        if meta is None or clock is None or (meta.clock is not None and meta.clock >= clock):
+            return  # It had rows in this batch.
+        yield from _framed(self._answers(self.shards.get(int(key[0]), -1), _Input(), clock))
+
+    def _wound(self, timerValues: Any) -> int | None:
+        """The batch's time, which comes again with the batch, in microseconds; the shard has its turn in the next one.
+
+        None if nothing goes by it.
+        """
+        if not self.is_timed:
+            return None
+        milliseconds = int(timerValues.getCurrentProcessingTimeInMs())
+        self._handle.registerTimer(milliseconds + 1)
+        return milliseconds * 1_000
+
+    def _answers(self, shard: int, given: _Input, clock: int | None = None) -> Iterator[Packed]:
         """What the shard says to its part of a batch."""
         stored = self.state.meta()
         meta = self._checked(stored or self._new(shard))
@@ -101,8 +124,10 @@ class ShardOperator(StatefulProcessor):
         if self.quarantine and not meta.told:
             given.bad += self.state.taken_aside()
         yield from given.passed
-        if given.rows or not meta.told:
-            yield from self._applied(shard, meta, given)
+        if clock is not None:
+            clock = max(clock, meta.clock or clock)
+        if given.rows or not meta.told or clock != meta.clock:
+            yield from self._applied(shard, meta, given, clock)
         here = self._home(shard)
         for text in given.bad:
             yield here, BAD, "", self.version, 1, None, text
@@ -127,7 +152,7 @@ class ShardOperator(StatefulProcessor):
         self.state.put_pin(self.identity.text)
         return replace(meta, identity=self.identity.digest, told=meta.told and same)
 
-    def _applied(self, shard: int, meta: Meta, given: _Input) -> Iterator[Packed]:
+    def _applied(self, shard: int, meta: Meta, given: _Input, clock: int | None) -> Iterator[Packed]:
         from everview.spark.shard.client import ShardClient
         from everview.spark.shard.output.spill_file import SpillFile
 
@@ -142,11 +167,13 @@ class ShardOperator(StatefulProcessor):
                 self.merge_shards,
                 leave=Leave(self.version, self.parcel_bytes) if self.onward is None else None,
                 batch=self.version,
+                clock=None if clock is None else (meta.clock, clock),
             )
             reply, cause = client.apply(request, self.state.read)
+            if given.rows or clock != meta.clock:
+                meta.token, meta.clock = after, clock
             if given.rows:
                 taken = given.rows if reply.accepted is None else reply.accepted
-                meta.token = after
                 meta.batch += 1
                 self.state.append(meta.batch, taken)
                 meta.grow(given.count, taken)

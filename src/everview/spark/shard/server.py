@@ -93,7 +93,7 @@ class ShardServer:
             case Rebuild():
                 self._give_up()
                 spec = ShardSpec.from_data(json.loads(request.spec))
-                self._building = _Building(Shard(spec), request.digest)
+                self._building = _Building(Shard(spec, request.clock), request.digest)
                 return Ready()
             case Load():
                 self._load(request)
@@ -151,8 +151,9 @@ class ShardServer:
         rows = _tables(request.rows)
         buffers = self._spools(request)
         shard.batch = request.batch
-        outcome = self._taken_in(shard, rows, buffers)
-        if rows:
+        moves = request.clock is not None and request.clock[0] != request.clock[1]
+        outcome = self._taken_in(shard, rows, buffers, None if request.clock is None else request.clock[1])
+        if rows or moves:
             self.token, self.last = request.after, None
         if request.everything:
             for buffer in buffers.values():
@@ -164,7 +165,7 @@ class ShardServer:
         if outcome.refused:
             accepted = [(name, write_blob(data, stored=True)) for name, data in outcome.accepted]
         taken = request.rows if accepted is None else accepted
-        if rows and sum(len(blob) for _, blob in taken) <= MOST_UNDO:
+        if rows and not moves and sum(len(blob) for _, blob in taken) <= MOST_UNDO:
             self.last = request.before, taken
         stats |= {"rebuilds": self.rebuilds, "undone": self.undone, "pid": os.getpid()}
         return Done(sent(buffers, request.merge_shards), outcome.bad, stats, accepted)
@@ -192,12 +193,19 @@ class ShardServer:
         return True
 
     def _taken_in(
-        self, shard: Shard, rows: dict[str, list[pa.Table]], buffers: dict[str, ChangeBuffer] | None = None
+        self,
+        shard: Shard,
+        rows: dict[str, list[pa.Table]],
+        buffers: dict[str, ChangeBuffer] | None = None,
+        clock: int | None = None,
     ) -> Outcome:
-        """Apply a batch. Where it cannot be said that a failure has left all as it was, the shard is given up."""
+        """Apply a batch, at a time if anything goes by the clock.
+
+        Where it cannot be said that a failure has left all as it was, the shard is given up.
+        """
         before = shard.db.version
         try:
-            return shard.apply(rows, buffers)
+            return shard.apply(rows, buffers, clock)
         except BaseException as error:
             for buffer in (buffers or {}).values():
                 buffer.clear()

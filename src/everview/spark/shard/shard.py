@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from functools import partial
 from math import nan
 from time import perf_counter
@@ -25,6 +26,7 @@ from everview.engine.shard_interface import (
     define,
     rows_of,
     scan,
+    set_clock,
     tell,
 )
 from everview.engine.values.nested import as_keys, from_key
@@ -48,6 +50,7 @@ from everview.spark.exchange.arrow_blob import WEIGHT, pieces, write_blob
 from everview.spark.shard.messages import bad_row
 from everview.spark.shard.output.change_buffer import ChangeBuffer
 
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LEAVE_OUT: Final = "correct the data, or leave such rows out with WHERE or CASE"
 SPEC_FORMAT: Final = 1
 """Of a shard's description as plain data."""
@@ -129,10 +132,12 @@ class Outcome:
 class Shard:
     """The state of one shard, in this process."""
 
-    def __init__(self, spec: ShardSpec) -> None:
+    def __init__(self, spec: ShardSpec, clock: int | None = None) -> None:
         self.spec = spec
-        self.db = Database(memory_limit=spec.memory_limit)
+        # Its clock is Spark's, which says the same when a batch comes again, and never this machine's.
+        self.db = Database(memory_limit=spec.memory_limit, clock=lambda: _EPOCH)
         define(self.db, spec.tables, spec.views, implied=frozenset({MASK}))
+        set_clock(self.db, clock)
         self.tables = {t.name: t for t in spec.tables}
         self.batch: int | None = None
         """Spark's number of the batch that is being applied, for messages."""
@@ -150,8 +155,16 @@ class Shard:
         self._take(rows, outcome)
         return outcome.bad
 
-    def apply(self, rows: Mapping[str, list[pa.Table]], buffers: Mapping[str, ChangeBuffer] | None = None) -> Outcome:
-        """Take a batch in, all tables together; what it changes net goes into buffers, of which some may be given."""
+    def apply(
+        self,
+        rows: Mapping[str, list[pa.Table]],
+        buffers: Mapping[str, ChangeBuffer] | None = None,
+        clock: int | None = None,
+    ) -> Outcome:
+        """Take a batch in, all tables together; what it changes net goes into buffers, of which some may be given.
+
+        What goes by the clock goes on to a time before, in microseconds since 1970.
+        """
         begun = perf_counter()
         for view in self.spec.views if not self._listens else ():
             tell(self.db, view.name, partial(self._deliver, view.name))
@@ -159,7 +172,7 @@ class Shard:
         outcome = Outcome({v.name: ChangeBuffer() for v in self.spec.views} | dict(buffers or {}))
         self._told = outcome.changes
         try:
-            self.updates += self._take(rows, outcome)
+            self.updates += self._take(rows, outcome, clock)
         finally:
             self._told = {}
         self.deltas += sum(buffer.rows for buffer in outcome.changes.values())
@@ -169,16 +182,16 @@ class Shard:
     def _deliver(self, view: str, batch: pa.RecordBatch) -> None:
         self._told[view].add(batch)
 
-    def _take(self, rows: Mapping[str, list[pa.Table]], outcome: Outcome) -> int:
+    def _take(self, rows: Mapping[str, list[pa.Table]], outcome: Outcome, clock: int | None = None) -> int:
         """Apply a batch, without the rows that are to be put aside; gives the number of rows applied."""
         operations = self._operations(rows)
         if self.spec.quarantine:
             operations = self._one_row_a_key(operations, outcome)
-        while operations:
+        while operations or clock is not None:
             for buffer in outcome.changes.values():
                 buffer.clear()
             try:
-                apply_weighted(self.db, operations)
+                apply_weighted(self.db, operations, clock)
                 break
             except RefusedRowsError as refused:
                 operations = self._without(operations, refused.error, outcome)

@@ -60,6 +60,8 @@ class Meta:
     compactions: int = 0
     told: bool = False
     rebuilds: int = 0
+    clock: int | None = None
+    """What time it is in the shard, in microseconds since 1970; None if nothing goes by it."""
 
     @staticmethod
     def of(text: bytes) -> Meta:

@@ -87,11 +87,11 @@ def _plain(value: Any) -> Any:
 
 def _rebuild(m: Rebuild, blobs: list[bytes]) -> Data:
     blobs.append(m.spec)
-    return {"digest": m.digest}
+    return {"digest": m.digest, "clock": m.clock}
 
 
 def _read_rebuild(data: Data, blobs: Sequence[bytes]) -> Rebuild:
-    return Rebuild(blobs[0], str(data["digest"]))
+    return Rebuild(blobs[0], str(data["digest"]), _number(data["clock"]))
 
 
 def _load(m: Load, blobs: list[bytes]) -> Data:
@@ -125,6 +125,7 @@ def _apply(m: Apply, blobs: list[bytes]) -> Data:
         "stats": m.stats,
         "leave": None if m.leave is None else asdict(m.leave),
         "batch": m.batch,
+        "clock": m.clock,
     }
 
 
@@ -144,6 +145,7 @@ def _read_apply(data: Data, blobs: Sequence[bytes]) -> Apply:
         bool(data["stats"]),
         None if leave is None else Leave(int(leave["batch"]), int(leave["least"])),
         int(data["batch"]),
+        None if data["clock"] is None else (_number(data["clock"][0]), int(data["clock"][1])),
     )
 
 
@@ -208,6 +210,10 @@ def _next(blobs: Any) -> bytes:
     if not isinstance(found, bytes):
         raise WireError("a message has fewer blobs than it speaks of")
     return found
+
+
+def _number(value: Any) -> int | None:
+    return None if value is None else int(value)
 
 
 def _text(value: object) -> str | None:
