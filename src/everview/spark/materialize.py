@@ -49,6 +49,7 @@ def materialize(
     """
     from everview.spark.checkpoint.take_over import first_batch
     from everview.spark.restarting import restarting
+    from everview.spark.session import ending
 
     if not changes.isStreaming:
         raise TargetError("materialize takes a streaming DataFrame", hint="give it what maintain returns")
@@ -67,7 +68,7 @@ def materialize(
         trigger = {"availableNow": True} if trigger == _AVAILABLE_NOW else {"processingTime": trigger}
     if trigger is not None:
         stream = stream.trigger(**trigger)
-    return restarting(stream.start)
+    return restarting(ending(changes.sparkSession, stream.start, trigger))
 
 
 # --- which rows go where ---------------------------------------------------------------------------------------------

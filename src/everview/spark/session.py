@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from everview.errors import PipelineError
 
@@ -15,6 +17,7 @@ PROVIDER: Final = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 CHANGELOG: Final = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 PARTITIONS: Final = "spark.sql.shuffle.partitions"
+IDLE_BATCHES: Final = "spark.sql.streaming.noDataMicroBatches.enabled"
 PATIENT: Final = {"spark.python.authenticate.socketTimeout": "600s"}
 """For whoever creates a session: how long Spark's processes wait for each other's secrets; 15 s are too short."""
 SPARKS_OWN: Final = "200"
@@ -38,6 +41,27 @@ def configure(spark: SparkSession, shards: int) -> None:
         spark.conf.set(PARTITIONS, str(shards))
         spark.conf.set(_OURS, str(shards))
         log.info("set %s=%d, the number of shards", PARTITIONS, shards)
+
+
+def ending(
+    spark: SparkSession, start: Callable[[], StreamingQuery], trigger: Mapping[str, Any] | None
+) -> Callable[[], StreamingQuery]:
+    """How a query is started that, if it is to end once it has taken in what there is, ends.
+
+    Where views go by the clock there is a batch more whenever Spark asks, and there would be no end of them.
+    """
+    if not (trigger or {}).get("availableNow"):
+        return start
+
+    def started() -> StreamingQuery:
+        before = spark.conf.get(IDLE_BATCHES, "true") or "true"
+        spark.conf.set(IDLE_BATCHES, "false")
+        try:
+            return start()
+        finally:
+            spark.conf.set(IDLE_BATCHES, before)
+
+    return started
 
 
 def need_rocksdb(spark: SparkSession) -> None:

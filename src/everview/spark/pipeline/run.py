@@ -24,7 +24,7 @@ from everview.spark.pipeline.frames import tables
 from everview.spark.pipeline.model import Pipeline
 from everview.spark.pipeline.progress import BatchDone, Progress
 from everview.spark.restarting import restarting
-from everview.spark.session import parallelism
+from everview.spark.session import ending, parallelism
 from everview.spark.targets import Target
 
 LOOK_SECONDS: Final = 0.1
@@ -100,7 +100,7 @@ def start(
         writer = writer.queryName(pipeline.name).option("checkpointLocation", pipeline.checkpoint)
         if pipeline.spark_trigger is not None:
             writer = writer.trigger(**pipeline.spark_trigger)
-        return restarting(partial(writer.start, pipeline.feed.path))
+        return restarting(ending(spark, partial(writer.start, pipeline.feed.path), pipeline.spark_trigger))
     wanted: Mapping[str, Target | str | None] = targets or pipeline.targets
     return materialize(
         feed,
