@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from enum import IntEnum
@@ -17,19 +17,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import everview as ev
-from everview.engine import batch as batches
-from everview.engine.direct.batch import DirectBatch
 from everview.engine.direct.read import reader_of
 from everview.engine.direct.views import direct_view
 from everview.engine.input.read import kept_rows, read_rows
 from everview.engine.values.rows import joined
 from everview.engine.values.words import to_words
 from everview.errors import EverviewError
+from tests.engine.ways import the_other_way
 from tests.scale import thoroughness
 
 TABLES = """
     CREATE TABLE t (id BIGINT, k INT, x DECIMAL(9, 2), big DECIMAL(25, 3), s STRING, d DATE, b BOOLEAN);
-    CREATE TABLE u (k INT, y SMALLINT, s STRING)
+    CREATE TABLE u (k INT, y SMALLINT, s STRING);
+    CREATE TABLE w (k INT, f DOUBLE)
 """
 DIRECT = {
     "sums": "SELECT k, COUNT(*) AS n, SUM(x) AS sx, AVG(x) AS ax, SUM(id) AS si, AVG(id) AS ai FROM t GROUP BY k",
@@ -43,31 +43,44 @@ DIRECT = {
     "keys": "SELECT k + 1 AS k1, d, SUM(id * id) AS q FROM t GROUP BY k + 1, d",
     "longs": "SELECT big, COUNT(*) AS n, SUM(k) AS s FROM t GROUP BY big",
     "unread": "SELECT k, SUM(id) AS s FROM t GROUP BY k",
+    "plain": "SELECT id, s, b, d FROM t WHERE k = 1",
+    "pairs": "SELECT t.s, u.y, t.x * u.y AS p, t.big, 7 AS c FROM t JOIN u ON t.k = u.k",
+    "hops": "SELECT a.k, a.y, b.y AS z FROM u a JOIN u b ON a.y = b.k",
+    "across": "SELECT t.id, u.y FROM t JOIN u ON t.k = u.k WHERE t.id < u.y OR t.b",
+    "set": "SELECT DISTINCT t.s, u.y FROM t JOIN u ON t.k = u.k",
+    "highest": "SELECT t.s, MAX(t.id + u.y) AS n, MIN(t.id * u.y) AS m FROM t JOIN u ON t.k = u.k GROUP BY t.s",
+    "sumset": "SELECT DISTINCT t.id + u.y AS n, t.s FROM t JOIN u ON t.k = u.k",
+    "staged": "SELECT n, COUNT(*) AS c FROM (SELECT k, COUNT(*) AS n FROM t WHERE x > 0 GROUP BY k) AS g GROUP BY n",
+    "below": "SELECT k, SUM(x) AS sx, COUNT(*) AS n, s FROM t GROUP BY k, s",
+    "above": "SELECT b.s, b.sx, u.y, b.n FROM below b JOIN u ON b.k = u.k",
+    "top": "SELECT a.s, COUNT(*) AS n, SUM(a.y) AS y FROM above a JOIN below b ON a.s = b.s GROUP BY a.s",
 }
 PARTLY = {
+    "listed": "SELECT k, MIN(x) AS low, MAX(s) AS s, MIN(big) AS b, COUNT(*) AS n FROM t GROUP BY k HAVING MAX(x) > -3",
+    "upper": "SELECT a.n, SUM(a.y) / 2 AS y, UPPER(a.s) AS s FROM above a GROUP BY a.n, UPPER(a.s)",
+    "upper still": "SELECT s, n FROM upper WHERE n > 1",
     "finished by others": "SELECT k, SUM(x) / COUNT(*) AS q, upper('a') AS a FROM t GROUP BY k",
     "not in words": "SELECT upper(s) AS s, COUNT(*) AS n FROM t GROUP BY upper(s)",
-    "listed": "SELECT k, MIN(x) AS low FROM t GROUP BY k",
-    "plain": "SELECT id, s FROM t WHERE k = 1",
+    "counted": "SELECT k, COUNT(DISTINCT x) AS n FROM t GROUP BY k",
+    "constant": "SELECT id, 'x' AS c FROM t WHERE k = 1",
+    "both": "SELECT k FROM t UNION ALL SELECT k FROM u",
 }
+READ = {"above": ("below",), "top": ("below", "above"), "upper": ("below", "above")}
+READ["upper still"] = (*READ["upper"], "upper")
+"""The views that views read."""
 
 
-@contextmanager
-def the_other_way() -> Iterator[None]:
-    """Have no batch go the direct way."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(DirectBatch, "of", staticmethod(lambda db, operations: None))
-        patch.setattr(batches, "given_rows", lambda base, rows, sign: None)
-        yield
-
-
-def database(views: dict[str, str], *, unread: str = "unread") -> tuple[ev.Database, dict[str, Any]]:
-    """Tables, views, and a feed of each but one."""
+def database(
+    views: dict[str, str], *, unread: str = "unread", updates: Sequence[bool] = ()
+) -> tuple[ev.Database, dict[str, Any]]:
+    """Tables, views, and a feed of each but one; ``updates`` says for which of them it tells single updates."""
     db = ev.Database()
     db.sql(TABLES)
-    for name, query in views.items():
-        db.create_view(name.replace(" ", "_"), query)
-    return db, {name: db.view(name).changes() for name in db.views if name != unread}
+    needed = dict.fromkeys(n for name in views for n in (*READ.get(name, ()), name))
+    for name in needed:
+        db.create_view(name.replace(" ", "_"), VIEWS[name])
+    kinds = dict(zip(db.views, [*updates, *[False] * len(db.views)], strict=False))
+    return db, {name: db.view(name).changes(per_update=kinds[name]) for name in db.views if name != unread}
 
 
 T_ROWS = st.tuples(
@@ -80,8 +93,9 @@ T_ROWS = st.tuples(
     st.none() | st.booleans(),
 )
 U_ROWS = st.tuples(st.none() | st.integers(0, 3), st.none() | st.integers(-2, 3), st.none() | st.just("a"))
-ROWS = {"t": T_ROWS, "u": U_ROWS}
-STEPS = st.sampled_from(["t", "u"]).flatmap(
+W_ROWS = st.tuples(st.none() | st.integers(0, 3), st.none() | st.sampled_from([0.5, -1.5, float("nan"), -0.0]))
+ROWS = {"t": T_ROWS, "u": U_ROWS, "w": W_ROWS}
+STEPS = st.sampled_from(["t", "u", "w"]).flatmap(
     lambda table: st.tuples(
         st.just(table),
         st.lists(ROWS[table], min_size=1, max_size=6),
@@ -128,15 +142,19 @@ PLANS = st.lists(st.tuples(st.lists(STEPS, min_size=1, max_size=3), st.booleans(
 VIEWS = DIRECT | PARTLY
 
 
-@given(PLANS, st.lists(st.sampled_from(list(VIEWS)), min_size=1, max_size=3, unique=True))
+@given(
+    PLANS,
+    st.lists(st.sampled_from(list(VIEWS)), min_size=1, max_size=3, unique=True),
+    st.lists(st.booleans(), min_size=9, max_size=9),
+)
 @thoroughness(40)
 @pytest.mark.slow
-def test_both_ways_are_one(plan: list[Any], names: list[str]) -> None:
+def test_both_ways_are_one(plan: list[Any], names: list[str], updates: list[bool]) -> None:
     views = {name: VIEWS[name] for name in names}
-    db, feeds = database(views)
+    db, feeds = database(views, updates=updates)
     with the_other_way():
-        other, other_feeds = database(views)
-    there: dict[str, list[Any]] = {"t": [], "u": []}
+        other, other_feeds = database(views, updates=updates)
+    there: dict[str, list[Any]] = {"t": [], "u": [], "w": []}
     for steps, takes_back in plan:
         batch = [(table, rows, True, form) for table, rows, _, form in steps]
         if takes_back:
@@ -169,7 +187,7 @@ def test_what_goes_the_direct_way(name: str) -> None:
     db, _ = database({name: DIRECT[name]})
     found = direct_view(db._views[name])
     assert found is not None
-    assert found.finishes or name == "hidden"
+    assert found.result.finishes or name == "hidden"
 
 
 @pytest.mark.parametrize(
@@ -178,33 +196,42 @@ def test_what_goes_the_direct_way(name: str) -> None:
         ("sums", "directly"),
         ("finished by others", "directly, but rows are made of groups in Python"),
         ("not in words", "the other way: UPPER(s) cannot be said in words"),
-        ("listed", "the other way: an aggregate keeps the values of each group in order"),
-        ("plain", "the other way: it is no single grouped block"),
+        ("listed", "the other way: min(x) cannot be said in words"),
+        ("counted", "the other way: count(distinct x) cannot be said in words"),
+        ("plain", "directly"),
+        ("constant", "the other way: 'x' cannot be said in words"),
+        ("both", "the other way: UNION ALL cannot be said in words"),
     ],
 )
 def test_the_way_is_told(name: str, way: str) -> None:
-    db, _ = database({"v": VIEWS[name]})
-    assert db.view("v").stats()["batches"] == way
-    assert "batches go " in str(db.view("v").explain(analyze=True))
+    db, _ = database({name: VIEWS[name]})
+    view = db.view(db.views[-1])
+    assert view.stats()["batches"] == way
+    assert "batches go " in str(view.explain(analyze=True))
 
 
-def test_a_batch_of_plain_rows_asks_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    db, feeds = database(DIRECT)
+@pytest.mark.parametrize("per_update", [False, True])
+def test_a_batch_of_plain_rows_asks_nobody_else(per_update: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    tell_updates = [name for name in DIRECT if name not in (*READ, "hidden", "highest", "staged", "below")]
+    db, feeds = database(
+        {name: DIRECT[name] for name in (tell_updates if per_update else DIRECT)}, updates=[per_update] * len(DIRECT)
+    )
 
     def fails(*args: Any, **kwargs: Any) -> Any:
         raise AssertionError("the other way")
 
-    monkeypatch.setattr("everview.engine.transaction.Transaction._applied", fails)
+    for name in ("_applied", "propagate"):
+        monkeypatch.setattr(f"everview.engine.transaction.Transaction.{name}", fails)
     db.insert("t", [(1, 1, Decimal("2.50"), None, "a", date(1990, 1, 1), True)])
     db.insert("u", [(1, -1, "a")])
     assert told(feeds["joined"])[-1]["r"] == Decimal("5.00")
     with db.batch() as batch:
         batch.insert("u", [(1, 0, None)])
         batch.delete("u", [(1, -1, "a")])
-    assert [(r["_change_type"], r["r"]) for r in told(feeds["joined"])] == [
-        ("update_preimage", Decimal("5.00")),
-        ("update_postimage", Decimal("2.50")),
-    ]
+    steps = [Decimal("5.00"), Decimal("7.50"), Decimal("7.50"), Decimal("2.50")]
+    assert [(r["_change_type"], r["r"]) for r in told(feeds["joined"])] == list(
+        zip(["update_preimage", "update_postimage"] * 2, steps if per_update else [steps[0], steps[-1]], strict=False)
+    )
 
 
 COLUMNS = {

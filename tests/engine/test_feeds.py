@@ -6,7 +6,7 @@ import asyncio
 import math
 import random
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from time import monotonic
 from typing import Any
@@ -26,6 +26,7 @@ from everview.engine.values.rows import SLICE, Changes, WordRows
 from everview.engine.view_runtime import ViewRuntime
 from everview.errors import ClosedError, DataError, FeedError
 from everview.kernel.machine import change_columns, pair_rows
+from tests.engine.ways import the_other_way
 
 SIDE = 800
 ROWS = SIDE * SIDE
@@ -260,6 +261,14 @@ def test_a_view_over_groups_tells_each_update_apart() -> None:
     assert sorted(told) == [(0, "insert", 1), (1, "delete", 1), (2, "insert", 1)]
 
 
+@pytest.fixture
+def other_way() -> Iterator[None]:
+    """What is tested is how Python adds up and cuts what is told."""
+    with the_other_way():
+        yield
+
+
+@pytest.mark.usefixtures("other_way")
 @pytest.mark.parametrize(
     ("columns", "before", "operations", "nets"),
     [
@@ -306,6 +315,7 @@ def test_changes_are_added_up_only_where_a_row_can_come_twice(
     assert bool(calls) == nets
 
 
+@pytest.mark.usefixtures("other_way")
 @pytest.mark.parametrize("slice_", [1, 8, 1_000])
 def test_pieces_told_as_they_come_say_the_same_as_updates_one_by_one(
     slice_: int, monkeypatch: pytest.MonkeyPatch

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 from random import Random
@@ -13,13 +14,14 @@ import pytest
 import everview as ev
 from everview.engine import transaction
 from everview.errors import DataError, OverDeleteError
+from tests.engine.ways import the_other_way
 
 PATHS = "SELECT r.a, r.b, s.c FROM e r JOIN f s ON r.b = s.b"
 
 
 @pytest.fixture
-def netted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many changes went into each netting, and came out of it."""
+def netted(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """How many changes went into each netting, and came out of it, where no batch goes directly."""
     seen: list[int] = []
 
     def watched(batch: list[transaction.Changes]) -> list[transaction.Changes]:
@@ -29,7 +31,8 @@ def netted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     original = transaction.net_changes
     monkeypatch.setattr(transaction, "net_changes", watched)
-    return seen
+    with the_other_way():
+        yield seen
 
 
 def paths() -> ev.Database:

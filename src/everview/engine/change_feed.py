@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from enum import Enum
@@ -74,6 +74,8 @@ class ChangeFeed:
         self.schema = schema
         self.delivery = delivery
         self._callback = callback
+        self.is_pushed = callback is not None
+        """True if it has a subscriber, who is called; else it is read."""
         self._close = close
         self._lock = lock
         self._room = room
@@ -100,11 +102,6 @@ class ChangeFeed:
     def per_update(self) -> bool:
         """True if it is of single updates' deltas."""
         return self.delivery is Delivery.PER_UPDATE
-
-    @property
-    def is_pushed(self) -> bool:
-        """True if it has a subscriber, who is called; else it is read."""
-        return self._callback is not None
 
     @property
     def is_open(self) -> bool:
@@ -247,6 +244,15 @@ class ChangeFeed:
 def _release(waiter: Future[None]) -> None:
     if not waiter.done():
         waiter.set_result(None)
+
+
+def has_subscribers(feeds: Iterable[Sequence[ChangeFeed]]) -> bool:
+    """True if a feed is pushed to somebody."""
+    for mine in feeds:
+        for feed in mine:
+            if feed.is_pushed:
+                return True
+    return False
 
 
 def feed_schema(outputs: Sequence[Output], per_update: bool) -> pa.Schema:

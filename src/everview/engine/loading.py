@@ -21,7 +21,7 @@ from everview.kernel.machine import UpdateFault
 @contextmanager
 def loaded(views: Sequence[ViewRuntime]) -> Iterator[None]:
     """Have the cores that have no rows yet store those that come now, and make their state of them at the end."""
-    loading = [core for view in views for core in view.cores if _can_load(core)]
+    loading = [core for view in views for core in view.cores if can_load(core)]
     formulas = [formula for view in views for formula in view.formulas if formula.is_empty]
     parts: list[Join | FormulaOperator] = [*loading, *formulas]
     for part in parts:
@@ -38,7 +38,7 @@ def loaded(views: Sequence[ViewRuntime]) -> Iterator[None]:
             block.check_limits(Place())
 
 
-def _can_load(core: Join) -> bool:
+def can_load(core: Join) -> bool:
     """True if there are no rows, nobody is told what changes, and the strategy knows how.
 
     A table without a key may have a row that holds numbers.

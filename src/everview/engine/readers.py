@@ -16,6 +16,7 @@ from everview.query.schema import Updates
 
 if TYPE_CHECKING:
     from everview.engine.database import Database
+    from everview.engine.direct.plan import DirectPlan
     from everview.engine.view_runtime import ViewRuntime
 
 
@@ -34,6 +35,8 @@ class Readers:
         self._read = frozenset[str]().union(*self._reads.values())
         self._behind: dict[frozenset[str], tuple[ViewRuntime, ...]] = {}
         self._sets: dict[str, bool] = {}
+        self._formulas: dict[frozenset[str], tuple[ViewRuntime, ...]] = {}
+        self._direct: dict[tuple[frozenset[str], frozenset[str]], DirectPlan] = {}
         self._references: dict[str, list[tuple[int, Reference]]] = {}
         for i, reference in enumerate(references_of(db._tables)):
             for name in {reference.child.schema.name, reference.parent.schema.name}:
@@ -58,6 +61,20 @@ class Readers:
                     found.append(self._views[name])
             self._behind[key] = tuple(found)
         return self._behind[key]
+
+    def formulas_behind(self, relations: frozenset[str]) -> tuple[ViewRuntime, ...]:
+        """Those of them that are formulas."""
+        if relations not in self._formulas:
+            self._formulas[relations] = tuple(v for v in self.behind(relations) if v.formulas)
+        return self._formulas[relations]
+
+    def direct_plan(self, db: Database, tables: frozenset[str], excluded: frozenset[str] = frozenset()) -> DirectPlan:
+        """How batches of these tables go through the kernel, but for some views."""
+        if (tables, excluded) not in self._direct:
+            from everview.engine.direct.plan import DirectPlan
+
+            self._direct[tables, excluded] = DirectPlan(db, tables, excluded)
+        return self._direct[tables, excluded]
 
     def take_set(self, table: str) -> bool:
         """True if a view must be told when rows of a table appear and vanish."""

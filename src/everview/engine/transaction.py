@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from everview.engine.batch import Operation
-from everview.engine.change_feed import ChangeFeed, Delivery, FeedRows, as_feed_rows, feed_batches
+from everview.engine.change_feed import ChangeFeed, Delivery, FeedRows, as_feed_rows, feed_batches, has_subscribers
 from everview.engine.direct.batch import DirectBatch
 from everview.engine.expiry import move_clock, unexpired
 from everview.engine.loading import loaded
@@ -29,6 +30,7 @@ from everview.kernel.machine import UpdateFault
 
 if TYPE_CHECKING:
     from everview.engine.database import Database
+    from everview.engine.view_runtime import ViewRuntime
 
 MOST_AT_ONCE = 262_144
 """So many updates of a batch go through the views together: enough to be quick, and progress can be told."""
@@ -52,10 +54,12 @@ class Transaction:
 
     def __init__(self, db: Database) -> None:
         self._db = db
-        self._deltas: Deltas = {name: [] for name in db._views}
+        self._deltas: Deltas = defaultdict(list)
         self._accepted: Accepted | None = None
         self._unheard: list[ChangeFeed] = []
         """Those with a subscriber, who does not read and so would not know, that could not be told."""
+        self._pushed: dict[ChangeFeed, None] = {}
+        """The feeds that were told something."""
         self._direct: DirectBatch | None = None
         """What of it goes the direct way."""
 
@@ -68,7 +72,7 @@ class Transaction:
         """
         self._db.fill_what_is_lost()
         self._now = self._db._clock.next(to)
-        is_net_batch = self._applied_directly(operations)
+        is_net_batch = self._applied_directly(operations, disjoint)
         if is_net_batch is None:
             with within(self._left()):
                 is_net_batch = self._applied(operations, disjoint)
@@ -83,13 +87,13 @@ class Transaction:
 
     def _end_feeds_of_suspended(self, operations: Sequence[Operation]) -> None:
         """Tell the feeds of views without a result, formulas beyond a limit, that nobody knows what has changed."""
-        for runtime in self._db.readers.behind({operation.table for operation in operations}):
-            why = runtime.suspension if runtime.formulas else None
+        for runtime in self._db.readers.formulas_behind(frozenset(operation.table for operation in operations)):
+            why = runtime.suspension
             for feed in self._db._feeds[runtime.view.name] if why is not None else ():
                 if feed.is_open and why is not None:
                     feed.end(why)
 
-    def _applied_directly(self, operations: Sequence[Operation]) -> bool | None:
+    def _applied_directly(self, operations: Sequence[Operation], disjoint: bool) -> bool | None:
         """Do as much as possible in one call of the kernel, and gives what ``_applied`` does; None if nothing was done.
 
         Whatever goes wrong is taken back and left to ``_applied`` to say.
@@ -98,39 +102,75 @@ class Transaction:
         direct = None if db.readers.by_clock else DirectBatch.of(db, operations)
         if direct is None:
             return None
-        is_net_batch = True
+        direct.disjoint = disjoint
         db._machine.begin(self._most_log_bytes())
         db._dictionary.begin()
         self._direct = direct
+        why: Exception | None = None
         try:
-            before = [db._tables[operation.table].distinct for operation in operations] if direct.has_others else []
-            is_done = direct.run()
-            if is_done and direct.has_others:
-                base, (changes,) = db._tables[operations[0].table], direct.changes()
-                is_net_batch = abs(base.distinct - before[0]) == len(changes)
-                changes = replace(changes, per_update=bool(per_update_views(db)))
-                touched = (base.schema.name,)
-                others = [v for v in db.readers.behind(touched) if v.view.name not in direct.names]
-                with loaded(others):
-                    for part in self._sliced(changes):
-                        self.propagate(part, is_net_batch=is_net_batch)
-                judge(db, touched)
-        except Exception:
-            is_done = False
+            run = self._run if db.memory_limit is None else self._run_within_limit
+            is_done = run(direct, operations)
+        except (EverviewError, UpdateFault, MemoryError, ArithmeticError, pa.ArrowException) as error:
+            is_done, why = False, error
         except BaseException:
             db._roll_back()
             raise
         if not is_done:
             self._direct = None
-            self._deltas = {name: [] for name in db._views}
+            self._deltas.clear()
+            self._accepted = None
             db._roll_back()
+            if why is not None and db._unfilled:  # There is no memory to find out whether more is wrong.
+                complain(why)
+                raise why
+            db.fill_what_is_lost()
             return None
         for name, rows in direct.unfinished:
             self._deltas[name].append(rows)
         db._dictionary.commit()
         db._machine.commit()
         direct.conclude()
-        return is_net_batch
+        if self._accepted is not None:
+            db._update_kinds.accept(self._accepted)
+        return direct.is_net
+
+    def _run_within_limit(self, direct: DirectBatch, operations: Sequence[Operation]) -> bool:
+        """The same, as long as there is room; false if there is not."""
+        db, adds = self._db, any(operation.adds for operation in operations)
+        before = db.state_nbytes() if adds else None
+        with within(self._left()), bounded(db._machine, self._left() if adds else None):
+            is_done = self._run(direct, operations)
+        return is_done and (before is None or db.state_nbytes() <= max(before, db.memory_limit or 0))
+
+    def _run(self, direct: DirectBatch, operations: Sequence[Operation]) -> bool:
+        """Have the kernel run a batch, and do what is left: checks of tables, and views that it does not run."""
+        if not direct.is_more_to_do:
+            return direct.run()
+        db, sets = self._db, self._sets(operations) if direct.has_others else None
+        if not direct.run():
+            return False
+        batch = direct.changes()
+        check_references(direct.plan.references, batch)
+        self._accepted = db._update_kinds.check([(db._tables[c.relation], c) for c in batch], db.version + 1)
+        if direct.has_others:
+            batch, is_net_batch = self._netted(batch, direct.is_net, sets, operations)
+            with loaded(direct.plan.others):
+                for part in (p for changes in batch for p in self._sliced(changes)):
+                    self.propagate(part, is_net_batch=is_net_batch)
+                for changes in direct.handed:
+                    self.propagate(changes)
+            judge(db, direct.plan.tables)
+            direct.is_net = is_net_batch
+        return True
+
+    def _netted(
+        self, batch: list[Changes], is_net_batch: bool, sets: set[str] | None, operations: Sequence[Operation]
+    ) -> tuple[list[Changes], bool]:
+        """What the views are to take in, and whether no join of tables changes twice; ``sets``: before the batch."""
+        per_update = bool(per_update_views(self._db))
+        if not is_net_batch and sets and sets == self._sets(operations) and self._gains_by_netting():
+            return net_changes(batch), True
+        return [replace(changes, per_update=per_update) for changes in batch], is_net_batch
 
     def _applied(self, operations: Sequence[Operation], disjoint: bool) -> bool:
         """Bring tables and views up to date; gives whether no join of tables has changed twice."""
@@ -166,13 +206,12 @@ class Transaction:
         position = 0
         batch: list[Changes] = []
         sets = self._sets(operations)
-        per_update = bool(per_update_views(db))
         for number, operation in enumerate(operations):
             base = db._tables[operation.table]
             readers = db.readers.expiring.get(operation.table, ())
             base.forgets = bool(readers)
             for changes in operation.changes(base, position):
-                batch.append(replace(unexpired(changes, readers), per_update=per_update, operation=number))
+                batch.append(replace(unexpired(changes, readers), operation=number))
                 position += len(changes)
                 tell = db.readers.take_set(operation.table)
                 flipped = base.apply(batch[-1], tell=tell)
@@ -182,9 +221,8 @@ class Transaction:
         touched = {changes.relation for changes in batch}
         check_references(db.readers.references(touched), batch)
         self._accepted = db._update_kinds.check([(db._tables[c.relation], c) for c in batch], db.version + 1)
-        is_net_batch = is_net(flips, disjoint) and not is_moved
-        if not is_net_batch and sets and sets == self._sets(operations) and self._gains_by_netting():
-            batch, is_net_batch = net_changes(batch), not is_moved
+        batch, is_net_batch = self._netted(batch, is_net(flips, disjoint) and not is_moved, sets, operations)
+        is_net_batch = is_net_batch and not is_moved
         with loaded(db.readers.behind(touched)):
             for changes in batch:
                 for part in self._sliced(changes):
@@ -201,7 +239,8 @@ class Transaction:
 
     def _gains_by_netting(self) -> bool:
         """True if updates need not be told apart, and there is a feed that must be told once of each row."""
-        delivered = [name for name, feeds in self._db._feeds.items() if feeds]
+        done = self._direct.names if self._direct is not None else set[str]()
+        delivered = [name for name, feeds in self._db._feeds.items() if feeds and name not in done]
         return not per_update_views(self._db) and any(
             is_net_per_update(self._db, name) and self._db._views[name].identifies_inputs(self._db._implied)
             for name in delivered
@@ -243,10 +282,11 @@ class Transaction:
         """Have the views take in changes of a table, each view after those that it reads; None: what the clock does."""
         waiting = {} if changes is None else {changes.relation: changes}
         readers = self._db.readers
-        done = self._direct.names if self._direct is not None else frozenset[str]()
+        done = self._direct.names if self._direct is not None else set[str]()
         for runtime in readers.by_clock if changes is None else readers.behind((changes.relation,)):
             name = runtime.view.name
             if name in done:
+                _pass_to_companions(runtime, waiting, by_clock=changes is None)
                 continue
             delta: list[WordRows] = []
             is_read, feeds = readers.is_read(name), self._db._feeds[name]
@@ -257,6 +297,7 @@ class Transaction:
                     for batch in self._batches(name, [piece], feeds[0], self._db.version + 1):
                         for feed in feeds:
                             feed.push(batch)
+                            self._pushed[feed] = None
                 elif feeds:
                     self._deltas[name].append(as_feed_rows(piece) if are_net else piece)
                 if is_read:
@@ -269,9 +310,7 @@ class Transaction:
                 if per_update:
                     rows = runtime.netted([rows], per_update=True).in_order()
                 waiting[name] = self._db._changes(name, rows)
-            for companion in runtime.companions.values():
-                for _ in _pieces(companion, waiting, by_clock=changes is None):
-                    pass
+            _pass_to_companions(runtime, waiting, by_clock=changes is None)
 
     def _is_net(self, feed: ChangeFeed, is_net_batch: bool) -> bool:
         """True if nothing is to be added up for a feed; ``is_net_batch``: no join has changed twice in it."""
@@ -282,13 +321,12 @@ class Transaction:
 
     def _for_feeds(self, is_net_batch: bool) -> Iterator[tuple[ChangeFeed, pa.RecordBatch]]:
         """What each feed is to be told of a batch."""
-        for name, batch in self._direct.feeds if self._direct is not None else ():
-            yield from ((feed, batch) for feed in self._db._feeds[name])
-        for name, feeds in self._db._feeds.items():
-            parts = self._deltas[name]
-            if not parts:
-                continue
-            runtime = self._db._views[name]
+        if self._direct is not None:
+            yield from self._direct.feeds
+            for feed in (f for f in self._direct.beyond if f.is_open):
+                feed.give_up(self._db._room_of(feed))
+        for name, parts in self._deltas.items():
+            runtime, feeds = self._db._views[name], self._db._feeds[name]
             for per_update in {feed.per_update for feed in feeds if feed.is_open}:
                 mine = [feed for feed in feeds if feed.per_update is per_update]
                 delivered = parts
@@ -328,16 +366,18 @@ class Transaction:
         Without one nothing has to be kept ready until its turn comes: a feed that gives up ends what is made for it.
         """
         db = self._db
+        is_pushed = has_subscribers(db._feeds.values())
         try:
-            if db._delivering or any(feed.is_pushed for feed in db.feeds):
+            if db._delivering or is_pushed:
                 db._undelivered += self._for_feeds(is_net_batch)
                 self._deliver_in_turn()
             else:
                 for feed, batch in self._for_feeds(is_net_batch):
                     feed.push(batch)
+                    self._pushed[feed] = None
         finally:
             if not db._delivering:
-                for feed in db.feeds:
+                for feed in db.feeds if is_pushed else self._pushed:
                     feed.publish()
                 db.keep_feeds_within_limit()
         if self._unheard and (why := self._unheard[0].ended) is not None:
@@ -369,6 +409,12 @@ def _pieces(runtime: ViewRuntime, waiting: Mapping[str, Changes], *, by_clock: b
         yield from runtime.moved()
     for relation in sorted(runtime.reads & waiting.keys()):
         yield from runtime.process(waiting[relation])
+
+
+def _pass_to_companions(runtime: ViewRuntime, waiting: Mapping[str, Changes], *, by_clock: bool) -> None:
+    for companion in runtime.companions.values():
+        for _ in _pieces(companion, waiting, by_clock=by_clock):
+            pass
 
 
 def _untellable(feed: ChangeFeed, version: int, error: DataError) -> FeedError:

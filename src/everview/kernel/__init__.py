@@ -8,7 +8,7 @@ It knows no queries and no SQL. It runs programs (docs/programs.md), which pass 
 - `machine` has `Unit`, which runs one in C++ (`cpp/`, compiled to `everview.kernel._kernel`), and `Machine`, which has
   all units of a database;
 - `ValueTable` keeps what is no word itself, such as strings, and gives it ids that are;
-- `run_batch` runs a whole batch in one call: rows read by `PythonReader` or `ArrowReader` go through a `BatchTable` and
+- `BatchRun` runs a whole batch in one call: rows read by `PythonReader` or `ArrowReader` go through a `BatchTable` and
   the `BatchView`s that read it (`cpp/batch/`, `everview.engine.direct`);
 - `wide_numbers` makes words of numbers that take several, and numbers of words; `floats` words of floats;
 - `reference.Reference` runs them in plain Python, and says what they mean, over the tables of `reference_tables`;
@@ -20,6 +20,7 @@ Beside them, `census` keeps formulas that count: they are no programs.
 from everview.kernel._kernel import (
     SNAPSHOTS,
     ArrowReader,
+    BatchRun,
     BatchTable,
     BatchView,
     Column,
@@ -28,13 +29,13 @@ from everview.kernel._kernel import (
     ReadRows,
     StaleCursor,
     ValueTable,
-    run_batch,
 )
 from everview.kernel.machine import Machine, Unit, UpdateFault
 
 __all__ = [
     "SNAPSHOTS",
     "ArrowReader",
+    "BatchRun",
     "BatchTable",
     "BatchView",
     "Column",
@@ -46,5 +47,4 @@ __all__ = [
     "Unit",
     "UpdateFault",
     "ValueTable",
-    "run_batch",
 ]

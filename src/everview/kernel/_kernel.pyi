@@ -95,15 +95,34 @@ class BatchTable:
 class BatchView:
     def __init__(self, unit: Unit, described: dict[str, object]) -> None: ...
 
-def run_batch(
-    machine: Machine,
-    pieces: list[tuple[BatchTable, ReadRows, int | InputColumn, list[tuple[int, int]]]],
-    views: list[tuple[BatchView, bool, bool]],
-    version: int,
-) -> tuple[
-    int,
-    list[tuple[bool, int, FeedBatch | None, tuple[list[Column], list[Column], list[Column]] | None]],
-]: ...
+class BatchRun:
+    def __init__(
+        self,
+        machine: Machine,
+        pieces: list[tuple[BatchTable, ReadRows, int | InputColumn, int, list[tuple[int, int]]]],
+        views: list[tuple[BatchView, bool, bool, bool, int, int, bool, list[tuple[int, int]]]],
+        version: int,
+        most_bytes: int,
+        may_net: bool,
+        disjoint: bool,
+    ) -> None: ...
+    def run(
+        self,
+    ) -> tuple[
+        int,
+        bool,
+        list[
+            tuple[
+                int,
+                int,
+                list[FeedBatch] | None,
+                list[FeedBatch] | None,
+                tuple[list[Column], ...] | None,
+                list[tuple[list[Column], Column]],
+            ]
+        ],
+    ]: ...
+    def take_tables_back(self) -> None: ...
 
 class Cursor:
     def fetch(self, limit: int) -> list[Column]: ...

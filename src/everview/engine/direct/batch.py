@@ -14,25 +14,35 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from everview.engine import change_feed
 from everview.engine.base_table import MOST_COPIES, BaseTable
-from everview.engine.change_feed import Delivery
+from everview.engine.change_feed import MOST_BYTES, ChangeFeed, Delivery
+from everview.engine.direct.plan import DirectPlan
 from everview.engine.direct.read import reader_of
-from everview.engine.direct.views import DirectView, direct_table, direct_view
+from everview.engine.direct.views import direct_table
+from everview.engine.loading import can_load
+from everview.engine.operators.aggregates.min_max import Extremes
+from everview.engine.operators.group_by import GroupBy
 from everview.engine.operators.group_output import difference
+from everview.engine.operators.sides import Operator
 from everview.engine.values.rows import ZERO, Changes, WordRows, counted, repeated, words_array, zeros
 from everview.engine.view_runtime import ViewRuntime
-from everview.kernel import ReadRows, run_batch
+from everview.kernel import BatchRun, ReadRows
 from everview.kernel.machine import total
-from everview.query.schema import Updates
 
 if TYPE_CHECKING:
     from everview.engine.batch import Operation
     from everview.engine.database import Database
+    from everview.kernel._kernel import BatchView, FeedBatch
 
-MOST = 65_536
-"""A larger batch goes the other way, in slices."""
+MOST = 1 << 20
+"""A larger batch goes the other way, which tells how far it has come and can be interrupted."""
 FEW_TO_LOAD = 1_024
 """A view without rows makes its state faster at one go, if there are more than so many."""
+
+
+KernelView = tuple["BatchView", bool, bool, bool, int, int, bool, list[tuple[int, int]]]
+"""A stage of a view, as the kernel is told of it in each batch (``BatchRun``)."""
 
 
 @dataclass(frozen=True)
@@ -104,82 +114,131 @@ class _Piece(NamedTuple):
 class DirectBatch:
     """A batch that can go the direct way, and the views that go it."""
 
-    def __init__(
-        self, db: Database, pieces: Sequence[_Piece], views: Sequence[tuple[ViewRuntime, DirectView]], has_others: bool
-    ) -> None:
-        self.has_others = has_others
-        """True if other views have to take the changes in, too."""
+    def __init__(self, db: Database, plan: DirectPlan, pieces: Sequence[_Piece]) -> None:
+        self.plan = plan
         self._db = db
         self._pieces = pieces
-        self._views = views
-        self.names = frozenset(runtime.view.name for runtime, _ in views)
-        """The views that need not take the changes in again."""
-        self.feeds: list[tuple[str, pa.RecordBatch]] = []
-        """What their feeds are told."""
+        self.names: set[str] = set()
+        """The views that need not take the changes in, as they have."""
+        self.feeds: list[tuple[ChangeFeed, pa.RecordBatch]] = []
+        """What feeds are told."""
+        self.beyond: list[ChangeFeed] = []
+        """Those for which that is more than they may hold."""
         self.unfinished: list[tuple[str, WordRows]] = []
-        """Rows of theirs that have changed, where others make the feed."""
+        """Rows of views that have changed, where others make the feed."""
+        self.handed: list[Changes] = []
+        """What views have changed that are read by others."""
+        self.disjoint = False
+        """True if it is known that no row is in two operations."""
+        self.is_net = True
+        """True if no join of tables has changed twice."""
+        self._passed: dict[str, int] = {}
+        """How many rows of each view have changed."""
 
     @staticmethod
     def of(db: Database, operations: Sequence[Operation]) -> DirectBatch | None:
         """The batch; None if it is of a kind that goes the other way."""
-        size = sum(operation.size for operation in operations)
-        if db.memory_limit is not None or not 0 < size <= MOST:
-            return None
-        tables, readers = {operation.table for operation in operations}, db.readers
-        if readers.references(tables) or any(map(readers.take_set, tables)):
-            return None
         pieces: list[_Piece] = []
+        size = 0
         for operation in operations:
-            piece = _piece(db, operation)
+            size += operation.size
+            piece = _piece(db, operation) if size <= MOST else None
             if piece is None:
                 return None
             pieces.append(piece)
-        views: list[tuple[ViewRuntime, DirectView]] = []
-        has_others = False
-        for runtime in readers.behind(tables):
-            is_read = readers.is_read(runtime.view.name)
-            how = None if is_read or not _may_be_direct(db, runtime, size) else direct_view(runtime)
-            if how is not None:
-                views.append((runtime, how))
-            elif len(pieces) > 1 or not isinstance(operations[0], GivenRows) or _is_told_at_once(db, runtime):
-                return None
-            else:
-                has_others = True
-        return DirectBatch(db, pieces, views, has_others) if views or not has_others else None
+        tables = frozenset([operation.table for operation in operations])
+        plan = db.readers.direct_plan(db, tables)
+        if plan.takes_sets or not size:
+            return None
+        excluded = _excluded(db, plan, size)
+        if excluded:
+            plan = db.readers.direct_plan(db, tables, frozenset(excluded))
+        if plan.others and not _may_wait(db, plan):
+            return None
+        return DirectBatch(db, plan, pieces) if plan.views or not plan.others else None
+
+    @property
+    def has_others(self) -> bool:
+        """True if other views, or what is kept beside these, have to take the changes in, too."""
+        return bool(self.plan.others) or self.plan.has_companions
+
+    @property
+    def is_more_to_do(self) -> bool:
+        """True if something is left to be done behind the kernel."""
+        return self.has_others or bool(self.plan.references) or not self.plan.updates_are_free
 
     def run(self) -> bool:
         """Have the kernel run it; False if it is to be taken back."""
-        db = self._db
-        numbers = {runtime.view.name: i for i, (runtime, _) in enumerate(self._views)}
-        pieces = []
-        for piece in self._pieces:
-            table = piece.base.schema.name
-            routes = [
-                (numbers[runtime.view.name], how.entries[table]) for runtime, how in self._views if table in how.entries
-            ]
-            pieces.append((direct_table(piece.base), piece.rows, piece.weight, routes))
-        views = [
-            (how.kernel, how.grouped.core.emits_deltas, bool(db._feeds[runtime.view.name]))
-            for runtime, how in self._views
+        db, plan = self._db, self.plan
+        pieces = [
+            (direct_table(base), rows, weight, base.copies, plan.routes[base.schema.name])
+            for base, rows, weight, _ in self._pieces
         ]
-        outcome, found = run_batch(db._machine.kernel, pieces, views, db.version + 1)
+        views, gains = self._views()
+        most_bytes, version = change_feed.MOST_BATCH_BYTES, db.version + 1
+        batch = BatchRun(db._machine.kernel, pieces, views, version, most_bytes, gains, self.disjoint)
+        before = [(base, base.copies) for base, _, _, _ in self._pieces]
+        db._machine.on_roll_back(partial(_take_back, batch, before))
+        outcome, self.is_net, found = batch.run()
         if outcome:
             return False
-        if self.has_others or any(groups is not None for *_, groups in found):
-            self._take_tables_back_on_failure()
-        for piece in self._pieces:
-            piece.base.copies += piece.copies
-        for (runtime, how), (is_told, count, feed, groups) in zip(self._views, found, strict=True):
-            if not is_told:
+        for base, _, _, copies in self._pieces:
+            base.copies += copies
+        for number, count, net, updates, groups, handed in found:
+            node = plan.nodes[number]
+            if not node.is_result:
                 continue
+            runtime, name = node.runtime, node.runtime.view.name
             runtime.deltas += count
-            name = runtime.view.name
-            if groups is not None:
-                if not self._finished(runtime, how, groups):
-                    return False
-            elif feed is not None:
-                self.feeds.append((name, pa.record_batch(feed, schema=db._feeds[name][0].schema)))
+            self._passed[name] = count
+            if groups is not None and not self._finished(runtime, node.stage.source, groups):
+                return False
+            if net != [] or updates != []:
+                self._told(db._feeds[name], net, updates)
+            for columns, weight in handed:
+                weights = words_array(weight)
+                rows = WordRows(tuple([words_array(c) for c in columns]), weights, zeros(len(weights)))
+                self.handed.append(db._changes(name, rows))
         return True
+
+    def _views(self) -> tuple[list[KernelView], bool]:
+        """What the kernel is told of each view now, and whether it gains by netting what it takes in."""
+        feeds, names = self._db._feeds, self.names
+        views: list[KernelView] = []
+        gains = is_numbered = False
+        for node in self.plan.nodes:
+            net = updates = -1
+            if node.is_result:
+                name = node.runtime.view.name
+                names.add(name)
+                for feed in feeds[name]:
+                    room = MOST_BYTES if self._db.memory_limit is None else max(0, self._db._room_of(feed))
+                    if feed.delivery is Delivery.PER_UPDATE:
+                        updates = max(updates, room)
+                    else:
+                        net = max(net, room)
+            core, identifies = node.stage.core, node.identifies
+            gains = gains or (net >= 0 and identifies)
+            is_numbered = is_numbered or updates >= 0
+            told = (core.emits_deltas, core.keeps_log, identifies, net, updates, node.is_read)
+            views.append((node.stage.kernel, *told, node.readers))
+        return views, gains and not is_numbered
+
+    def _told(
+        self, feeds: Sequence[ChangeFeed], net: Sequence[FeedBatch] | None, updates: Sequence[FeedBatch] | None
+    ) -> None:
+        """Keep what feeds are to be told once the batch is taken: all of a kind are told the same."""
+        for made, per_update in ((net, False), (updates, True)):
+            if made == []:
+                continue
+            mine = [feed for feed in feeds if (feed.delivery is Delivery.PER_UPDATE) is per_update]
+            if made is None:
+                self.beyond += mine
+                continue
+            for one in made:
+                batch = pa.record_batch(one, schema=mine[0].schema)
+                for feed in mine:
+                    self.feeds.append((feed, batch))
 
     def changes(self) -> list[Changes]:
         """The changes for the views that do not go this way."""
@@ -191,25 +250,28 @@ class DirectBatch:
 
     def conclude(self) -> None:
         """The batch has been taken: count its updates."""
-        for piece in self._pieces:
-            piece.base.updates += len(piece.rows)
-        for runtime, how in self._views:
-            size = sum(len(p.rows) for p in self._pieces if p.base.schema.name in runtime.reads)
+        sizes = self._passed
+        for base, rows, _, _ in self._pieces:
+            size, name = len(rows), base.schema.name
+            base.updates += size
+            sizes[name] = sizes.get(name, 0) + size
+        for runtime, how in self.plan.views:
+            size = 0
+            for name in runtime.reads:
+                size += sizes.get(name, 0)
             runtime.updates += size
-            runtime.updates_with_deltas += size if how.grouped.core.emits_deltas else 0
+            runtime.updates_with_deltas += size if how.core.emits_deltas else 0
 
-    def _take_tables_back_on_failure(self) -> None:
-        """From now on something may fail: then the tables are to be as they were before the batch."""
-        before = {piece.base: piece.base.copies for piece in self._pieces}
-        for piece, changes in zip(self._pieces, self.changes(), strict=True):
-            undo = partial(piece.base._take_back, changes, len(changes), before[piece.base])
-            before[piece.base] += piece.copies
-            self._db._machine.on_roll_back(undo)
-
-    def _finished(self, runtime: ViewRuntime, how: DirectView, groups: tuple[Sequence[object], ...]) -> bool:
+    def _finished(self, runtime: ViewRuntime, source: Operator, groups: tuple[Sequence[object], ...]) -> bool:
         """Make rows of groups that the kernel cannot; False if one of them fails."""
-        words, old, new = (tuple(words_array(c) for c in columns) for columns in groups)
-        found = how.grouped.finish.both(words, old, new, [])
+        assert isinstance(source, GroupBy)
+        words, old, new, was, now = (tuple(words_array(c) for c in columns) for columns in groups)
+        listed = [
+            (a.result_of(before), a.result_of(after))
+            for a, before, after in zip(source.listed, was, now, strict=True)
+            if isinstance(a, Extremes)
+        ]
+        found = source.finish.both(words, old, new, listed)
         if found.failed is not None and pc.any(found.failed).as_py():
             return False
         rows = difference(found, zeros(len(old[0])))
@@ -219,13 +281,18 @@ class DirectBatch:
         return True
 
 
+def _take_back(batch: BatchRun, before: Sequence[tuple[BaseTable, int]]) -> None:
+    """Have tables as they were, and as many copies in each."""
+    batch.take_tables_back()
+    for base, copies in before:
+        base.copies = copies
+
+
 def _piece(db: Database, operation: Operation) -> _Piece | None:
     """An operation whose rows the kernel can take; None if there is none."""
     from everview.engine.batch import WeightedRows
 
     base = db._tables[operation.table]
-    if base.schema.updates is not Updates.ANY:
-        return None
     if isinstance(operation, GivenRows):
         weight = operation.sign or operation.weight
         copies = operation.sign * len(operation.rows) if operation.sign else total(operation.weight)
@@ -241,17 +308,30 @@ def _piece(db: Database, operation: Operation) -> _Piece | None:
     return None if base.copies + max(0, piece.copies) > MOST_COPIES - MOST else piece
 
 
-def _is_told_at_once(db: Database, runtime: ViewRuntime) -> bool:
-    """True if a feed is handed what changes before the batch is through: that could not be said twice."""
-    return any(feed.delivery is Delivery.AS_COMPUTED for feed in db._feeds[runtime.view.name])
+def _excluded(db: Database, plan: DirectPlan, size: int) -> list[str]:
+    """The views of a plan that cannot go the direct way now."""
+    found: list[str] = []
+    for runtime, how in plan.views:
+        name = runtime.view.name
+        may_go = True
+        for parked in how.parked:  # Of rows that an expression fails on only the other way knows.
+            may_go = may_go and parked.counts is None
+        if not how.tells_updates:
+            for feed in db._feeds[name]:
+                may_go = may_go and feed.delivery is not Delivery.PER_UPDATE
+        if not may_go or (size > FEW_TO_LOAD and any(map(can_load, runtime.cores))):
+            found.append(name)
+    return found
 
 
-def _may_be_direct(db: Database, runtime: ViewRuntime, size: int) -> bool:
-    """True if nothing about the view now asks for the other way."""
-    if runtime.companions or any(feed.per_update for feed in db._feeds[runtime.view.name]):
-        return False
-    if any(parked.counts is not None for parked in runtime.parked):
-        return False
-    if size <= FEW_TO_LOAD:
-        return True
-    return not any(c.maintained.build is not None and not c.emits_deltas for c in runtime.cores)
+def _may_wait(db: Database, plan: DirectPlan) -> bool:
+    """True if other views can take a batch in after the kernel.
+
+    Not so if one is to tell at once what it changes, as that could not be said twice, or single updates' changes of
+    views that it reads.
+    """
+    for other in plan.others:
+        for feed in db._feeds[other.view.name]:
+            if feed.delivery is Delivery.AS_COMPUTED or (feed.delivery is Delivery.PER_UPDATE and other.above):
+                return False
+    return True

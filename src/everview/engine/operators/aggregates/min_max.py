@@ -82,8 +82,11 @@ class Extremes:
     def results(self, words: Columns, length: int) -> Result:
         """The aggregate's values for some groups; NULL for those without any."""
         found, values = map(words_array, self.part.ask(READ, words or (zeros(length),)))
-        values = pc.if_else(pc.equal(found, ZERO), _NULL, ordered_words(values, self.type))
-        found = from_words(values, self.type, self.dictionary)
+        return self.result_of(pc.if_else(pc.equal(found, ZERO), _NULL, ordered_words(values, self.type)))
+
+    def result_of(self, words: pa.Array) -> Result:
+        """Values by their words."""
+        found = from_words(words, self.type, self.dictionary)
         if self.shows_last_part:
             found = pc.struct_field(found, 1)
         return found.cast(self.result_type), None

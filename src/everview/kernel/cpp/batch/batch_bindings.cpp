@@ -126,8 +126,9 @@ BatchTable table_of(UnitHandle unit, std::size_t change, const std::vector<std::
   return made;
 }
 
-BatchEntry entry_of(const nb::dict& described, const Program& program, std::size_t constants) {
+BatchEntry entry_of(const nb::dict& described, const Program& program, std::size_t cores, std::size_t constants) {
   BatchEntry made;
+  made.core = below(get<std::size_t>(described, "core"), cores);
   const auto arity = get<std::size_t>(described, "arity");
   std::size_t parameters = 1;
   for (const nb::dict& from : dicts(described, "inputs")) {
@@ -145,20 +146,26 @@ BatchEntry entry_of(const nb::dict& described, const Program& program, std::size
     input.outputs = all_below(get<std::vector<std::uint32_t>>(from, "outputs"), columns);
     parameters += input.outputs.size() + 1;
   }
+  made.wide = all_below(get<std::vector<std::uint32_t>>(described, "wide"), arity);
   made.state_only = check_procedure(program, get<std::size_t>(described, "state_only"), parameters);
   made.with_deltas = check_procedure(program, get<std::size_t>(described, "with_deltas"), parameters);
   return made;
 }
 
-Finish finish_of(const nb::dict& from, std::size_t keys, std::size_t measures, std::size_t constants) {
+Finish finish_of(const nb::dict& from, std::size_t keys, std::size_t measures, std::size_t listed, std::size_t constants) {
   Finish made;
   made.over_everything = keys == 0;
   for (const Code& code : get<Codes>(from, "aggregates")) {
     if (code.size() != 7) raise(PyExc_ValueError, "an aggregate has seven numbers");
     Finish::Aggregate aggregate;
     const auto number = [&](std::size_t i) { return static_cast<std::size_t>(code[i]); };
-    aggregate.kind = static_cast<Finish::Aggregate::Kind>(below(number(0), 4));
+    aggregate.kind = static_cast<Finish::Aggregate::Kind>(below(number(0), 5));
     aggregate.first = number(1);
+    if (aggregate.kind == Finish::Aggregate::Kind::kListed) {
+      below(aggregate.first, listed);
+      made.aggregates.push_back(aggregate);
+      continue;
+    }
     aggregate.words = words_of_sum(number(2));
     aggregate.present = number(3);
     aggregate.present_words = words_of_sum(number(4));
@@ -171,18 +178,70 @@ Finish finish_of(const nb::dict& from, std::size_t keys, std::size_t measures, s
   const std::size_t all = keys + made.aggregates.size();
   if (const auto having = get<std::optional<Code>>(from, "having")) made.having.emplace(*having, all, constants);
   for (const auto& output : get<std::vector<std::pair<std::optional<std::uint32_t>, Code>>>(from, "outputs")) {
-    made.outputs.push_back(chosen_of(output, keys, all, constants));
+    made.outputs.push_back(chosen_of(output, keys + listed, all, constants));
   }
   made.types = types_of(get<Codes>(from, "types"));
   if (made.types.size() != made.outputs.size()) raise(PyExc_ValueError, "outputs and their types differ in number");
   return made;
 }
 
-GroupOutput group_of(const nb::dict& from, const Program& program, std::size_t width, std::size_t channel_width,
+KeptRows kept_of(const nb::dict& from, const Program& program, std::size_t keys, std::size_t measures) {
+  KeptRows made;
+  made.keys = keys;
+  made.measures = measures;
+  made.add = check_procedure(program, get<std::size_t>(from, "add"), keys + measures);
+  made.trace = check_procedure(program, get<std::size_t>(from, "trace"), keys + measures);
+  made.traced = below(get<std::size_t>(from, "traced"), program.channels.size());
+  if (program.channels[made.traced].width() != 2 * measures) raise(PyExc_ValueError, "a channel has another shape");
+  made.settle = check_procedure(program, get<std::size_t>(from, "settle"), 1);
+  made.drop = check_procedure(program, get<std::size_t>(from, "drop"), keys);
+  made.table = below(get<std::size_t>(from, "table"), program.tables.size());
+  const Table& rows = program.tables[made.table];
+  if (rows.key_width() != keys || rows.value_width() != 2 * measures || rows.level_count() < 2) {
+    raise(PyExc_ValueError, "the table of groups has another shape");
+  }
+  made.wide = all_below(get<std::vector<std::uint32_t>>(from, "wide"), keys);
+  return made;
+}
+
+RowOutput rows_of(const nb::dict& from, const Program& program, std::size_t width, std::size_t constants) {
+  RowOutput made;
+  for (const Code& code : get<Codes>(from, "conditions")) made.conditions.emplace_back(code, width, constants);
+  for (const auto& output : get<std::vector<std::pair<std::optional<std::uint32_t>, Code>>>(from, "outputs")) {
+    made.outputs.push_back(chosen_of(output, width, width, constants));
+  }
+  made.types = types_of(get<Codes>(from, "types"));
+  if (made.types.size() != made.outputs.size()) raise(PyExc_ValueError, "outputs and their types differ in number");
+  if (!from["distinct"].is_none()) {
+    made.distinct = kept_of(get<nb::dict>(from, "distinct"), program, made.outputs.size(), 1);
+  }
+  return made;
+}
+
+ListedValues listed_of(const nb::dict& from, const Program& program, const std::vector<BatchCore>& cores, std::size_t keys,
+                       std::size_t constants) {
+  ListedValues made;
+  made.core = below(get<std::size_t>(from, "core"), cores.size());
+  made.rows = rows_of(get<nb::dict>(from, "rows"), program, cores[made.core].width, constants);
+  if (made.rows.outputs.size() != keys + 1) raise(PyExc_ValueError, "a value has other keys than its group");
+  made.change = check_procedure(program, get<std::size_t>(from, "change"), keys + 2);
+  made.read = check_procedure(program, get<std::size_t>(from, "read"), std::max<std::size_t>(keys, 1));
+  made.answers = below(get<std::size_t>(from, "answers"), program.channels.size());
+  if (program.channels[made.answers].width() != 2) raise(PyExc_ValueError, "a channel has another shape");
+  made.uses = get<std::optional<std::size_t>>(from, "uses");
+  if (made.uses && program.channels[below(*made.uses, program.channels.size())].width() != 2) {
+    raise(PyExc_ValueError, "a channel has another shape");
+  }
+  made.is_floating = get<bool>(from, "is_floating");
+  return made;
+}
+
+GroupOutput group_of(const nb::dict& from, const Program& program, const std::vector<BatchCore>& cores,
                      std::size_t constants) {
+  const std::size_t width = cores[0].width, channel_width = program.channels[cores[0].delta].width();
   GroupOutput made;
   made.count_words = words_of_sum(get<std::size_t>(from, "count_words"));
-  made.measures = made.count_words;
+  std::size_t measures = made.count_words;
   for (const Code& code : get<Codes>(from, "conditions")) made.conditions.emplace_back(code, width, constants);
   for (const auto& key : get<std::vector<std::pair<std::optional<std::uint32_t>, Code>>>(from, "keys")) {
     made.keys.push_back(chosen_of(key, width, width, constants));
@@ -196,20 +255,15 @@ GroupOutput group_of(const nb::dict& from, const Program& program, std::size_t w
     } else {
       slot.posted = summand_of({get<Code>(described, "value"), get<std::size_t>(described, "kind"), slot.words}, width, constants);
     }
-    made.measures += slot.words;
+    measures += slot.words;
   }
   below(width + made.count_words - 1, channel_width);
-  made.add = check_procedure(program, get<std::size_t>(from, "add"), made.keys.size() + made.measures);
-  made.settle = check_procedure(program, get<std::size_t>(from, "settle"), 1);
-  made.drop = check_procedure(program, get<std::size_t>(from, "drop"), made.keys.size());
-  made.table = below(get<std::size_t>(from, "table"), program.tables.size());
-  const Table& rows = program.tables[made.table];
-  if (rows.key_width() != made.keys.size() || rows.value_width() != 2 * made.measures || rows.level_count() < 2) {
-    raise(PyExc_ValueError, "the table of groups has another shape");
+  made.kept = kept_of(get<nb::dict>(from, "kept"), program, made.keys.size(), measures);
+  for (const nb::dict& described : dicts(from, "listed")) {
+    made.listed.push_back(listed_of(described, program, cores, made.keys.size(), constants));
   }
-  made.wide_keys = all_below(get<std::vector<std::uint32_t>>(from, "wide_keys"), made.keys.size());
   if (!from["finish"].is_none()) {
-    made.finish = finish_of(get<nb::dict>(from, "finish"), made.keys.size(), made.measures, constants);
+    made.finish = finish_of(get<nb::dict>(from, "finish"), made.keys.size(), measures, made.listed.size(), constants);
   }
   return made;
 }
@@ -226,51 +280,123 @@ std::unique_ptr<BatchView> view_of(UnitHandle unit, const nb::dict& from) {
     }
   }
   const std::size_t constants = made->constants.size();
-  for (const nb::dict& entry : dicts(from, "entries")) made->entries.push_back(entry_of(entry, program, constants));
-  made->delta = below(get<std::size_t>(from, "delta"), program.channels.size());
-  made->width = get<std::size_t>(from, "width");
-  made->beyond = get<std::optional<std::size_t>>(from, "beyond");
-  if (made->beyond) below(*made->beyond, program.tables.size());
-  const std::size_t channel_width = program.channels[made->delta].width();
-  below(made->width, channel_width);
-  made->group = group_of(get<nb::dict>(from, "group"), program, made->width, channel_width, constants);
+  for (const nb::dict& described : dicts(from, "cores")) {
+    BatchCore& core = made->cores.emplace_back();
+    core.delta = below(get<std::size_t>(described, "delta"), program.channels.size());
+    core.width = below(get<std::size_t>(described, "width"), program.channels[core.delta].width());
+    core.beyond = get<std::optional<std::size_t>>(described, "beyond");
+    if (core.beyond) below(*core.beyond, program.tables.size());
+    core.logs = all_below(get<std::vector<std::uint32_t>>(described, "logs"), program.channels.size());
+  }
+  if (made->cores.empty()) raise(PyExc_ValueError, "a view has a core");
+  for (const auto& entries : get<std::vector<std::vector<nb::dict>>>(from, "entries")) {
+    std::vector<BatchEntry>& of_relation = made->entries.emplace_back();
+    for (const nb::dict& entry : entries) of_relation.push_back(entry_of(entry, program, made->cores.size(), constants));
+  }
+  if (from["rows"].is_none()) {
+    made->group = group_of(get<nb::dict>(from, "group"), program, made->cores, constants);
+  } else {
+    made->rows = rows_of(get<nb::dict>(from, "rows"), program, made->cores[0].width, constants);
+  }
   made->unit = std::move(unit);
   return made;
 }
 
 std::vector<Column> columns_of(const std::vector<std::vector<Word>>& from) {
   std::vector<Column> made;
-  for (const std::vector<Word>& words : from) {
-    Column& column = made.emplace_back(pooled_column(words.size()));
-    std::copy(words.begin(), words.end(), column.words.get());
-  }
+  for (const std::vector<Word>& words : from) made.push_back(column_of(words));
   return made;
 }
 
-// What a batch gives for a view: how many of its rows have changed; the feed's batch, if one is told; and groups that are
-// still to be finished (keys, measures before, measures now).
-nb::object result_of(ViewOfBatch& view) {
-  if (view.groups.size != 0) {
-    return nb::make_tuple(view.is_told, 0, nb::none(),
-                          nb::make_tuple(columns_of(view.groups.keys), columns_of(view.groups.old), columns_of(view.groups.now)));
-  }
-  nb::object feed = view.feed == nullptr ? nb::none() : nb::cast(std::move(view.feed));
-  return nb::make_tuple(view.is_told, view.changed_rows, feed, nb::none());
+// What feeds of a kind may hold, in bytes; below 0 there are none.
+FeedOutput feed_output(nb::handle room, bool per_update) {
+  FeedOutput made;
+  const Word bytes = nb::cast<Word>(room);
+  made.is_wanted = bytes >= 0;
+  made.room = static_cast<std::size_t>(std::max<Word>(bytes, 0));
+  made.per_update = per_update;
+  return made;
 }
 
-// Runs a batch. Pieces are (table, rows, weight or weights, [(view, entry)]), views (view, with deltas, has a feed). Gives
-// 0 done, 1 not begun, 2 to be taken back, and for each view what has changed.
-std::pair<int, nb::list> run_batch(const MachineHandle& machine, const nb::list& pieces, const nb::list& views, Word version) {
+// Its record batches; none if they take more than there is room for.
+nb::object batches_of(FeedOutput& feed) {
+  if (feed.is_beyond()) return nb::none();
+  nb::list made;
+  for (std::unique_ptr<FeedBatch>& batch : feed.batches) made.append(nb::cast(std::move(batch)));
+  return made;
+}
+
+void check_entries(const BatchView& view, std::size_t number, std::size_t columns) {
+  for (const BatchEntry& entry : view.entries[below(number, view.entries.size())]) {
+    for (const AtomInput& input : entry.inputs) {
+      if (input.arity != columns) raise(PyExc_ValueError, "a view reads another relation");
+    }
+  }
+}
+
+// What a batch gives for a view that it has reached: how many of its rows have changed; the record batches of net feeds
+// and of those of single updates; groups that are still to be finished (keys, measures
+// before, measures now, listed values before, and now); and, if somebody else reads it, pieces of its rows and weights.
+nb::tuple result_of(std::size_t number, ViewOfBatch& view, bool hands_over) {
+  nb::object groups = nb::none();
+  if (view.groups.size != 0) {
+    const ChangedGroups& left = view.groups;
+    groups = nb::make_tuple(columns_of(left.keys), columns_of(left.old), columns_of(left.now), columns_of(left.listed_old),
+                            columns_of(left.listed_now));
+  }
+  nb::list pieces;
+  for (const WordPiece& piece : view.words) {
+    if (hands_over) pieces.append(nb::make_tuple(piece.columns, piece.weights));
+  }
+  return nb::make_tuple(number, view.changed_rows, batches_of(view.net), batches_of(view.updates), groups, pieces);
+}
+
+// A batch, with what Python holds of it, so that its tables can be taken back for as long as it is there.
+struct HeldBatch {
+  HeldBatch() = default;
+  HeldBatch(const HeldBatch&) = delete;
+  HeldBatch& operator=(const HeldBatch&) = delete;
+
+  MachineHandle machine;
+  nb::list pieces, views;
+  std::vector<InputColumn> weights;
+  std::vector<bool> hands_over;
+  std::optional<BatchRun> run;
+};
+
+// Pieces are (table, rows, weight or weights, copies in the table, [(view, entries)]), views (view, with deltas, keeps its
+// log, identifies inputs, room of net feeds, room of those of single updates, is read by others, [(later view that reads
+// it, entries)]); strings of a record batch take about `most_bytes` at most.
+std::unique_ptr<HeldBatch> batch_of(const MachineHandle& machine, const nb::list& pieces, const nb::list& views,
+                                    Word version, std::size_t most_bytes, bool may_net, bool disjoint) {
+  auto batch = std::make_unique<HeldBatch>();
+  batch->machine = machine;
+  batch->pieces = pieces;
+  batch->views = views;
+  std::vector<InputColumn>& held = batch->weights;
+  std::vector<bool>& hands_over = batch->hands_over;
   std::vector<BatchPiece> made;
   std::vector<ViewOfBatch> concerned;
-  std::vector<InputColumn> held;
   for (const nb::handle item : views) {
     const nb::tuple described = nb::cast<nb::tuple>(item);
     ViewOfBatch& view = concerned.emplace_back();
     view.view = nb::cast<BatchView*>(described[0]);
     view.with_deltas = nb::cast<bool>(described[1]);
-    view.has_feed = nb::cast<bool>(described[2]);
+    view.keeps_log = nb::cast<bool>(described[2]);
+    view.identifies = nb::cast<bool>(described[3]);
+    view.net = feed_output(described[4], false);
+    view.updates = feed_output(described[5], true);
+    hands_over.push_back(nb::cast<bool>(described[6]));
+    view.readers = nb::cast<std::vector<std::pair<std::size_t, std::size_t>>>(described[7]);
+    view.gives_words = hands_over.back() || !view.readers.empty();
     if (view.view->unit->machine() != machine) raise(PyExc_ValueError, "a view is of another machine");
+  }
+  for (std::size_t i = 0; i < concerned.size(); ++i) {
+    for (const auto& [reader, entries] : concerned[i].readers) {
+      if (reader <= i) raise(PyExc_ValueError, "a view is read before it is made");
+      const std::size_t width = concerned[i].view->width();
+      check_entries(*concerned[below(reader, concerned.size())].view, entries, width);
+    }
   }
   held.reserve(pieces.size());
   made.reserve(pieces.size());
@@ -290,23 +416,28 @@ std::pair<int, nb::list> run_batch(const MachineHandle& machine, const nb::list&
       if (weights.size() != piece.rows->size()) raise(PyExc_ValueError, "there must be as many weights as rows");
       piece.weights = weights.words();
     }
-    piece.routes = nb::cast<std::vector<std::pair<std::size_t, std::size_t>>>(described[3]);
-    for (const auto& [view, entry] : piece.routes) {
-      below(view, concerned.size());
-      const std::vector<BatchEntry>& entries = concerned[view].view->entries;
-      below(entry, entries.size());
-      for (const AtomInput& input : entries[entry].inputs) {
-        if (input.arity != piece.rows->columns().size()) raise(PyExc_ValueError, "a view reads another table");
-      }
+    piece.copies = nb::cast<Word>(described[3]);
+    piece.routes = nb::cast<std::vector<std::pair<std::size_t, std::size_t>>>(described[4]);
+    for (const auto& [view, number] : piece.routes) {
+      check_entries(*concerned[below(view, concerned.size())].view, number, piece.rows->columns().size());
     }
   }
-  BatchRun run(*machine, std::move(made), std::move(concerned), version);
+  batch->run.emplace(*machine, std::move(made), std::move(concerned), SharedColumns(version, most_bytes), may_net, disjoint);
+  return batch;
+}
+
+// Gives 0 done, 1 not begun, 2 to be taken back; whether no join has changed twice; and what has changed in each view that
+// the batch has reached.
+std::tuple<int, bool, nb::list> run_batch(HeldBatch& batch) {
+  BatchRun& run = *batch.run;
   const BatchOutcome outcome = run.run();
   nb::list results;
   if (outcome == BatchOutcome::kDone) {
-    for (ViewOfBatch& view : run.views()) results.append(result_of(view));
+    for (std::size_t i = 0; i < run.views().size(); ++i) {
+      if (run.views()[i].is_reached) results.append(result_of(i, run.views()[i], batch.hands_over[i]));
+    }
   }
-  return {static_cast<int>(outcome), results};
+  return {static_cast<int>(outcome), run.is_net(), results};
 }
 
 std::vector<Column> words_of_rows(ReadRows& rows) {
@@ -376,8 +507,15 @@ void bind_batches(nb::module_& module) {
       },
       "column"_a, "The sum of words, in two words: the upper one, and the lower one without a sign.");
 
-  module.def("run_batch", &run_batch, "machine"_a, "pieces"_a, "views"_a, "version"_a,
-             "Run a batch in one call: 0 done, 1 not begun, 2 to be taken back; and what has changed in each view.");
+  nb::class_<HeldBatch>(module, "BatchRun", "A whole batch, run in one call.")
+      .def(nb::new_([](const MachineHandle& machine, const nb::list& pieces, const nb::list& views, Word version,
+                       std::size_t most_bytes, bool may_net, bool disjoint) {
+             return batch_of(machine, pieces, views, version, most_bytes, may_net, disjoint);
+           }),
+           "machine"_a, "pieces"_a, "views"_a, "version"_a, "most_bytes"_a, "may_net"_a, "disjoint"_a)
+      .def("run", &run_batch, "0 done, 1 not begun, 2 to be taken back; and what has changed in each view.")
+      .def("take_tables_back", [](HeldBatch& self) { self.run->take_tables_back(); },
+           "Has the tables hold what they held before it; it cannot fail, and does nothing if that is so.");
 }
 
 }  // namespace everview

@@ -1,8 +1,7 @@
 // One batch in one call: tables take their rows in, then each view the whole batch, and feeds are told what has changed.
 #pragma once
 
-#include "../run/shared.h"
-#include "group_output.h"
+#include "batch_view.h"
 #include "rows.h"
 
 namespace everview {
@@ -14,22 +13,8 @@ struct BatchTable {
   std::vector<std::uint32_t> refusals;   // the channels on which it says that a row is too many or too few,
   std::size_t rows = 0;                  // and its table of rows.
   std::vector<std::uint32_t> wide;       // Columns of wide values.
-};
 
-// How a view's core takes a table's rows in.
-struct BatchEntry {
-  std::size_t state_only = 0, with_deltas = 0;
-  std::vector<AtomInput> inputs;
-};
-
-struct BatchView {
-  UnitHandle unit;
-  Constants constants;
-  std::vector<BatchEntry> entries;
-  std::size_t delta = 0;               // The channel,
-  std::size_t width = 0;               // how many of its columns are no measures,
-  std::optional<std::size_t> beyond;   // and the table that has a row once a sum may be beyond its type.
-  GroupOutput group;
+  std::size_t distinct() const { return unit->program().tables[rows].size(); }
 };
 
 // Some rows of a table that come or go.
@@ -38,88 +23,75 @@ struct BatchPiece {
   ReadRows* rows = nullptr;
   std::vector<Word> own_weights;
   const Word* weights = nullptr;
-  std::vector<std::pair<std::size_t, std::size_t>> routes;  // Views that read it, and by which entry.
+  Word copies = 0;  // Of all rows that the table had before the batch.
+  std::vector<std::pair<std::size_t, std::size_t>> routes;  // Views that read it, and by which entries.
   std::vector<const Word*> columns;
-  std::vector<MadeColumns> made;  // For each route.
   bool applied = false;
-};
-
-struct ViewOfBatch {
-  BatchView* view = nullptr;
-  bool with_deltas = false;  // Its groups are followed.
-  bool has_feed = false;
-  bool is_told = false;
-  ChangedGroups groups;
-  std::unique_ptr<FeedBatch> feed;
-  std::size_t changed_rows = 0;
 };
 
 enum class BatchOutcome : std::uint8_t {
   kDone,
-  kNotBegun,  // Something cannot be said in words, or a value fails; nothing has changed.
-  kStopped,   // Something is refused, or cannot go on; the batch is to be taken back.
+  kNotBegun,  // Nothing has changed.
+  kStopped,   // Something is refused, cannot be said in words, or cannot go on; the batch is to be taken back.
 };
 
 class BatchRun {
  public:
-  BatchRun(SharedMachine& machine, std::vector<BatchPiece> pieces, std::vector<ViewOfBatch> views, Word version)
-      : machine_(machine), pieces_(std::move(pieces)), views_(std::move(views)), version_(version) {}
+  // With `may_net` the views need not know one update from another, and one of them gains if each row changes once;
+  // `disjoint` says that no row is in two pieces.
+  BatchRun(SharedMachine& machine, std::vector<BatchPiece> pieces, std::vector<ViewOfBatch> views, SharedColumns shared, bool may_net,
+           bool disjoint)
+      : machine_(machine),
+        pieces_(std::move(pieces)),
+        views_(std::move(views)),
+        shared_(std::move(shared)),
+        may_net_(may_net),
+        disjoint_(disjoint) {}
 
-  std::vector<BatchPiece>& pieces() noexcept { return pieces_; }
   std::vector<ViewOfBatch>& views() noexcept { return views_; }
+  bool is_net() const noexcept { return is_net_; }
 
   BatchOutcome run() {
     return machine_.use([&](Machine&) {
       values_ = machine_.held_values();
       BatchOutcome outcome = BatchOutcome::kNotBegun;
       try {
-        if (prepare()) {
-          outcome = BatchOutcome::kStopped;
-          if (apply_tables() && apply_views() && conclude()) outcome = BatchOutcome::kDone;
-        }
+        begin();
+        outcome = BatchOutcome::kStopped;
+        if (apply_tables() && apply_views()) outcome = BatchOutcome::kDone;
       } catch (const std::exception&) {  // No memory, or too many uses of a value.
       }
-      if (outcome == BatchOutcome::kStopped) take_tables_back();
+      if (outcome == BatchOutcome::kStopped) unapply_tables();
       for (const BatchPiece& piece : pieces_) piece.table->unit->held().report();
       for (const ViewOfBatch& view : views_) view.view->unit->held().report();
       return outcome;
     });
   }
 
+  // The tables as they were before.
+  void take_tables_back() {
+    machine_.use([&](Machine&) { unapply_tables(); });
+  }
+
  private:
-  // All that is computed of rows alone, before anything changes.
-  bool prepare() {
-    for (ViewOfBatch& view : views_) view.view->constants.resolve(values_);
+  void begin() {
     for (BatchPiece& piece : pieces_) {
       piece.rows->encode(values_);
       for (ReadColumn& column : piece.rows->columns()) piece.columns.push_back(column.words.words.get());
-      piece.made.resize(piece.routes.size());
     }
     for (ViewOfBatch& view : views_) view.view->constants.resolve(values_);  // Strings of the batch have ids now.
-    for (BatchPiece& piece : pieces_) {
-      const std::size_t rows = piece.rows->size();
-      for (std::size_t r = 0; r < piece.routes.size(); ++r) {
-        const auto [number, entry] = piece.routes[r];
-        const BatchView& view = *views_[number].view;
-        MadeColumns& made = piece.made[r];
-        made.wanted.assign(rows, 0);
-        for (const AtomInput& input : view.entries[entry].inputs) {
-          if (!input.make(piece.columns, piece.weights, rows, view.constants, stack_, made)) return false;
-        }
-        made.columns.push_back(piece.weights);
-      }
-    }
-    return true;
   }
 
   bool apply_tables() {
+    Word last = 0;
+    bool is_set = may_net_;
     for (BatchPiece& piece : pieces_) {
       BatchTable& table = *piece.table;
       Unit& unit = table.unit->held();
       for (const std::uint32_t channel : table.refusals) unit.channel(channel).clear();
       std::vector<const Word*> columns = piece.columns;
       columns.push_back(piece.weights);
-      const std::size_t rows = piece.rows->size();
+      const std::size_t rows = piece.rows->size(), before = table.distinct();
       const Unit::Outcome done = unit.apply(table.change, columns, rows, 0, kAll);
       bool refused = done.failure.has_value();
       for (const std::uint32_t channel : table.refusals) refused |= unit.channel(channel).size() != 0;
@@ -130,11 +102,96 @@ class BatchRun {
       }
       piece.applied = true;
       for (const std::uint32_t column : table.wide) values_->count(piece.columns[column], piece.weights, rows);
+      const std::size_t after = table.distinct();
+      const Word flipped = after == before + rows ? 1 : after + rows == before ? -1 : 0;
+      is_net_ &= rows == 0 || (flipped != 0 && (last == 0 || last == flipped || (disjoint_ && last < flipped)));
+      if (rows != 0) last = flipped;
+      is_set &= &piece != first_of(piece) || piece.copies == static_cast<Word>(before);
+    }
+    if (is_set && !is_net_ && are_sets()) {
+      net_tables();
+      return true;
+    }
+    Word start = 0;
+    for (BatchPiece& piece : pieces_) {
+      add_changes({piece.columns, piece.weights, piece.rows->size(), start}, piece);
+      start += static_cast<Word>(piece.rows->size());
     }
     return true;
   }
 
-  void take_tables_back() noexcept {
+  void add_changes(BatchChanges changes, const BatchPiece& piece) {
+    for (const auto& [view, entries] : piece.routes) views_[view].inputs.emplace_back(changes_.size(), entries);
+    changes_.push_back(std::move(changes));
+  }
+
+  BatchPiece* first_of(const BatchPiece& piece) {
+    return &*std::find_if(pieces_.begin(), pieces_.end(), [&](const BatchPiece& p) { return p.table == piece.table; });
+  }
+
+  // Whether no row of the tables is there twice now.
+  bool are_sets() {
+    for (const BatchPiece& piece : pieces_) {
+      Word copies = piece.copies;
+      for (const BatchPiece& other : pieces_) {
+        for (std::size_t i = 0; other.table == piece.table && i < other.rows->size(); ++i) copies += other.weights[i];
+      }
+      if (copies != static_cast<Word>(piece.table->distinct())) return false;
+    }
+    return true;
+  }
+
+  // Each row once, and all that go, of all tables, before those that come: so a combination of rows changes once.
+  void net_tables() {
+    struct Netted {
+      BatchPiece* piece;
+      std::vector<std::uint32_t> first;
+      std::vector<Word> sums;
+      std::vector<Column> columns;
+    };
+    std::vector<Netted> netted;
+    for (BatchPiece& piece : pieces_) {
+      if (first_of(piece) != &piece) continue;
+      Netted& made = netted.emplace_back();
+      made.piece = &piece;
+      std::vector<std::vector<Word>> words(piece.columns.size());
+      std::vector<Word> weights;
+      for (const BatchPiece& other : pieces_) {
+        if (other.table != piece.table) continue;
+        const std::size_t rows = other.rows->size();
+        for (std::size_t c = 0; c < words.size(); ++c) words[c].insert(words[c].end(), other.columns[c], other.columns[c] + rows);
+        weights.insert(weights.end(), other.weights, other.weights + rows);
+      }
+      std::vector<const Word*> keys;
+      for (const std::vector<Word>& column : words) keys.push_back(column.data());
+      if (!added_up(keys, weights.data(), weights.size(), made.first, made.sums)) throw std::overflow_error("too many copies");
+      for (const std::vector<Word>& column : words) made.columns.push_back(column_of(column));
+    }
+    for (const bool comes : {false, true}) {
+      for (const Netted& made : netted) {
+        std::vector<std::uint32_t> rows;
+        std::vector<Word> weights;
+        for (std::size_t i = 0; i < made.first.size(); ++i) {
+          if (made.sums[i] == 0 || (made.sums[i] > 0) != comes) continue;
+          rows.push_back(made.first[i]);
+          weights.push_back(made.sums[i]);
+        }
+        if (rows.empty()) continue;
+        BatchChanges changes;
+        changes.rows = rows.size();
+        for (const Column& column : made.columns) {
+          held_.push_back(gathered(column, rows));
+          changes.columns.push_back(held_.back().words.get());
+        }
+        held_.push_back(column_of(weights));
+        changes.weights = held_.back().words.get();
+        add_changes(std::move(changes), *made.piece);
+      }
+    }
+    is_net_ = true;
+  }
+
+  void unapply_tables() noexcept {
     for (std::size_t i = pieces_.size(); i-- > 0;) {
       BatchPiece& piece = pieces_[i];
       if (!std::exchange(piece.applied, false)) continue;
@@ -144,63 +201,32 @@ class BatchRun {
     }
   }
 
+  // Each view after those that it reads.
   bool apply_views() {
-    std::vector<Word> starts;
-    Word start = 0;
-    for (BatchPiece& piece : pieces_) {
-      for (std::size_t r = 0; r < piece.routes.size(); ++r) {
-        MadeColumns& made = piece.made[r];
-        if (!made.any) continue;
-        const auto [number, entry] = piece.routes[r];
-        ViewOfBatch& view = views_[number];
-        view.is_told = true;
-        const BatchEntry& called = view.view->entries[entry];
-        const std::size_t procedure = view.with_deltas ? called.with_deltas : called.state_only;
-        Unit& unit = view.view->unit->held();
-        const std::size_t rows = piece.rows->size();
-        if (unit.apply(procedure, made.columns, rows, start, kAll, made.wanted.data()).failure) return false;
-        made = MadeColumns();
+    for (std::size_t i = 0; i < views_.size(); ++i) {
+      ViewOfBatch& view = views_[i];
+      if (!view.run(changes_, is_net_, shared_, values_, stack_)) return false;
+      for (const WordPiece& piece : view.words) {
+        BatchChanges changes;
+        for (const Column& column : piece.columns) changes.columns.push_back(column.words.get());
+        changes.weights = piece.weights.words.get();
+        changes.rows = piece.weights.size;
+        for (const auto& [reader, entries] : view.readers) views_[reader].inputs.emplace_back(changes_.size(), entries);
+        changes_.push_back(std::move(changes));
       }
-      start += static_cast<Word>(piece.rows->size());
     }
     return true;
   }
-
-  bool conclude() {
-    for (ViewOfBatch& view : views_) {
-      if (!view.is_told) continue;
-      const BatchView& how = *view.view;
-      Unit& unit = how.unit->held();
-      if (!view.with_deltas) {
-        if (how.beyond && unit.program().tables[*how.beyond].size() != 0) return false;
-        continue;
-      }
-      if (unit.channel(how.delta).size() == 0) continue;
-      const std::vector<Column> delta = unit.channel(how.delta).take();
-      if (!how.group.take_in(unit, delta, how.width, how.constants, stack_)) return false;
-      view.groups = how.group.changed(unit, values_);
-      if (!how.group.finish) continue;
-      FinishedGroups made;
-      if (!finish_groups(*how.group.finish, view.groups, how.group.count_words, how.constants, stack_, made)) {
-        continue;  // Whoever called finishes them.
-      }
-      const FeedOrder order = changed_rows(made, view.groups.size);
-      view.changed_rows = order.rows.size();
-      if (view.has_feed && view.changed_rows != 0) {
-        view.feed = feed_of_groups(*how.group.finish, view.groups, made, order, version_, values_);
-      }
-      view.groups = ChangedGroups();
-    }
-    return true;
-  }
-
-  static constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
 
   SharedMachine& machine_;
   ValueTable* values_ = nullptr;
   std::vector<BatchPiece> pieces_;
+  std::vector<BatchChanges> changes_;
+  std::vector<Column> held_;
   std::vector<ViewOfBatch> views_;
-  Word version_;
+  SharedColumns shared_;
+  bool may_net_, disjoint_;
+  bool is_net_ = true;  // No combination of rows has come or gone twice.
   std::vector<Values> stack_;
 };
 

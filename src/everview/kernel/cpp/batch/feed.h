@@ -157,6 +157,26 @@ FeedColumn column_of_numbers(const ColumnType& type, std::size_t rows, Get&& get
   return made;
 }
 
+// Whether a type's words are its values as they lie in Arrow.
+inline bool lies_in_words(const ColumnType& type) noexcept {
+  return type.kind == ColumnType::Kind::kInt64 || type.kind == ColumnType::Kind::kDouble || type.is_instant();
+}
+
+// A column of words whose values lie so in Arrow: its memory is shared.
+inline FeedColumn column_of_values(const Column& column) {
+  FeedColumn made = column_of_words(column);
+  const Word* const words = column.words.get();
+  Word least = 0;
+  for (std::size_t i = 0; i < column.size; ++i) least = std::min(least, words[i]);
+  if (least != ValueTable::kNull) return made;
+  ValidBits valid(column.size);
+  for (std::size_t i = 0; i < column.size; ++i) {
+    if (words[i] == ValueTable::kNull) valid.unset(i);
+  }
+  valid.put_into(made);
+  return made;
+}
+
 // A column of wide values by their ids.
 inline FeedColumn column_of_ids(const ColumnType& type, const Word* ids, std::size_t rows, const ValueTable& values) {
   FeedColumn made;
@@ -177,6 +197,42 @@ inline FeedColumn column_of_ids(const ColumnType& type, const Word* ids, std::si
   made.buffers[1] = found->offsets.data();
   made.buffers[2] = found->bytes.data();
   made.held.push_back(std::shared_ptr<void>(found));
+  return made;
+}
+
+// A column of words of any type.
+inline FeedColumn column_of_typed_words(const ColumnType& type, const Column& column, const ValueTable& values) {
+  if (type.is_wide()) return column_of_ids(type, column.words.get(), column.size, values);
+  if (lies_in_words(type)) return column_of_values(column);
+  const Word* const words = column.words.get();
+  return column_of_numbers(type, column.size, [&](std::size_t i, Exact& number) {
+    number = words[i];
+    return words[i] != ValueTable::kNull;
+  });
+}
+
+// Where strings begin and end that are six bytes long: all columns of such names share them.
+inline std::shared_ptr<const std::vector<std::int32_t>> offsets_of_names(std::size_t rows) {
+  static constexpr std::size_t kMostKept = std::size_t{1} << 20;
+  static std::mutex mutex;
+  static auto* const kept = new std::shared_ptr<const std::vector<std::int32_t>>;  // Feeds may outlive everything else.
+  const std::lock_guard lock(mutex);
+  if (*kept != nullptr && (*kept)->size() > rows) return *kept;
+  auto made = std::make_shared<std::vector<std::int32_t>>(rows < kMostKept / 2 ? 2 * rows + 1 : rows + 1);
+  for (std::size_t i = 0; i < made->size(); ++i) (*made)[i] = static_cast<std::int32_t>(6 * i);
+  if (rows < kMostKept) *kept = made;
+  return made;
+}
+
+// "insert" and "delete", side by side.
+inline FeedColumn column_of_names(const Column& bytes, std::size_t rows) {
+  const auto offsets = offsets_of_names(rows);
+  FeedColumn made;
+  made.buffer_count = 3;
+  made.buffers[1] = offsets->data();
+  made.buffers[2] = bytes.words.get();
+  made.held.push_back(std::const_pointer_cast<std::vector<std::int32_t>>(offsets));
+  made.held.push_back(bytes.words);
   return made;
 }
 

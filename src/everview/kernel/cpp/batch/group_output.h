@@ -2,40 +2,18 @@
 #pragma once
 
 #include <cmath>
-#include <functional>
 
-#include "../run/machine.h"
-#include "atom_input.h"
-#include "feed.h"
+
+#include "listed_values.h"
 
 namespace everview {
-
-inline constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
-
-// A column of an output: one that there is, or one that is computed.
-struct Chosen {
-  std::uint32_t column = kNone;
-  Expression computed;
-};
-
-// Rows of a core that pass the conditions, by columns of words.
-struct Passed {
-  std::vector<std::vector<Word>> columns;
-  std::size_t rows = 0;
-};
-
-// The groups that a batch has changed, with what they had before it and what they have now, in words.
-struct ChangedGroups {
-  std::size_t size = 0;
-  std::vector<std::vector<Word>> keys, old, now;
-};
 
 // How groups become rows: values of aggregates from their sums, HAVING, and outputs.
 struct Finish {
   struct Aggregate {
-    enum class Kind : std::uint8_t { kCount, kSum, kDecimalAverage, kDoubleAverage };
+    enum class Kind : std::uint8_t { kCount, kSum, kDecimalAverage, kDoubleAverage, kListed };
     Kind kind = Kind::kCount;
-    std::size_t first = 0, words = 1;  // Of its sum, or of what it counts, among the measures.
+    std::size_t first = 0, words = 1;  // Of its sum, or of what it counts, among the measures; kListed: among those.
     std::size_t present = 0, present_words = 1;
     Limit limit;
     Exact factor = 1;  // kDecimalAverage: what the sum is multiplied by to have the result's scale.
@@ -44,7 +22,7 @@ struct Finish {
   bool over_everything = false;  // One group, which is always there.
   std::vector<Aggregate> aggregates;
   std::optional<Expression> having;
-  std::vector<Chosen> outputs;  // Of keys, as they are; or computed of keys and, behind them, aggregates.
+  std::vector<Chosen> outputs;  // Keys, or behind them listed values, as they are; or computed of keys and aggregates.
   std::vector<ColumnType> types;
 };
 
@@ -86,6 +64,11 @@ inline bool finish_groups(const Finish& finish, const ChangedGroups& groups, std
       if (made.there[i] == 0) continue;
       Word words[kMostWords];
       Exact& value = values[a][i];
+      if (aggregate.kind == Finish::Aggregate::Kind::kListed) {
+        value = groups.listed_at(aggregate.first, i);
+        nulls[a][i] = value == ValueTable::kNull;
+        continue;
+      }
       words_at(i, aggregate.first, aggregate.words, words);
       if (!narrow(words, aggregate.words, value)) return false;
       if (aggregate.kind != Finish::Aggregate::Kind::kCount && !is_above(i, aggregate.present, aggregate.present_words)) {
@@ -147,13 +130,14 @@ inline bool finish_groups(const Finish& finish, const ChangedGroups& groups, std
 }
 
 // The rows of a feed: which of the rows before and after, and what happened to each. Old rows come first, each with the
-// new one of its group.
+// new one of its group; or all of them in order.
 struct FeedOrder {
   std::vector<std::uint32_t> rows;
   std::vector<Happened> happened;
 };
 
-inline FeedOrder changed_rows(const FinishedGroups& made, std::size_t n) {
+inline FeedOrder changed_rows_of(const Finish& finish, const ChangedGroups& groups, const FinishedGroups& made, bool in_order) {
+  const std::size_t n = groups.size, keys = groups.keys.size();
   FeedOrder order;
   std::vector<std::uint32_t> come;
   for (std::size_t i = 0; i < n; ++i) {
@@ -161,7 +145,11 @@ inline FeedOrder changed_rows(const FinishedGroups& made, std::size_t n) {
     if (was && is) {
       bool same = true;
       for (std::size_t o = 0; o < made.values.size() && same; ++o) {
-        if (made.values[o].empty()) continue;
+        const std::uint32_t column = finish.outputs[o].column;
+        if (column != kNone) {
+          same = column < keys || groups.listed_at(column - keys, i) == groups.listed_at(column - keys, n + i);
+          continue;
+        }
         const bool null = made.nulls[o][i] != 0;
         same = null == (made.nulls[o][n + i] != 0) && (null || made.values[o][i] == made.values[o][n + i]);
       }
@@ -176,7 +164,13 @@ inline FeedOrder changed_rows(const FinishedGroups& made, std::size_t n) {
       order.rows.push_back(static_cast<std::uint32_t>(i));
       order.happened.push_back(Happened::kGoes);
     }
-    if (is) come.push_back(static_cast<std::uint32_t>(n + i));
+    if (!is) continue;
+    if (!in_order) {
+      come.push_back(static_cast<std::uint32_t>(n + i));
+      continue;
+    }
+    order.rows.push_back(static_cast<std::uint32_t>(n + i));
+    order.happened.push_back(Happened::kComes);
   }
   order.rows.insert(order.rows.end(), come.begin(), come.end());
   order.happened.resize(order.rows.size(), Happened::kComes);
@@ -184,8 +178,8 @@ inline FeedOrder changed_rows(const FinishedGroups& made, std::size_t n) {
 }
 
 inline std::unique_ptr<FeedBatch> feed_of_groups(const Finish& finish, const ChangedGroups& groups,
-                                                 const FinishedGroups& made, const FeedOrder& order, Word version,
-                                                 const ValueTable* values) {
+                                                 const FinishedGroups& made, const FeedOrder& order,
+                                                 SharedColumns& shared, const ValueTable* values) {
   const std::size_t rows = order.rows.size(), n = groups.size;
   std::vector<FeedColumn> columns;
   for (std::size_t o = 0; o < finish.outputs.size(); ++o) {
@@ -198,8 +192,11 @@ inline std::unique_ptr<FeedBatch> feed_of_groups(const Finish& finish, const Cha
       }));
       continue;
     }
-    const std::vector<Word>& words = groups.keys[key];
-    const auto at = [&](std::size_t i) { return words[order.rows[i] < n ? order.rows[i] : order.rows[i] - n]; };
+    const std::size_t keys = groups.keys.size();
+    const auto at = [&](std::size_t i) {
+      const std::uint32_t row = order.rows[i];
+      return key < keys ? groups.keys[key][row < n ? row : row - n] : groups.listed_at(key - keys, row);
+    };
     if (!type.is_wide()) {
       columns.push_back(column_of_numbers(type, rows, [&](std::size_t i, Exact& number) {
         number = at(i);
@@ -212,9 +209,44 @@ inline std::unique_ptr<FeedBatch> feed_of_groups(const Finish& finish, const Cha
     columns.push_back(column_of_ids(type, ids.data(), rows, *values));
   }
   columns.push_back(column_of_kinds(order.happened));
-  columns.push_back(column_of_words(constant_column(version, rows)));
-  columns.push_back(column_of_words(constant_column(1, rows)));
+  columns.push_back(column_of_words(shared.version(rows)));
+  columns.push_back(column_of_words(shared.ones(rows)));
+  if (!groups.updates.empty()) {
+    Column updates = pooled_column(rows);
+    for (std::size_t i = 0; i < rows; ++i) {
+      updates.words.get()[i] = groups.updates[order.rows[i] < n ? order.rows[i] : order.rows[i] - n];
+    }
+    columns.push_back(column_of_words(updates));
+  }
   return std::make_unique<FeedBatch>(std::move(columns), rows);
+}
+
+inline Column weights_of(const FeedOrder& order) {
+  Column made = pooled_column(order.rows.size());
+  for (std::size_t i = 0; i < order.rows.size(); ++i) {
+    made.words.get()[i] = order.happened[i] == Happened::kComes || order.happened[i] == Happened::kAfter ? 1 : -1;
+  }
+  return made;
+}
+
+// The same rows as words.
+inline std::vector<Column> words_of_groups(const Finish& finish, const ChangedGroups& groups, const FinishedGroups& made,
+                                           const FeedOrder& order, ValueTable& values) {
+  const std::size_t n = groups.size, keys = groups.keys.size();
+  std::vector<Column> columns;
+  for (std::size_t o = 0; o < finish.outputs.size(); ++o) {
+    const std::uint32_t key = finish.outputs[o].column;
+    if (key == kNone) {
+      columns.push_back(words_of_numbers(finish.types[o], gathered(made.values[o], order.rows), gathered(made.nulls[o], order.rows), values));
+      continue;
+    }
+    Column& words = columns.emplace_back(pooled_column(order.rows.size()));
+    for (std::size_t i = 0; i < order.rows.size(); ++i) {
+      const std::uint32_t row = order.rows[i];
+      words.words.get()[i] = key < keys ? groups.keys[key][row < n ? row : row - n] : groups.listed_at(key - keys, row);
+    }
+  }
+  return columns;
 }
 
 // What follows a core whose rows are put into groups.
@@ -229,16 +261,16 @@ struct GroupOutput {
   std::vector<Chosen> keys;
   std::vector<Slot> slots;
   std::size_t count_words = 1;
-  std::size_t measures = 1;  // Words of the count and all slots.
-  std::size_t add = 0, settle = 0, drop = 0;  // Procedures.
-  std::size_t table = 0;
-  std::vector<std::uint32_t> wide_keys;
+  KeptRows kept;
+  std::vector<ListedValues> listed;
   std::optional<Finish> finish;
 
-  // Adds a core's delta to the groups; false if that cannot be said in words.
-  bool take_in(Unit& unit, const std::vector<Column>& delta, std::size_t width, const Constants& constants,
-               std::vector<Values>& stack) const {
-    const std::size_t rows = delta[width].size;
+  // Adds a core's delta to the groups, and if `steps` are wanted what each update changes; false if that cannot be said
+  // in words.
+  bool take_in(Unit& unit, const CoreDelta& told, const Constants& constants, std::vector<Values>& stack,
+               Steps* steps) const {
+    const std::vector<Column>& delta = told.columns;
+    const std::size_t width = told.width, rows = told.size();
     std::vector<Source> sources(width);
     for (std::size_t i = 0; i < width; ++i) sources[i].words = delta[i].words.get();
     std::vector<std::uint8_t> passes(rows, 1);
@@ -286,42 +318,8 @@ struct GroupOutput {
       });
       if (!fine) return false;
     }
-    return !unit.apply(add, made.columns, rows, 0, std::numeric_limits<std::size_t>::max(), passes.data()).failure;
-  }
-
-  // The groups that have changed since the last time, settled; wide values of keys are counted.
-  ChangedGroups changed(Unit& unit, ValueTable* values) const {
-    const Table& rows = unit.program().tables[table];
-    const std::span<const Row> touched = rows.group(0, nullptr, Levels{1, 1});
-    ChangedGroups made;
-    made.size = touched.size();
-    made.keys.assign(keys.size(), std::vector<Word>(made.size));
-    made.old.assign(measures, std::vector<Word>(made.size));
-    made.now.assign(measures, std::vector<Word>(made.size));
-    std::vector<Word> came(made.size);
-    std::vector<std::uint8_t> gone(made.size);
-    for (std::size_t i = 0; i < made.size; ++i) {
-      const RowRef row = rows.words(touched[i]);
-      for (std::size_t k = 0; k < keys.size(); ++k) made.keys[k][i] = row[k];
-      bool was = false, is = false;
-      for (std::size_t m = 0; m < measures; ++m) {
-        is |= (made.now[m][i] = row[keys.size() + m]) != 0;
-        was |= (made.old[m][i] = row[keys.size() + measures + m]) != 0;
-      }
-      came[i] = static_cast<Word>(is) - static_cast<Word>(was);
-      gone[i] = !is;
-    }
-    for (const std::uint32_t key : wide_keys) values->count(made.keys[key].data(), came.data(), made.size);
-    const Word once = 0;
-    if (made.size == 0) return made;
-    bool fine = !unit.apply(settle, {&once}, 1, 0, std::numeric_limits<std::size_t>::max()).failure;
-    if (fine && !keys.empty()) {
-      std::vector<const Word*> columns;
-      for (const std::vector<Word>& key : made.keys) columns.push_back(key.data());
-      fine = !unit.apply(drop, columns, made.size, 0, std::numeric_limits<std::size_t>::max(), gone.data()).failure;
-    }
-    if (!fine) throw std::bad_alloc();
-    return made;
+    if (steps == nullptr) return kept.take_in(unit, made.columns, rows, passes.data());
+    return kept.take_in(unit, made.columns, rows, passes.data(), told.updates().words.get(), *steps);
   }
 };
 

@@ -47,6 +47,7 @@ struct ColumnType {
   ValueKind value_kind() const noexcept {
     return kind == Kind::kString ? ValueKind{0} : kind == Kind::kBinary ? ValueKind{1} : kNumbers;
   }
+  bool is_floating() const noexcept { return kind == Kind::kDouble || kind == Kind::kFloat; }
   bool is_instant() const noexcept { return kind == Kind::kTimestamp || kind == Kind::kTimestampNtz; }
 
   // Whether a number is one of the type's words, but for NULL's.

@@ -151,6 +151,15 @@ class ValueTable {
     return made;
   }
 
+  // How many bytes the values of ids take, which are stored or kNull.
+  std::size_t nbytes_of(const Word* ids, std::size_t count) const noexcept {
+    std::size_t total = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      if (ids[i] != kNull) total += (*this)[static_cast<Id>(ids[i])].size();
+    }
+    return total;
+  }
+
   // Counts further uses: one for each id, or as many as `counts` says. kNull is skipped here and in `release`. Throws
   // std::overflow_error, and changes nothing, if a value would have more uses than a word can count.
   void retain(const Word* ids, const Word* counts, std::size_t count) {

@@ -1,0 +1,65 @@
+"""What follows the core of a view without groups, described for the kernel: conditions, outputs, and DISTINCT."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from everview.engine.direct.columns import has_code, type_code
+from everview.engine.direct.expressions import Code, Constants, NotInWords, Writer, is_exact
+from everview.engine.operators.counts import Fold
+from everview.engine.operators.select import Projection
+from everview.engine.values.words import is_wide
+from everview.programs.counts import ROWS, TRACE
+from everview.query.terms import Expression, Var
+from everview.query.types import DataType, Kind
+
+
+def rows_of(
+    projection: Projection, fold: Fold | None, constants: Constants, *, as_words: bool = False
+) -> dict[str, Any]:
+    """Conditions across tables, output columns, and where rows are counted that are told once each.
+
+    ``as_words`` says that all outputs have to be words, as those of which a fold keeps rows.
+    """
+    core, as_words = projection.core, as_words or fold is not None
+    if core.widths != (1,):
+        raise NotInWords
+    outputs = core.maintained.outputs
+    writer = Writer(constants, {v: (i, core.types[v]) for i, v in enumerate(outputs)})
+    residual = projection.residual
+    return {
+        "conditions": [] if residual is None else [writer.code(c) for c in residual.conditions],
+        "outputs": [_output(e, projection, writer, as_words) for e in projection.outputs],
+        "types": [type_code(_known(e.type)) for e in projection.outputs],
+        "distinct": None if fold is None else kept_rows(fold),
+    }
+
+
+def _output(expression: Expression, projection: Projection, writer: Writer, as_word: bool) -> tuple[int | None, Code]:
+    """A column: of the core as it is, or what is computed."""
+    if isinstance(expression.term, Var) and expression.term in projection.shown:
+        return writer.column(expression.term), []
+    type_ = expression.type
+    if not (is_exact(type_) or (type_.kind is Kind.DECIMAL and not as_word)):
+        raise NotInWords(f"{expression}")
+    return None, writer.code(expression)
+
+
+def _known(type_: DataType) -> DataType:
+    if not has_code(type_):
+        raise NotInWords(f"a column of type {type_}")
+    return type_
+
+
+def kept_rows(fold: Fold) -> dict[str, Any]:
+    """A fold's table and procedures."""
+    part = fold.part
+    return {
+        "add": part._procedures["add"],
+        "trace": part._procedures[TRACE],
+        "traced": part._channels[TRACE],
+        "settle": part._procedures["settle"],
+        "drop": part._procedures["drop"],
+        "table": part._tables[ROWS],
+        "wide": [i for i, type_ in enumerate(fold.types) if is_wide(type_)],
+    }
