@@ -13,6 +13,7 @@ import duckdb
 import pytest
 
 import everview as ev
+from everview.engine.direct.batch import DirectBatch
 from everview.errors import (
     ClockError,
     ExpressionError,
@@ -512,6 +513,33 @@ def test_explain_says_what_it_costs() -> None:
     other = db.create_view("other", one.format("7 DAYS", "1 MONTH")).explain().to_dict()
     assert other["constant_update_for"] == []
     assert "now() - 1 month" in str(db.view("other").explain())
+
+
+def test_other_batches_go_the_direct_way_while_nothing_is_due(monkeypatch: pytest.MonkeyPatch) -> None:
+    db, moment = a_window()
+    db.sql("CREATE TABLE o (k INT, v INT)")
+    db.create_view("sums", "SELECT k, SUM(v) AS s FROM o GROUP BY k")
+    db.create_view("late", "SELECT id FROM e WHERE ts <= now()")
+    db.advance()
+    went: list[bool] = []
+    of = DirectBatch.of
+    monkeypatch.setattr(
+        DirectBatch,
+        "of",
+        staticmethod(lambda *given: went.append(True) or of(*given)),  # type: ignore[func-returns-value]
+    )
+    db.insert("e", [(1, moment[0]), (2, moment[0] + timedelta(hours=2))])
+    assert not went, "views by the clock are behind it"
+    db.insert("o", [(1, 2)])
+    assert went == [True]
+    moment[0] += timedelta(hours=2)
+    db.insert("o", [(1, 3)])
+    assert went == [True], "a row comes by the clock"
+    assert set(db.view("late")) == {(1,), (2,)}
+    db.insert("o", [(1, 4)])
+    assert went == [True, True]
+    assert db.now == moment[0].replace(tzinfo=UTC)
+    assert list(db.view("sums")) == [(1, 9)]
 
 
 def test_steps_of_a_move_are_those_of_what_is_due() -> None:

@@ -18,6 +18,7 @@ from everview.engine.operators.timed import BY_CLOCK, TimedRows
 from everview.engine.values.rows import Changes, WordRows, counted, joined, negated, repeated
 
 if TYPE_CHECKING:
+    from everview.engine.database import Database
     from everview.engine.transaction import Transaction
 
 
@@ -49,6 +50,16 @@ def move_clock(transaction: Transaction, now: int) -> bool:
     for timed in every:
         timed.gone.clear()
     return True
+
+
+def clock_does_nothing(db: Database, now: int, tables: set[str]) -> bool:
+    """True if nothing is due by then, and no view that goes by the clock is behind the tables that a batch changes."""
+    readers = db.readers
+    if not readers.by_clock:
+        return True
+    if readers.expiring.keys() - readers.swept or set(readers.behind(tables)) & set(readers.by_clock):
+        return False
+    return not any(t.is_due(now) for view in readers.by_clock for member in view.family for t in member.timed)
 
 
 def _leave(transaction: Transaction, base: BaseTable, rows: WordRows) -> None:

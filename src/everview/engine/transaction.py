@@ -13,7 +13,7 @@ import pyarrow as pa
 from everview.engine.batch import Operation
 from everview.engine.change_feed import ChangeFeed, Delivery, FeedRows, as_feed_rows, feed_batches, has_subscribers
 from everview.engine.direct.batch import DirectBatch
-from everview.engine.expiry import move_clock, unexpired
+from everview.engine.expiry import clock_does_nothing, move_clock, unexpired
 from everview.engine.loading import loaded
 from everview.engine.memory_limit import bounded, too_much, within
 from everview.engine.operators.netting import is_net, net_changes
@@ -99,7 +99,8 @@ class Transaction:
         Whatever goes wrong is taken back and left to ``_applied`` to say.
         """
         db = self._db
-        direct = None if db.readers.by_clock else DirectBatch.of(db, operations)
+        is_still = clock_does_nothing(db, self._now, {operation.table for operation in operations})
+        direct = DirectBatch.of(db, operations) if is_still else None
         if direct is None:
             return None
         direct.disjoint = disjoint

@@ -123,6 +123,11 @@ class TimedRows(Answers):
             self.gone.append(rows.filter(pc.invert(is_in)))
         return WordRows.concat(found, self.width)
 
+    def is_due(self, now: int) -> bool:
+        """True if there is something to do by then."""
+        first = next(self.queue.from_rank((), 0, 1), None)
+        return first is not None and int(first[0][_DUE][0].as_py()) <= now
+
     def _due(self) -> Iterator[tuple[Columns, Columns]]:
         """What stands at the front of the queue, as far as it is due."""
         for columns, copies in self.queue.from_rank((), 0, CHUNK):
