@@ -69,9 +69,8 @@ def _decomposed(
     """A decomposition of edges of which each bag holds the ``held`` ones, which may be larger, whole."""
     search = _Elimination(held, free, dependencies)
     order, exact = search.best_order()
-    bags = _merge_guarded(_bags_of(search, order, edges), edges, free, dependencies)
-    if dependencies:
-        bags = [_with_keys(b, edges, dependencies) for b in bags]
+    merged = _merge_guarded(_bags_of(search, order, edges), edges, free, dependencies)
+    bags = [_bounded(b, edges, dependencies) for b in merged]
     covers = [(closed(edges, b.variables, dependencies), b.variables) for b in bags]
     return Decomposition(
         tuple(bags),
@@ -262,8 +261,11 @@ def _guarded(bag: Bag, edges: Sequence[Edge]) -> Bag:
     return replace(bag, guards=tuple(dict.fromkeys(best(part) for part in parts)))
 
 
-def _with_keys(bag: Bag, edges: Sequence[Edge], dependencies: Sequence[Dependency]) -> Bag:
-    """The bag with the guards more that it takes for its size to be as small as keys make it."""
+def _bounded(bag: Bag, edges: Sequence[Edge], dependencies: Sequence[Dependency]) -> Bag:
+    """The bag with the guards more that it takes for its size to be as small as all edges, and keys, make it.
+
+    Two sides of a triangle alone may have N² rows, with the third one, which is of another bag, N^(3/2).
+    """
 
     def size(guards: Sequence[int]) -> tuple[int, Fraction]:
         there = {*bag.edges, *guards}

@@ -12,8 +12,10 @@ A core passes through, in this order:
 - ``found``: the cursors that find rows by some columns; ``row_log`` and ``difference``: what differences to an earlier
   state are found by;
 - ``extremes``: MIN and MAX of groups, kept in order along the tree;
-- ``totals``, ``full_join`` and ``bags`` write the procedures, ``access`` those that keep results in order where that is
-  asked for, and ``compile`` puts them together as one program; ``tested`` has one for rows that are never listed.
+- ``totals``, ``full_join`` and ``bags`` write the procedures, with ``roles``, which of a bag's atoms meet the same
+  rows, and ``hubs``, what bags that are triangles keep of long lists;
+- ``access`` writes those that keep results in order where that is asked for, and ``compile`` puts them together as one
+  program; ``tested`` has one for rows that are never listed.
 """
 
 from everview.strategies.crown.strategy import Crown

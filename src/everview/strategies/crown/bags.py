@@ -5,7 +5,8 @@ update. Their joins see it before or after the update, whichever the table is ju
 taken in or out by arithmetic: of the atoms of a bag, those before the changed one are new and those after it old.
 
 A join goes on with the *shorter* list wherever two atoms could give its next values: their groups are counted first.
-Where all that it finds changes one and the same row, what it finds is added up and handed on once.
+Where all that it finds changes one and the same row, what it finds is added up and handed on once. In a triangle the
+lists of two hubs may both be long, and have nothing in common: then what they have in common is kept (``hubs``).
 
 Atoms that share a table may meet the same rows, each in another role, as the three sides of a triangle in one table of
 edges do: turning a triangle turns its sides. Their rows are looked for once, and told in each of the roles.
@@ -33,8 +34,10 @@ from everview.kernel.program import (
     Test,
 )
 from everview.query.terms import Var
-from everview.strategies.crown.decomposed import Relation
+from everview.strategies.crown.decomposed import Relation, is_triangle
+from everview.strategies.crown.hubs import LONG, Hubs, Side, Wedge
 from everview.strategies.crown.layout import CHANGE, ROW, Layout, Node, Words, reg, regs
+from everview.strategies.crown.roles import Part, Role, Roles, Shared
 from everview.strategies.crown.totals import Totals, entry_words
 
 EARLIER, LATER = Reg("earlier"), Reg("later")
@@ -43,49 +46,8 @@ MOST_COPIES = 8
 """A join is written out at most so often to go on with the shorter list."""
 MOST_ALIKE = 8
 """So many atoms of a bag at most share a table: each of their joins has to ask of all others which row is its own."""
-MOST_TRIED = 500
-"""So many ways to lay one atom's join over another's are tried before the two are taken for different."""
 MOST_STEPS = 600
 """The joins of a bag are written out more than once only if they have fewer steps than this in all."""
-
-
-@dataclass(frozen=True)
-class Part:
-    """An atom of a bag, or a guard: an atom that only bounds variables there, as a set."""
-
-    node: Node
-    atom: int
-    is_guard: bool
-    words: Words
-    """The variables that are stored, in the order of the relation's columns."""
-    sums: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Shared:
-    """A table, and the parts that it serves: all see the same rows."""
-
-    table: str
-    parts: tuple[Part, ...]
-    as_set: bool
-
-    @property
-    def first(self) -> Part:
-        """The part by whose variables the table is named."""
-        return self.parts[0]
-
-    def is_split(self, part: Part) -> bool:
-        """True if another atom of the part's bag is in this table, too, and sees another state of it."""
-        return part in self.parts and sum(p.node is part.node for p in self.parts) > 1
-
-
-@dataclass(frozen=True)
-class Role:
-    """A part whose join meets the same rows as another part's: its variables, and what it meets, as that one's."""
-
-    part: Part
-    variables: Mapping[Var, Var]
-    others: Mapping[Part, Part]
 
 
 @dataclass(frozen=True)
@@ -99,12 +61,21 @@ class Input:
     sums: tuple[int, ...]
 
 
+@dataclass(frozen=True)
+class Meeting:
+    """Where the other two sides of a triangle meet a changed row: wedges of theirs, and its variables for those."""
+
+    wedge: Wedge
+    variables: Mapping[Var, Var]
+
+
 class Bags:
     """Writes the procedures by which atoms change the bags that hold them."""
 
-    def __init__(self, layout: Layout, totals: Totals) -> None:
+    def __init__(self, layout: Layout, totals: Totals, hubs: Hubs) -> None:
         self.layout = layout
         self.totals = totals
+        self.hubs = hubs
         self._parts: dict[Node, list[Part]] = {}
         for n in layout.nodes:
             relation = None if n.tree.relation is None else layout.plan.relations[n.tree.relation]
@@ -113,6 +84,10 @@ class Bags:
                 self._parts[n] = parts + [self._part(n, relation, i, True) for i in relation.guards]
         self._shared = self._grouped()
         self._table_of = {p: s for s in self._shared for p in s.parts}
+        self._roles = Roles(self._parts, self._table_of)
+        triangles = [ps for ps in self._parts.values() if is_triangle([frozenset(p.words) for p in ps])]
+        self._meetings = {p: self._meeting(p) for parts in triangles for p in parts}
+        hubs.declare({s.table: s.first.words for s in self._shared})
 
     def write(self) -> Iterator[Input]:
         """The procedures of all bags' tables; each takes the rows of all atoms that the table serves."""
@@ -122,7 +97,9 @@ class Bags:
                 measures = {0: 1, **{j: self.layout.atom_change(first.atom, j).words for j in first.sums}}
                 self.layout.table(shared.table, first.words, measures)
         for shared in self._shared:
-            joins = [(roles[0].part, self._write_join(shared, roles)) for roles in self._by_roles(shared)]
+            joins = [
+                (roles[0].part, self._write_join(shared, roles)) for roles in self._roles.by_what_they_meet(shared)
+            ]
             name = f"{shared.table}{self.totals.tag}"
             first = shared.first
             parameters = (*regs(first.words), *self.layout.atom_changes(first.atom, first.sums))
@@ -158,54 +135,13 @@ class Bags:
     def _is_set(self, part: Part) -> bool:
         return self.layout.is_set or part.is_guard
 
-    def _others(self, part: Part) -> list[Part]:
-        return [p for p in self._parts[part.node] if p is not part]
+    def _meeting(self, part: Part) -> Meeting:
+        """The wedges of the other two sides of a triangle."""
+        one, other = self._roles.others(part)
+        middle = frozenset(one.words) & frozenset(other.words) - frozenset(part.words)
 
-    def _by_roles(self, shared: Shared) -> list[list[Role]]:
-        """The parts of a table by what they meet; the first of each list is the one as whose join it is written."""
-        found: list[list[Role]] = []
-        for part in shared.parts:
-            for roles in found:
-                role = self._as_role_of(roles[0].part, part)
-                if role is not None:
-                    roles.append(role)
-                    break
-            else:
-                others = self._others(part)
-                itself = {v: v for p in (part, *others) for v in p.words}
-                found.append([Role(part, itself, {p: p for p in others})])
-        return found
-
-    def _as_role_of(self, first: Part, part: Part) -> Role | None:
-        """A part's join laid over another's of its bag: the same row changes, and it meets rows of the same tables."""
-        if part.node is not first.node:
-            return None
-        theirs = self._others(first)
-        tried = 0
-
-        def laid(
-            rest: list[Part], variables: dict[Var, Var], others: dict[Part, Part]
-        ) -> tuple[dict[Var, Var], dict[Part, Part]] | None:
-            nonlocal tried
-            if not rest:
-                return variables, others
-            nearest = max(rest, key=lambda p: len(variables.keys() & set(p.words)))
-            left = [p for p in rest if p is not nearest]
-            for its in theirs:
-                tried += 1
-                if tried > MOST_TRIED:
-                    return None
-                if its in others.values() or self._table_of[its] is not self._table_of[nearest]:
-                    continue
-                more = _laid_over(its.words, nearest.words, variables)
-                found = None if more is None else laid(left, more, {**others, nearest: its})
-                if found is not None:
-                    return found
-            return None
-
-        start = _laid_over(first.words, part.words, {})
-        found = None if start is None else laid(self._others(part), start, {})
-        return None if found is None else Role(part, *found)
+        sides = Side(self._table_of[one].table, one.words), Side(self._table_of[other].table, other.words)
+        return Meeting(*self.hubs.wedge(sides, middle))
 
     # --- a table's own change -----------------------------------------------------------------------------------------
 
@@ -222,14 +158,15 @@ class Bags:
             own = (earlier, later)
             return tuple(Call(name, (*key, *changes, *(own if shared.is_split(p) else ()))) for p, name in joins)
 
+        comes, goes = self.hubs.entered(table), self.hubs.leaving(table)
         if shared.as_set:
             appeared, vanished = told((Lit(1),), Lit(0), Lit(-1)), told((Lit(-1),), Lit(-1), Lit(0))
-            return [Add(ROW, table, key, added, appeared, vanished)]
+            return [Add(ROW, table, key, added, (*comes, *appeared), (*vanished, *goes))]
         changes, opposite = self.layout.atom_changes(first.atom, first.sums), Reg("opposite")
         changed = told(changes, Lit(0), opposite)
         if any(shared.is_split(p) for p in shared.parts):
             changed = (Compute(opposite, Math.SUBTRACT, Lit(0), CHANGE), *changed)
-        return [Add(ROW, table, key, added, changed, told(changes, CHANGE, Lit(0)), changed)]
+        return [Add(ROW, table, key, added, (*comes, *changed), (*told(changes, CHANGE, Lit(0)), *goes), changed)]
 
     # --- joins --------------------------------------------------------------------------------------------------------
 
@@ -240,15 +177,25 @@ class Bags:
         changes = (CHANGE,) if shared.as_set else self.layout.atom_changes(part.atom, part.sums)
         kind = "guard" if part.is_guard else "part"
         name = f"{part.node.label}.{kind}{part.atom}.join{self.totals.tag}"
+        parameters = (*regs(part.words), *changes, *own)
+        meeting = self._meetings.get(part)
+        if meeting is None:
+            return self.layout.procedure(name, parameters, self._join(roles))
+        hubs = self.layout.procedure(f"{name} of hubs", parameters, self._join(roles, meeting))
+        return self.layout.procedure(name, parameters, self._join(roles, Call(hubs, parameters)))
+
+    def _join(self, roles: Sequence[Role], hubs: Meeting | Call | None = None) -> list[Instruction]:
+        """Join a changed row, and hand on what adds up; ``hubs`` is what to do where two long lists meet."""
+        part = roles[0].part
         places: dict[Var, Operand] = {v: reg(v) for v in part.words}
-        others = self._others(part)
-        copies = MOST_STEPS // (len(others) + 1) ** 2
+        others = self._roles.others(part)
+        copies = max(1, min(MOST_COPIES, MOST_STEPS // (len(others) + 1) ** 2))
         totals = self._totals(roles)
         started = [Compute(total, Math.ADD, Lit(0), Lit(0)) for total in dict.fromkeys(totals.values())]
-        joined = self._joined(roles, others, places, {}, max(1, min(MOST_COPIES, copies)))
+        joined = self._joined(roles, others, places, {}, copies, hubs=hubs)
         equal = self._equal_if_met(roles)
         if equal is not None:
-            apart = self._joined(roles, others, places, {}, max(1, min(MOST_COPIES, copies)), is_apart=True)
+            apart = self._joined(roles, others, places, {}, copies, is_apart=True, hubs=hubs)
             joined = [If(Test.EQUAL, *equal, tuple(joined), tuple(apart))]
         body = [*started, *joined]
         for total in dict.fromkeys(totals.values()):
@@ -256,7 +203,7 @@ class Bags:
             key = (places[role.variables[v]] for v in entry_words(part.node))
             call = Call(self.totals.name(part.node, "base"), (*key, total))
             body.append(If(Test.NOT_EQUAL, total, Lit(0), (call,)))
-        return self.layout.procedure(name, (*regs(part.words), *changes, *own), body)
+        return body
 
     def _equal_if_met(self, roles: Sequence[Role]) -> tuple[Reg, Reg] | None:
         """Two words of a changed row that are equal if it meets itself in any role, as those of a loop in a triangle.
@@ -268,7 +215,7 @@ class Bags:
             return None
         found: set[frozenset[Var]] | None = None
         for role in roles:
-            for other in self._others(role.part):
+            for other in self._roles.others(role.part):
                 if other not in self._table_of[part].parts:
                     continue
                 own = [(v, w) for v, w in zip(other.words, role.part.words, strict=True) if v in role.part.words]
@@ -302,20 +249,49 @@ class Bags:
         rows: Mapping[Part, Reg],
         copies: int,
         is_apart: bool = False,
+        hubs: Meeting | Call | None = None,
     ) -> list[Instruction]:
         """Go on with the atom that has most of its words bound; where several are alike, with the shorter list."""
         if not rest and is_apart:
             return self._told_apart(roles, places, rows)
         if not rest:
             return [i for role in roles for i in self._told_as(role, roles, places, rows)]
-        ways = self._ways(rest, places, copies)
+        ways = self._ways(rest, places, copies) if hubs is None else rest
         if len(ways) == 1:
             return self._step(roles, ways[0], rest, places, rows, copies, is_apart)
         share = copies // len(ways)
         bodies = [tuple(self._step(roles, way, rest, places, rows, share, is_apart)) for way in ways]
         sizes = [self.layout.fresh("size") for _ in ways]
         counts = [Count(size, *self._group(way, places), 0) for size, way in zip(sizes, ways, strict=True)]
-        return [*counts, *self._shortest(list(zip(sizes, bodies, strict=True)))]
+        shortest = list(zip(sizes, bodies, strict=True))
+        if isinstance(hubs, Call):
+            shortest = [(n, (If(Test.AT_MOST, Lit(LONG), n, (hubs,), body),)) for n, body in shortest]
+        walked = self._shortest(shortest)
+        if isinstance(hubs, Meeting):
+            walked = self._of_hubs(hubs, roles, (ways[0], ways[1]), (sizes[0], sizes[1]), places, walked, is_apart)
+        return [*counts, *walked]
+
+    def _of_hubs(
+        self,
+        meeting: Meeting,
+        roles: Sequence[Role],
+        ways: tuple[Part, Part],
+        sizes: tuple[Reg, Reg],
+        places: Mapping[Var, Operand],
+        walked: Sequence[Instruction],
+        is_apart: bool,
+    ) -> list[Instruction]:
+        """Go on with the wedges of two hubs if their lists are both long, else with the shorter list."""
+        wedge = meeting.wedge
+        known, row = self.layout.fresh("known"), self.layout.fresh("wedge")
+        ends = {v: places[its] for v, its in meeting.variables.items() if its in places}
+        group, middle = self.hubs.kept(row, wedge, ends)
+        found = {**{meeting.variables[v]: word for v, word in middle.items()}, **places}
+        inner = tuple(self._joined(roles, list(ways), found, {}, 1, is_apart))
+        return [
+            *self.hubs.met(wedge, ends, sizes, known),
+            If(Test.EQUAL, known, Lit(1), (Scan(row, *group, 0, inner),), tuple(walked)),
+        ]
 
     def _shortest(self, ways: list[tuple[Reg, tuple[Instruction, ...]]]) -> list[Instruction]:
         """Run the body whose size is least."""
@@ -448,12 +424,3 @@ class Bags:
             if places[its] != places[mine]:
                 changed = (If(Test.EQUAL, places[its], places[mine], changed),)
         return weight, [Compute(weight, Math.ADD, counted or Lit(1), Lit(0)), *changed]
-
-
-def _laid_over(target: Words, words: Words, variables: Mapping[Var, Var]) -> dict[Var, Var] | None:
-    """The variables of one atom as those of another, column by column, beside those known; None if they do not fit."""
-    found = dict(variables)
-    for its, own in zip(target, words, strict=True):
-        if found.setdefault(own, its) != its:
-            return None
-    return found if len(set(found.values())) == len(found) else None

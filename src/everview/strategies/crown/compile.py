@@ -32,6 +32,7 @@ from everview.strategies.crown.extremes import Extremes
 from everview.strategies.crown.factors import multiplied
 from everview.strategies.crown.found import Found, measures_of_row
 from everview.strategies.crown.full_join import FullJoin, result_weight
+from everview.strategies.crown.hubs import Hubs
 from everview.strategies.crown.layout import CHANGE, Layout, Node, Words, reg, regs
 from everview.strategies.crown.plan import CrownPlan
 from everview.strategies.crown.totals import Totals, entry_words
@@ -68,6 +69,7 @@ def compile_crown(
     Atoms of equal ``signatures`` take the same rows, and may share a table.
     """
     layout = Layout(plan, sums, signatures)
+    hubs = Hubs(layout)
     access = Access(layout, orders) if plan.has_totals else None
     if access is not None:
         access.write()
@@ -79,7 +81,8 @@ def compile_crown(
         FullJoin(layout, with_deltas).write()
         totals = Totals(layout, with_deltas, extremes)
         totals.write()
-        atom_inputs = _write_inputs(layout, totals, extremes)
+        atom_inputs = _write_inputs(layout, totals, extremes, hubs)
+    hubs.write()
     entries = _write_entries(layout, atom_inputs)
     _write_switch(layout)
     widths = layout.result_widths
@@ -97,7 +100,7 @@ def compile_crown(
     if differences is not None:
         functions, channels = (*functions, *differences.functions), (*channels, *differences.channels)
         called += differences.procedures
-    written = Program(layout.tables(), channels, tuple(layout.procedures), cursors, functions)
+    written = Program((*layout.tables(), *hubs.tables), channels, tuple(layout.procedures), cursors, functions)
     program = optimise(written, called)
     verify(program)
     maintained = Maintained(
@@ -111,6 +114,7 @@ def compile_crown(
         count=COUNT,
         difference=difference,
         extremes=tuple(f.name for f in read),
+        parts=hubs.parts,
     )
     maintained = replace(maintained, counts_at_once=access is not None)
     if access is None or not plan.has_access:
@@ -118,7 +122,7 @@ def compile_crown(
     return replace(maintained, access=ACCESS, rank=RANK, before=BEFORE, order=access.order)
 
 
-def _write_inputs(layout: Layout, totals: Totals, extremes: Extremes) -> list[AtomInput]:
+def _write_inputs(layout: Layout, totals: Totals, extremes: Extremes, hubs: Hubs) -> list[AtomInput]:
     """One procedure an atom, which tells every relation and bag that holds it; none for those that another serves."""
     targets: dict[int, list[tuple[str, Words, tuple[Reg, ...]]]] = {}
     given: dict[int, dict[tuple[int, int], Reg]] = {}
@@ -137,7 +141,7 @@ def _write_inputs(layout: Layout, totals: Totals, extremes: Extremes) -> list[At
             atom = layout.atom_of(n)
             factors = layout.factors.given(n) if n.alike else tuple((atom, j) for j in layout.own_sums(n))
             add(atom, totals.name(n, "base"), entry_words(n), factors, n.alike)
-    for bag in Bags(layout, totals).write():
+    for bag in Bags(layout, totals, hubs).write():
         add(bag.atom, bag.procedure, bag.words, [(bag.atom, j) for j in bag.sums], bag.serves)
     found = []
     for atom, calls in sorted(targets.items()):

@@ -35,10 +35,28 @@ class Relation:
         return len(self.atoms) + len(self.guards) > 1
 
 
+def is_triangle(edges: Sequence[Edge]) -> bool:
+    """True for the sides of a triangle: three edges that have a corner in pairs, and no variables of their own."""
+    return (
+        len(edges) == TRIANGLE
+        and _meet_in_pairs(*edges)
+        and all(edge <= frozenset().union(*(other for other in edges if other is not edge)) for edge in edges)
+    )
+
+
+def is_triangle_bag(query: ConjunctiveQuery, relation: Relation) -> bool:
+    """True if a bag is a triangle and nothing else."""
+    return is_triangle([query.edges[i] & relation.variables for i in (*relation.atoms, *relation.guards)])
+
+
 def has_triangle(query: ConjunctiveQuery, relation: Relation) -> bool:
     """True if three atoms of a bag meet in pairs, each pair in a variable that the third does not have."""
     edges = [query.edges[i] for i in (*relation.atoms, *relation.guards)]
-    return any((a & b) - c and (b & c) - a and (c & a) - b for a, b, c in combinations(edges, TRIANGLE))
+    return any(_meet_in_pairs(*three) for three in combinations(edges, TRIANGLE))
+
+
+def _meet_in_pairs(a: Edge, b: Edge, c: Edge) -> bool:
+    return bool((a & b) - c and (b & c) - a and (c & a) - b)
 
 
 def by_keys(
@@ -69,10 +87,12 @@ def smaller_by(dependencies: Sequence[Dependency]) -> list[str]:
 def _decomposition(query: ConjunctiveQuery, dependencies: Sequence[Dependency]) -> Decomposition:
     """Bags that keep the output together where that costs no width, else bags of least width.
 
-    Columns that nothing else mentions play no part: with them, an atom inside a bag would look like one beside it.
+    Columns that nothing else mentions play no part: with them, an atom inside a bag would look like one beside it. A
+    condition on one atom filters its rows before they come to a bag.
     """
     joined = frozenset(v for v, atoms in query.atoms_of.items() if len(atoms) > 1)
-    relevant = joined | query.free | frozenset(v for p in query.predicates for v in p.variables)
+    across = [p.variables for p in query.predicates if not any(p.variables <= e for e in query.edges)]
+    relevant = joined.union(query.free, *across)
     edges = [e & relevant for e in query.edges]
     least = decompose(edges, None, dependencies)
     if is_free_connex([b.variables for b in least.bags], query.free):

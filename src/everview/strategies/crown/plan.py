@@ -24,7 +24,15 @@ from everview.strategies.bounds import CONSTANT, ENCLOSURE, LINEAR, LOGARITHMIC,
 from everview.strategies.core import Extreme, Facts
 from everview.strategies.crown.choose import choose_tree
 from everview.strategies.crown.connex import fewest_added_outputs
-from everview.strategies.crown.decomposed import TRIANGLE, Relation, by_keys, has_triangle, relations_of, smaller_by
+from everview.strategies.crown.decomposed import (
+    TRIANGLE,
+    Relation,
+    by_keys,
+    has_triangle,
+    is_triangle_bag,
+    relations_of,
+    smaller_by,
+)
 from everview.strategies.crown.keyed import KeyedTree, best_keyed_tree
 from everview.strategies.crown.search import SearchCutError, join_trees
 from everview.strategies.crown.tree import Edge, JoinTree, TreeNode
@@ -401,6 +409,12 @@ def plan_crown(facts: Facts) -> CrownPlan:
         raise AssertionError(f"no free-connex tree for {query} with output {names(free)}")
     if decomposition and not decomposition.exact:
         remarks.append("too many variables to prove the bags' width least: found greedily")
+    found_in = [r.label for r in relations if is_triangle_bag(query, r)]
+    if found_in:
+        remarks.append(
+            f"the triangles of {' and of '.join(found_in)} that an update changes are found in O(N^(1/2) + |Δ|), "
+            "amortised, for |Δ| of them: what two hubs have in common is kept"
+        )
     if len(query.atoms) > TRIANGLE and any(has_triangle(query, r) for r in relations):
         remarks.append(
             "a bag must give every triangle that changes to the tree above it, and an edge may be in N of them: the √N "
