@@ -31,6 +31,50 @@ def test_a_keyed_batch_that_nets_to_nothing_changes_nothing() -> None:
     assert shard.db.view("v").to_arrow().to_pylist() == [{"city": "Cork", "n": 1}]
 
 
+def test_rows_are_put_aside_in_two_runs() -> None:
+    """However many there are, and whatever is wrong with them: all of them come back from the first run."""
+    schema = parse_schema(
+        "CREATE TABLE t (id BIGINT NOT NULL, city STRING CHECK (city IN ('Cork', 'Bray')), PRIMARY KEY (id))"
+    )
+    view = parse_view("SELECT city, COUNT(*) AS n FROM t GROUP BY city", schema, "v")
+    shard = Shard(ShardSpec(tuple(schema), (view,), quarantine=True))
+    ids = list(range(20))
+    taken = {"id": ids, "city": ["Cork"] * 20, WEIGHT: pa.array([1] * 20, pa.int64())}
+    shard.apply({"t": [pa.table(taken)]})
+    wrong = {
+        "id": [*ids, 30, 31, 40, 41],
+        "city": ["Bray"] * 20 + ["Bray", "Cork", "Cork", "Cork"],
+        WEIGHT: pa.array([1] * 20 + [1, 1, -1, -1], pa.int64()),
+    }
+    with patch.object(shards, "apply_weighted", wraps=shards.apply_weighted) as runs:
+        outcome = shard.apply({"t": [pa.table(wrong)]})
+    assert runs.call_count == 2
+    assert len(outcome.bad) == outcome.refused == 22
+    assert sum("already" in told for told in outcome.bad) == 20
+    assert sum("which is not there" in told for told in outcome.bad) == 2
+    assert sorted(shard.db.view("v")) == [("Bray", 1), ("Cork", 21)]
+    bad = {"id": [50, 51, 52], "city": ["Rome", "Paris", "Bray"], WEIGHT: pa.array([1] * 3, pa.int64())}
+    with patch.object(shards, "apply_weighted", wraps=shards.apply_weighted) as runs:
+        outcome = shard.apply({"t": [pa.table(bad)]})
+    assert runs.call_count == 2
+    assert all("is not allowed by CHECK" in told for told in outcome.bad)
+    assert len(outcome.bad) == 2
+
+
+def test_a_batch_over_grouped_views_is_one_call() -> None:
+    """Tables with keys, too, and both signs."""
+    schema = parse_schema("CREATE TABLE t (id BIGINT NOT NULL, city STRING, PRIMARY KEY (id))")
+    view = parse_view("SELECT city, COUNT(*) AS n FROM t GROUP BY city", schema, "v")
+    shard = Shard(ShardSpec(tuple(schema), (view,)))
+    first = {"id": [1, 2], "city": ["Cork", None], WEIGHT: pa.array([1, 1], pa.int64())}
+    then = {"id": [1, 3], "city": ["Cork", "Bray"], WEIGHT: pa.array([-1, 1], pa.int64())}
+    with patch("everview.engine.transaction.Transaction._applied", side_effect=AssertionError("the other way")):
+        shard.apply({"t": [pa.table(first)]})
+        outcome = shard.apply({"t": [pa.table(then)]})
+    told = sorted((r["_change_type"], r["city"], r["n"]) for b in outcome.changes["v"] for r in b.to_pylist())
+    assert told == [("delete", "Cork", 1), ("insert", "Bray", 1)]
+
+
 def test_rows_that_only_pass_through_a_batch_are_netted_as_sql_sees_them() -> None:
     """One zero, one NaN: of rows that come and go in one batch nothing is left, in whatever order they stand."""
     schema = parse_schema("CREATE TABLE t (x DOUBLE, y FLOAT)")
