@@ -87,7 +87,7 @@ format: $(INSTALLED) ## put the code into shape
 	@$(BIN)/ruff format .
 
 .PHONY: bench
-bench: $(INSTALLED) ## run all benchmarks, about two hours; ARGS="--data ../shared/data --write" to keep them, --resume to go on
+bench: $(INSTALLED) ## run all benchmarks, about an hour; ARGS="--data ../shared/data --write" to keep them, --resume to go on
 	@$(MAKE) --no-print-directory --keep-going bench-planning bench-dial bench-engine bench-state bench-pairs bench-rivals bench-spark ARGS='$(ARGS)'
 
 .PHONY: bench-rivals

@@ -15,11 +15,11 @@ from pathlib import Path
 from benchmarks import report, results
 from benchmarks.bench import Bench, names
 from benchmarks.case import read_cases
-from benchmarks.experiments import EXPERIMENTS
+from benchmarks.experiments import EXPERIMENTS, ON_REQUEST
 from benchmarks.experiments.base import Experiment
 from benchmarks.systems import SYSTEMS
 
-QUICK_SCALE = 0.3
+QUICK_SCALE = 0.2
 
 
 def main() -> int:
@@ -28,7 +28,8 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started is ended, too
     scale = options.scale or (QUICK_SCALE if options.quick else 1.0)
     bench = Bench(options.data, options.only, options.on, options.systems, scale, options.quick)
-    chosen = options.experiments or (("runtime",) if options.quick else tuple(EXPERIMENTS))
+    always = tuple(name for name in EXPERIMENTS if name not in ON_REQUEST)
+    chosen = options.experiments or (("runtime",) if options.quick else always)
     whole = not options.only and not options.on and set(options.systems) == set(SYSTEMS) and not options.quick
     try:
         for name in chosen:
@@ -73,9 +74,8 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument(
         "--systems", type=lambda t: names(t, list(SYSTEMS)), default=tuple(SYSTEMS), help=f"of {', '.join(SYSTEMS)}"
     )
-    found.add_argument(
-        "--experiments", type=lambda t: names(t, list(EXPERIMENTS)), default=(), help=f"of {', '.join(EXPERIMENTS)}"
-    )
+    told = f"of {', '.join(EXPERIMENTS)}; {', '.join(ON_REQUEST)} are run by name only"
+    found.add_argument("--experiments", type=lambda t: names(t, list(EXPERIMENTS)), default=(), help=told)
     found.add_argument("--scale", type=float, help=f"the part of the data that is used (1; quick: {QUICK_SCALE})")
     found.add_argument("--quick", action="store_true", help="a small set, once each, on the rivals that are installed")
     found.add_argument("--resume", action="store_true", help=results.RESUME)

@@ -113,7 +113,7 @@ class Data:
         return edges[: int(len(edges) * self.scale)]
 
 
-LIMITS = {"duckdb": 30}
+LIMITS = {"duckdb": 15}
 """Seconds for systems whose limit is another than a case's own: what recomputing takes is clear after a few batches."""
 
 

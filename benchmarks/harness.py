@@ -35,7 +35,7 @@ STARTING_SECONDS = 120
 """What start-up and loading may take beside the time limit."""
 LAST_WORDS = 2_000
 """Characters of a failed run's standard error that are kept."""
-ENOUGH_SECONDS, ENOUGH_WALL_SECONDS = 6, 12
+ENOUGH_SECONDS, ENOUGH_WALL_SECONDS = 6, 8
 """A timed run is repeated until there are ``repeats`` of it or they took so long, without and with start-up."""
 
 Record = dict[str, Any]

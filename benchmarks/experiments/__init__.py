@@ -19,3 +19,6 @@ EXPERIMENTS: dict[str, Experiment] = {
     for e in (RUNTIME, LATENCY, MEMORY, BREAKEVEN, ENCLOSURENESS, SELECTIVITY, SCALE, LOAD, SHARDS, PROFILE, START)
 }
 """In the order in which they are run and shown."""
+
+ON_REQUEST = ("breakeven", "selectivity", "scale", "load", "profile")
+"""Run by name alone: they say where the others' figures come from, and change little from one version to the next."""
