@@ -23,10 +23,12 @@ from everview.query.conjunctive import Atom, ConjunctiveQuery, Semantics
 from everview.query.terms import Var
 from everview.strategies.crown import bags, hubs
 from everview.strategies.crown.bags import Bags
+from everview.strategies.crown.extremes import Extremes
 from everview.strategies.crown.hubs import Hubs, Side
 from everview.strategies.crown.layout import Layout
 from everview.strategies.crown.plan import CrownPlan
 from everview.strategies.crown.totals import Totals
+from everview.strategies.strategy import WORDS_AS_THEY_ARE
 from tests.scale import scaled
 from tests.strategies.harness import Driver, signatures
 from tests.strategies.machines import Both, Kernel
@@ -58,7 +60,7 @@ def kept_by(driver: Driver) -> Hubs:
     assert isinstance(plan, CrownPlan)
     layout = Layout(plan, (), signatures(driver.plan.query))
     kept = Hubs(layout)
-    Bags(layout, Totals(layout, False), kept)
+    Bags(layout, Totals(layout, False, Extremes(layout, WORDS_AS_THEY_ARE)), kept)
     return kept
 
 
