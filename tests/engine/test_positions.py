@@ -17,7 +17,8 @@ import pyarrow as pa
 import pytest
 
 import everview as ev
-from everview.errors import OptionError, RowShapeError
+from everview.engine import positions
+from everview.errors import OptionError, RowShapeError, TooManyRowsError
 from tests.scale import scaled
 
 Row = tuple[Any, ...]
@@ -329,7 +330,7 @@ def test_a_billion_rows_over_a_hundred_thousand_tuples() -> None:
     assert unit.steps - before < 6 * 500  # Not a billion.
 
 
-def test_more_rows_than_positions() -> None:
+def test_more_rows_than_positions(monkeypatch: pytest.MonkeyPatch) -> None:
     db = ev.Database()
     db.sql("".join(f"CREATE TABLE t{i} (a BIGINT, b BIGINT);" for i in range(8)))
     joined = " ".join(f"JOIN t{i} USING (a)" for i in range(1, 8))
@@ -344,6 +345,14 @@ def test_more_rows_than_positions() -> None:
     assert view[3] == (*(0,) * 7, 3, 1)
     with pytest.raises(OverflowError):
         view.sample(1)
+    far = [lambda: view[-1], lambda: view[2**40], lambda: view[-3:], lambda: view.page(offset=2**62, limit=1)]
+    for ask in (*far, lambda: view[: 2**40 : 2**39], lambda: view.first_at_or_after((0,) * 9)):
+        with pytest.raises(TooManyRowsError, match="positions are kept of less than"):
+            ask()
+    monkeypatch.setattr(positions, "_REACH", 1_000)
+    assert view.rank((*(0,) * 7, 3, 1)) == 3
+    with pytest.raises(TooManyRowsError, match="only the first 1,000 can be found"):
+        view.rank((299,) * 8 + (1,))
     db.insert("t0", [(1, 300)])
     assert view.count() == 301 * 300**7
     db.delete("t1", [(1, b) for b in range(2, 300)])

@@ -22,6 +22,8 @@ from everview.strategies.strategy import MOST_RANKS
 
 _PROBES = 32
 """So many positions are looked at together in the search for a row's place."""
+_REACH = 2**30
+"""Of a result with more rows than positions go so many rows are listed to find one; beyond that it would never end."""
 
 
 class Positions(Relation):
@@ -85,7 +87,18 @@ class Positions(Relation):
                 if place is not None:
                     return passed + rows.slice(0, place).copies
                 passed += rows.copies
+                self._check_reach(passed)
         raise AssertionError(row)
+
+    def _check_reach(self, listed: int) -> None:
+        """Refuse to list so many rows where positions are only not kept because there are too many of them."""
+        size = self._ask(lambda rows: rows.count()) if listed > _REACH else None
+        if size is not None and size >= MOST_RANKS:
+            raise TooManyRowsError(
+                f"{self.name} has {size:,} rows: positions are kept of less than 2^63 - 1, and without them only the "
+                f"first {_REACH:,} can be found",
+                hint="define a view of fewer of them, with WHERE; count() answers",
+            )
 
     def sample(self, n: int, *, seed: int | None = None, replace: bool = False) -> list[Row]:
         """Rows drawn at random, each as likely as any other, copies being rows; with ``replace`` also several times.
@@ -131,6 +144,7 @@ class Positions(Relation):
             size = self._ask(lambda rows: rows.count())
             if columns is not None and size is not None and size < MOST_RANKS:
                 return self._searched(_in_order(values, columns), columns, size)
+            self._check_reach(size or 0)
             everything = range(len(values))
             wanted = _in_order(values, everything)
             later = (r for r in self._all() if _in_order(r, everything) >= wanted)
@@ -158,13 +172,17 @@ class Positions(Relation):
         if size is not None and offset >= size:
             return []
         accessed = self._accessed(range(offset, min(offset + limit, size))) if size is not None else None
-        return self._cut(offset, limit) if accessed is None else accessed
+        if accessed is not None:
+            return accessed
+        self._check_reach(offset + limit)
+        return self._cut(offset, limit)
 
     def _at(self, positions: Sequence[int]) -> list[Row]:
         """The rows at some positions, each of which there is, in any order."""
         accessed = self._accessed(positions)
         if accessed is not None:
             return accessed
+        self._check_reach(max(positions))
         found: dict[int, Row] = {}
         waiting = sorted(set(positions), reverse=True)
         passed = 0

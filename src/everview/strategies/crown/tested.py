@@ -92,6 +92,11 @@ class TestedPlan:
         """Rows are tested, and that is all."""
         return {Task.TEST: Cost(CONSTANT, CONSTANT)}
 
+    @property
+    def keeps_extremes(self) -> bool:
+        """No groups are only tested."""
+        return False
+
     def looks_up(self, variables: frozenset[Var]) -> bool:
         """Nothing is listed, by no values."""
         return False
