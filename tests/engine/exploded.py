@@ -20,6 +20,8 @@ QUERIES: Final = {
     "twice": "SELECT e, f.x FROM r LATERAL VIEW explode(a) v AS e LATERAL VIEW explode(b) w AS f",
     "joined": "SELECT u.x, e FROM u JOIN r ON u.k = r.k LATERAL VIEW OUTER explode(r.a) v AS e "
     "WHERE u.x > 0 AND (e IS NULL OR e > 1)",
+    "json": "SELECT k, v.x FROM r LATERAL VIEW json_tuple(concat('{\"a\": ', k, '}'), 'a', 'b') v AS x, y "
+    "WHERE y IS NULL",
     "back": "SELECT DISTINCT u.x FROM u WHERE u.x IN (SELECT explode(a) FROM r)",
 }
 

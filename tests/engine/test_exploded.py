@@ -31,6 +31,7 @@ DUCKDB = {
     "twice": "SELECT e, unnest(b).x FROM (SELECT unnest(a) AS e, b FROM r)",
     "joined": "SELECT u.x, v.e FROM u JOIN r ON u.k = r.k LEFT JOIN LATERAL (SELECT unnest(r.a) AS e) v ON true "
     "WHERE u.x > 0 AND (v.e IS NULL OR v.e > 1)",
+    "json": "SELECT k, CAST(k AS VARCHAR) FROM r",
     "back": "SELECT DISTINCT u.x FROM u WHERE u.x IN (SELECT unnest(a) FROM r)",
 }
 

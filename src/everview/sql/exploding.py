@@ -67,10 +67,12 @@ def add_laterals(rows: Rows, select: exp.Select) -> None:
     if where is not None:
         _add_early(rows, where, {name for lateral in laterals for name in _names_of(lateral)})
     for lateral in laterals:
+        if _is_json_tuple(lateral.this):
+            _add(rows, lateral, _json_fields(rows, lateral.this), "json_tuple")
+            continue
         if not is_exploding(lateral.this):
-            raise rows.source.unsupported(
-                "LATERAL VIEW", lateral.this, hint="there are explode, posexplode and inline, and each with _outer"
-            )
+            hint = "there are explode, posexplode and inline, each also with _outer, and json_tuple"
+            raise rows.source.unsupported("LATERAL VIEW", lateral.this, hint=hint)
         found = explode(rows, lateral.this, lateral, outer=bool(lateral.args.get("outer")))
         _add(rows, lateral, found, lateral.this.name)
 
@@ -194,6 +196,25 @@ def explode(rows: Rows, call: exp.Expr, where: exp.Expr, *, outer: bool) -> list
         fields = zip(type_.element.names, type_.element.parts, strict=True)
         return [*places, *((field, _field(cells[-1], field, of)) for field, of in fields)]
     return [*places, ("col", cells[-1])]
+
+
+def _is_json_tuple(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Anonymous) and node.name.lower() == "json_tuple"
+
+
+def _json_fields(rows: Rows, node: exp.Anonymous) -> list[tuple[str, Cell]]:
+    """``json_tuple(text, 'a', 'b')`` has one row for each, with these fields of the text: nothing is taken apart."""
+    text, *names = node.expressions or [exp.Null()]
+    if not names:
+        raise rows.source.mismatch("json_tuple takes a text and names of fields", node)
+    found = []
+    for i, name in enumerate(names):
+        if not isinstance(name, exp.Literal) or not name.is_string or not name.name.isidentifier():
+            raise rows.source.unsupported("json_tuple of other than literal names", name, hint="write 'name'")
+        checker = rows.checker("json_tuple")
+        field = call_of("get_json_object", text, exp.Literal.string(f"$.{name.name}"))
+        found.append((f"c{i}", Cell(written(field, checker, checker.check(field).type), False)))
+    return found
 
 
 def _field(cell: Cell, name: str, type_: DataType) -> Cell:

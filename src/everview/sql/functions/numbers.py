@@ -7,7 +7,7 @@ from typing import Final
 
 from sqlglot import exp
 
-from everview.query.types import BIGINT, DOUBLE, INT, MOST_DIGITS, STRING, DataType, Kind
+from everview.query.types import BIGINT, DOUBLE, INT, MOST_DIGITS, STRING, TINYINT, DataType, Kind
 from everview.sql.dialect import EverviewSpark
 from everview.sql.functions.choices import united
 from everview.sql.functions.entry import Call, Function, common, function, rounded, same, whole
@@ -35,6 +35,30 @@ def _logarithm(of: Call) -> exp.Expr:
 
 def _of_doubles(of: Call) -> exp.Expr:
     return of.with_arguments(*(cast(a, DOUBLE) for a in of.arguments))
+
+
+def _in_doubles(of: Call) -> exp.Expr:
+    """All but the last argument."""
+    *values, count = of.arguments
+    return of.with_arguments(*(cast(v, DOUBLE) for v in values), cast(count, BIGINT))
+
+
+def _wide_first(of: Call) -> exp.Expr:
+    value, place = of.arguments
+    width = _WIDTHS.get(of.first_type.kind, 64) if of.first_type is not None else 64
+    return of.with_arguments(cast(value, BIGINT), place, exp.Literal.number(width))
+
+
+_WIDTHS: Final = {Kind.TINYINT: 8, Kind.SMALLINT: 16, Kind.INT: 32}
+
+
+_BUCKET: Final = (
+    "CASE WHEN v IS NULL OR low IS NULL OR high IS NULL OR n IS NULL THEN NULL "
+    "WHEN n <= 0 OR low = high OR isnan(v) OR NOT isfinite(low) OR NOT isfinite(high) THEN NULL "
+    "WHEN low < high AND v < low THEN 0 WHEN low < high AND v >= high THEN n + 1 "
+    "WHEN low > high AND v > low THEN 0 WHEN low > high AND v <= high THEN n + 1 "
+    "ELSE CAST(floor(n * (v - low) / (high - low)) AS BIGINT) + 1 END"
+)
 
 
 def _bits(of: Call) -> exp.Expr | None:
@@ -240,6 +264,31 @@ FUNCTIONS: Final = (
         "bit_count(b)",
         spelling=_bits,
     ),
+    function(
+        "width_bucket",
+        "n n n i",
+        BIGINT,
+        "width_bucket(x, -1, 3, 4)",
+        "width_bucket(x, 3.0, -1.0, 5)",
+        "width_bucket(z, 0, 1, n)",
+        "width_bucket(x, 1, 1, 4)",
+        macros={"spark_width_bucket(v, low, high, n)": _BUCKET},
+        spelling=_in_doubles,
+    ),
+    function(
+        "bit_get getbit",
+        "i i",
+        TINYINT,
+        "bit_get(l, 3)",
+        "getbit(i, n)",
+        macros={
+            "spark_bit_get(x, n, width)": "CASE WHEN n < 0 OR n >= width THEN error('everview: there is no bit ' || n) "
+            "ELSE CAST((x >> CAST(n AS INTEGER)) & 1 AS TINYINT) END"
+        },
+        spelling=_wide_first,
+    ),
+    function("sec", "n", DOUBLE, "sec(z)", macros={"spark_sec(x)": "1 / cos(x)"}, spelling=_of_doubles),
+    function("csc", "n", DOUBLE, "csc(z + 0.5)", macros={"spark_csc(x)": "1 / sin(x)"}, spelling=_of_doubles),
     function(
         "factorial",
         "i",

@@ -11,7 +11,19 @@ from sqlglot.dialects.spark import Spark
 from everview.errors import EverviewError
 from everview.query.aggregates import BY_NAME
 from everview.query.types import DataType, Kind
-from everview.sql.functions import arrays, choices, codes, conversions, elements, lambdas, maps, numbers, text, times
+from everview.sql.functions import (
+    arrays,
+    choices,
+    codes,
+    conversions,
+    documents,
+    elements,
+    lambdas,
+    maps,
+    numbers,
+    text,
+    times,
+)
 from everview.sql.functions.aggregated import AGGREGATE_MACROS
 from everview.sql.functions.entry import Function
 from everview.sql.macros import SHARED_MACROS
@@ -28,6 +40,7 @@ FUNCTIONS: Final = (
     *codes.FUNCTIONS,
     *numbers.FUNCTIONS,
     *times.FUNCTIONS,
+    *documents.FUNCTIONS,
 )
 """Every entry."""
 FUNCTION_BY_NAME: Final = {name: entry for entry in FUNCTIONS for name in entry.names}

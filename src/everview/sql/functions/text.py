@@ -446,6 +446,34 @@ FUNCTIONS: Final = (
         "regexp_extract(s, '(e)(l)', 2)",
     ),
     function(
+        "regexp_count",
+        "s s",
+        INT,
+        "regexp_count(s, '[a-z]')",
+        "regexp_count(s, 'l+')",
+        macros={"spark_regexp_count(x, pattern)": "CAST(len(regexp_extract_all(x, pattern)) AS INTEGER)"},
+    ),
+    function(
+        "regexp_substr",
+        "s s",
+        STRING,
+        "regexp_substr(s, '[a-z]+')",
+        "regexp_substr(s, '9.')",
+        macros={
+            "spark_regexp_substr(x, pattern)": "CASE WHEN regexp_matches(x, pattern) "
+            "THEN regexp_extract(x, pattern) END"
+        },
+    ),
+    function(
+        "regexp_extract_all",
+        "s s i?",
+        array_of(STRING),
+        "regexp_extract_all(s, '([a-z])')",
+        "regexp_extract_all(s, '([a-z])([a-z])', 2)",
+        "regexp_extract_all(s, '[a-z]+', 0)",
+        spelling=_with_last(exp.Literal.number(1), 3),
+    ),
+    function(
         "regexp_replace",
         "s s s i?",
         STRING,
@@ -463,5 +491,4 @@ FUNCTIONS: Final = (
         "luhn_check(CAST(l AS STRING))",
         macros={"spark_luhn_check(x)": _LUHN},
     ),
-    function("get_json_object", "s s", STRING, "get_json_object(concat('{\"a\": \"', u, '\"}'), '$.a')"),
 )

@@ -302,6 +302,24 @@ FUNCTIONS: Final = (
         spelling=_cut_to_unit,
     ),
     function("make_date", "i i i", DATE, "make_date(2024, n + 1, n + 1)"),
+    function(
+        "unix_date",
+        "t",
+        INT,
+        "unix_date(d)",
+        macros={"spark_unix_date(x)": "CAST(CAST(x AS DATE) - DATE '1970-01-01' AS INTEGER)"},
+    ),
+    function(
+        "make_timestamp",
+        "i i i i i n",
+        TIMESTAMP,
+        "make_timestamp(2024, n + 1, n + 1, 10, 20, 30.25)",
+        "make_timestamp(2024, 2, 29, 23, 59, n)",
+        macros={
+            "spark_make_timestamp(y, m, d, h, i, s)": "CAST(make_timestamp(y, m, d, h, i, "
+            "CAST(s AS DOUBLE)) AS TIMESTAMPTZ)"
+        },
+    ),
     function("date_from_unix_date", "i", DATE, "date_from_unix_date(n)"),
     function(
         "to_timestamp",
