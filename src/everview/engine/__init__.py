@@ -16,7 +16,8 @@
   changed (``row_history``);
 - for further questions about a view there are
   ``reasons`` the base rows that a row is made of, ``moments`` sums over products of columns and ``regression`` the
-  line that fits best; ``companions`` is what is kept beside a view for such questions;
+  line that fits best; ``companions`` is what is kept beside a view for such questions, and ``watched`` for products
+  of a row that may leave their type;
 - ``storage`` saves and loads; ``shard_interface`` is how Spark's shards use all of it;
 - ``memory_limit``, ``progress`` and ``show`` serve the others.
 """

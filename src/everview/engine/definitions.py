@@ -13,6 +13,7 @@ from everview.engine.histories import keep_histories
 from everview.engine.run_query import Result, answered
 from everview.engine.transaction import complain
 from everview.engine.view_runtime import ViewRuntime
+from everview.engine.watched import judge_products
 from everview.errors import DroppedError
 from everview.query.catalogue import (
     AlterView,
@@ -155,6 +156,7 @@ class _Definitions:
         self.db._texts[table.name] = text
 
     def _define(self, definition: Definition, runtime: ViewRuntime) -> None:
+        judge_products(self.db, runtime)
         self.db._views[definition.name] = runtime
         self.db._feeds[definition.name] = []
         self.db._definitions[definition.name] = definition
@@ -187,6 +189,7 @@ class _Definitions:
     def _refill(self, held: ViewRuntime, definition: Definition) -> None:
         """Have a view, which others hold, run with a state that is filled now; what it has counted stays."""
         filled = self.db._filled(definition.view, self.db.memory_limit)
+        judge_products(self.db, filled)
         filled.updates, filled.deltas, filled.updates_with_deltas = (
             held.updates,
             held.deltas,

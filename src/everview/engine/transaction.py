@@ -25,6 +25,7 @@ from everview.engine.storage.check_saved import blame_the_file
 from everview.engine.update_kinds import Accepted
 from everview.engine.values.rows import Changes, WordRows
 from everview.engine.view_runtime import ViewRuntime
+from everview.engine.watched import judge_products
 from everview.errors import DataError, EverviewError, FeedError, MemoryLimitError, SubscriberError, told_together
 from everview.kernel.machine import UpdateFault
 
@@ -448,6 +449,7 @@ def judge(db: Database, tables: Iterable[str] | None = None) -> None:
     failures: list[DataError] = []
     for view in views:
         try:
+            judge_products(db, view)
             view.judge(may_suspend=bool(view.formulas) and _may_suspend(db, view.view.name))
         except EverviewError as error:
             if not failures and not isinstance(error, DataError):

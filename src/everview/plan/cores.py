@@ -7,13 +7,19 @@ a core of its own that lists the distinct (group, value) pairs, and a small oper
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from everview.query.aggregates import Chosen, Counted, Ordered, Packed, Spread, Summed
 from everview.query.conjunctive import ConjunctiveQuery, Semantics
+from everview.query.hypergraph import is_acyclic
+from everview.query.options import NO_OPTIONS
 from everview.query.terms import Expression, Term, Var
 from everview.query.types import MOST_DIGITS, Kind
-from everview.query.view import Aggregate, Block
+from everview.query.view import Aggregate, Block, View
 from everview.strategies.core import Core, Extreme
+
+MOST_FACTORS = 3
+"""The sums of so many factors of 64 bits, with the numbers of their rows, fit the words that there are."""
 
 
 def cores_of(block: Block, name: str, extremes: tuple[Extreme, ...] = ()) -> tuple[Core, ...]:
@@ -75,8 +81,10 @@ def _grouped(block: Block, name: str, extremes: tuple[Extreme, ...]) -> tuple[Co
         after.append("one row even over no input")
     spread = tuple(a for a in summed if a.argument and not summed_at(block, a))
     multiplies = any(len(summed_at(block, a)) > 1 for a in summed)
+    risks = any(map(is_watched, summed))
     extra = _variables([a.argument for a in spread if a.argument], apart_from=keys)
     in_order = tuple(e.aggregate for e in extremes)
+    after += [f"watch the factors of {a}: no row's product may leave its type" for a in summed if is_watched(a)]
     own = [f"sum up {a} over several tables' columns" for a in spread]
     result = _query(block, (*keys, *extra), Semantics.BAG, name)
     listed = [a for a in grouping.aggregates if a not in summed and a not in in_order]
@@ -93,6 +101,7 @@ def _grouped(block: Block, name: str, extremes: tuple[Extreme, ...]) -> tuple[Co
         folded=folded,
         sums_up=True,
         multiplies=multiplies,
+        risks=risks,
         filtered=filtered,
         extremes=extremes,
     )
@@ -156,6 +165,45 @@ def summed_at(block: Block, aggregate: Aggregate) -> dict[int, tuple[Expression,
             if found:
                 return found
     return {}
+
+
+def watched(block: Block) -> Block:
+    """The block with risky products summed up as any others, as far as each factor is of another table's row.
+
+    Then the largest size of each factor has to be watched, by what of it comes in with each update.
+    """
+    if block.grouping is None:
+        return block
+
+    aggregates = block.grouping.aggregates
+    valued = {a.argument for a in aggregates if is_summed(a) and not a.function.is_count}
+
+    def taken(aggregate: Aggregate) -> Aggregate:
+        found = replace(aggregate, factors=aggregate.risky)
+        if not aggregate.risky or not is_summed(aggregate) or aggregate.argument not in valued:
+            return aggregate
+        atoms = summed_at(block, found)
+        is_apart = 1 < len(atoms) <= MOST_FACTORS and all(len(factors) == 1 for factors in atoms.values())
+        return found if is_apart else aggregate
+
+    if not any(a.risky for a in aggregates) or not is_acyclic([a.variables for a in block.atoms]):
+        return block
+    aggregates = tuple(map(taken, aggregates))
+    return replace(block, grouping=replace(block.grouping, aggregates=aggregates))
+
+
+def is_watched(aggregate: Aggregate) -> bool:
+    """True if it is summed up factor by factor, though a row's product may leave its type."""
+    return bool(aggregate.risky) and aggregate.factors == aggregate.risky
+
+
+def careful(view: View) -> View:
+    """The view with each row's product made that may leave its type, and nothing kept but that."""
+    assert isinstance(view.body, Block)
+    assert view.body.grouping is not None
+    grouping = view.body.grouping
+    aggregates = tuple(replace(a, risky=(), most=None) for a in grouping.aggregates)
+    return replace(view, body=replace(view.body, grouping=replace(grouping, aggregates=aggregates)), options=NO_OPTIONS)
 
 
 def covering_atom(block: Block, expression: Expression) -> int | None:

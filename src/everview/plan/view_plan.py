@@ -9,7 +9,7 @@ from functools import cached_property
 
 from everview.errors import OptionError
 from everview.plan.core_plan import CorePlan, plan_core
-from everview.plan.cores import cores_of, extremes_of
+from everview.plan.cores import cores_of, extremes_of, watched
 from everview.plan.ordering import added, cost_of
 from everview.plan.rewrite import gone_members, query_of, rewrite_block
 from everview.plan.set_operations import is_set_union, only_concatenates, operations, operators
@@ -277,7 +277,9 @@ def plan_view(
 
         return plan_formula(view, view.body, parts, schema, views)
     told = told or view.options.history is not None
-    parts.append(_plan_part(view.name, "", view.body, known, told=told, lookups=looked_up(view)))
+    # Where all changes are told, as those of stages are, each row's product is made anyway.
+    body = view.body if told or not isinstance(view.body, Block) else watched(view.body)
+    parts.append(_plan_part(view.name, "", body, known, told=told, lookups=looked_up(view)))
     _check_moments(view)
     tables = {t.name.lower(): tuple(c.name for c in t.columns) for t in schema if t.name not in computed}
     return ViewPlan(view, tuple(parts), constraints, views, {t.name.lower(): t.updates for t in schema}, tables)

@@ -39,6 +39,8 @@ from everview.kernel.wide_numbers import words_needed
 BEYOND = "beyond"
 """The table that has a row once a limit may be passed: by which update, as the number of its row in its batch."""
 BEYOND_TABLE = Table(BEYOND, (), ("update",))
+PRODUCTS = "products"
+"""The same of the product that a row has: whoever makes it has to look at each row then."""
 LARGEST = "largest"
 """The largest size that each factor has had, if that is above its share."""
 COUNT_BITS = 7
@@ -63,9 +65,16 @@ class Limit:
 
     most: int
     factors: tuple[Factor, ...]
+    table: str = BEYOND
+    """Where it is kept that it may be passed."""
 
     def share(self, factor: Factor) -> int:
-        """What a factor may be while nobody has to look: counts a little, so that a sum among them has room."""
+        """What a factor may be while nobody has to look: counts a little, so that a sum among them has room.
+
+        Of a row's product all factors may be as little: one may be large, and the others need not be then.
+        """
+        if self.table == PRODUCTS:
+            return int(2 ** min(COUNT_BITS, (self.most.bit_length() - 1) // len(self.factors)))
         if len(self.factors) == 1:
             return self.most
         bits = self.most.bit_length() - 1
@@ -100,7 +109,8 @@ class Limits:
         """Where the largest sizes are kept, and that a limit may be passed."""
         if not self._factors:
             return ()
-        return Table(LARGEST, ("factor",), ("size",), widths=(MOST_WORDS,)), BEYOND_TABLE
+        passed_in = (Table(name, (), ("update",)) for name in dict.fromkeys(limit.table for limit in self.limits))
+        return Table(LARGEST, ("factor",), ("size",), widths=(MOST_WORDS,)), *passed_in
 
     @property
     def procedures(self) -> tuple[Procedure, ...]:
@@ -130,19 +140,19 @@ class Limits:
     def _compared(self, limit: Limit) -> tuple[Instruction, ...]:
         """Multiply the largest sizes, or shares, as long as the limit is kept: so nothing leaves its words."""
         row, product, size = Reg("row"), Reg("product", MOST_WORDS), Reg("factor", MOST_WORDS)
-        most = Lit(limit.most)
+        most, told = Lit(limit.most), passed(limit.table)
         body: tuple[Instruction, ...] = ()
         for factor in reversed(limit.factors):
             found: tuple[Instruction, ...] = (Compute(size, Math.ADD, Lit(self.shares[factor]), Lit(0)),)
             if factor in self._factors:
                 key = (Lit(self._factors.index(factor)),)
                 found += (Find(row, LARGEST, key, (Compute(size, Math.ADD, ValueOf(row, LARGEST, 0), Lit(0)),)),)
-            multiply = (Compute(product, Math.MULTIPLY, product, size), If(Test.LESS, most, product, passed(), body))
-            body = (*found, If(Test.LESS, most, size, passed(), multiply))
+            multiply = (Compute(product, Math.MULTIPLY, product, size), If(Test.LESS, most, product, told, body))
+            body = (*found, If(Test.LESS, most, size, told, multiply))
         return (Compute(product, Math.ADD, Lit(1), Lit(0)), *body)
 
 
-def passed() -> tuple[Instruction, ...]:
+def passed(table: str = BEYOND) -> tuple[Instruction, ...]:
     """Take note that a limit may be passed from now on, unless it has been before."""
     row = Reg("passed")
-    return (Find(row, BEYOND, (), (), (Insert(row, BEYOND, ()), Store(row, BEYOND, 0, Update()))),)
+    return (Find(row, table, (), (), (Insert(row, table, ()), Store(row, table, 0, Update()))),)

@@ -270,6 +270,7 @@ def _grouping(grouping: Grouping) -> Data:
                 "distinct": a.distinct,
                 **({} if a.counts is None else {"counts": expression_to_data(a.counts)}),
                 **({} if not a.factors else {"factors": list(map(expression_to_data, a.factors))}),
+                **({} if a.most is None else {"most": str(a.most), "risky": list(map(expression_to_data, a.risky))}),
                 **({} if not a.parameters else {"parameters": list(map(_term, a.parameters))}),
             }
             for a in grouping.aggregates
@@ -424,6 +425,8 @@ def _read_grouping(data: Data) -> Grouping:
             expression_from_data(a["counts"]) if "counts" in a else None,
             tuple(map(expression_from_data, a.get("factors", ()))),
             tuple(map(_read_constant, a.get("parameters", ()))),
+            tuple(map(expression_from_data, a.get("risky", ()))),
+            int(text(a["most"])) if "most" in a else None,
         )
         for a in data["aggregates"]
     )
@@ -462,7 +465,8 @@ def _renamed(block: Block, numbers: Mapping[Var, Var]) -> Block:
     grouping = block.grouping
     if grouping is not None:
         # The factors say nothing that the product does not say.
-        aggregates = tuple(replace(a, counts=None, factors=()).substitute(numbers) for a in grouping.aggregates)
+        aggregates = tuple(replace(a, counts=None, factors=(), risky=(), most=None) for a in grouping.aggregates)
+        aggregates = tuple(a.substitute(numbers) for a in aggregates)
         grouping = Grouping(tuple(k.substitute(numbers) for k in grouping.keys), aggregates, grouping.having)
     outputs = (
         o if grouping is not None else Output(o.name, o.expression.substitute(numbers), o.nullable)

@@ -34,7 +34,9 @@ class Aggregate:
     from those of parts. Where it is of type BINARY under SUM, AVG or a variance, it is what ``SUMS`` or ``MOMENTS`` of
     the parts gave. Where it is the product of ``factors``, and has a value whatever values these have, they are said:
     so what is summed up of each table can be multiplied, instead of each row's product being summed up. ``parameters``
-    are constants that belong to the function, such as percentages.
+    are constants that belong to the function, such as percentages. Where it is the product of ``risky`` factors it may
+    leave its type in a row, which is an error; it does not while the product of their largest sizes, as whole numbers
+    without their points, is ``most`` or less.
     """
 
     function: AggregateFunction
@@ -44,6 +46,8 @@ class Aggregate:
     counts: Expression | None = None
     factors: tuple[Expression, ...] = ()
     parameters: tuple[Const, ...] = ()
+    risky: tuple[Expression, ...] = ()
+    most: int | None = None
 
     @property
     def expressions(self) -> tuple[Expression, ...]:
@@ -57,6 +61,7 @@ class Aggregate:
             argument=None if self.argument is None else self.argument.substitute(mapping),
             counts=None if self.counts is None else self.counts.substitute(mapping),
             factors=tuple(factor.substitute(mapping) for factor in self.factors),
+            risky=tuple(factor.substitute(mapping) for factor in self.risky),
         )
 
     def __str__(self) -> str:

@@ -146,9 +146,10 @@ def _over_groups(rows: Rows, node: exp.Expr, checker: Checker, type_: DataType) 
             argument, value = packed(call, checker), call.value
             if argument is not None and not rows.body.owns(argument):
                 raise rows.source.unsupported("correlated aggregate", n, hint="join with a grouped subquery in FROM")
-            factors = () if value is None or call.takes is not Taken.VALUE else factors_of(value, checker)
+            factors, most = ((), None) if value is None or call.takes is not Taken.VALUE else factors_of(value, checker)
+            safe, risky = (factors, ()) if most is None else ((), factors)
             aggregate = Aggregate(
-                call.function, argument, call.type, call.distinct, factors=factors, parameters=call.parameters
+                call.function, argument, call.type, call.distinct, None, safe, call.parameters, risky, most
             )
             return Expression.of(aggregate_result(groups.aggregate(aggregate)), call.type)
         if isinstance(n, exp.Identifier | exp.DataType | exp.Var) or any(True for _ in aggregates_in(n)):

@@ -12,16 +12,24 @@ from everview.query.types import DataType, Kind, as_decimal
 from everview.sql.check import Checker
 from everview.sql.session import written
 
+MOST_PRODUCT: Final = 10**38
+"""No exact number is so large, without its point."""
 _BITS: Final = {Kind.TINYINT: 7, Kind.SMALLINT: 15, Kind.INT: 31, Kind.BIGINT: 63}
 
 
-def factors_of(value: exp.Expr, checker: Checker) -> tuple[Expression, ...]:
-    """What an argument is the product of, if it has a value whatever values these have; none if it is no product.
+def factors_of(value: exp.Expr, checker: Checker) -> tuple[tuple[Expression, ...], int | None]:
+    """What an argument is the exact product of, none if it is no such product, and its limit, if it may leave its type.
 
-    A row's product that leaves its type is an error in Spark, which nobody would see if only sums were multiplied.
+    A row's product that does is an error in Spark, which nobody would see if only sums were multiplied. So while the
+    product of the factors' largest sizes is within the limit no row's is beyond it, nor is any that it is made of.
     """
-    if not isinstance(value.unnest(), exp.Mul) or _size(value, checker) is None:
-        return ()
+    if not isinstance(value.unnest(), exp.Mul):
+        return (), None
+    most: int | None = None
+    if _size(value, checker) is None:
+        most = _most(value, checker)
+        if most is None:
+            return (), None
     waiting, found = [value], []
     while waiting:
         node = waiting.pop().unnest()
@@ -29,7 +37,20 @@ def factors_of(value: exp.Expr, checker: Checker) -> tuple[Expression, ...]:
             waiting += [node.expression, node.this]
         else:
             found.append(written(node, checker, checker_type(checker, node)))
-    return tuple(found)
+    return tuple(found), most
+
+
+def _most(value: exp.Expr, checker: Checker) -> int | None:
+    """The smallest limit of the products that a product is made of, itself among them; None if one is not exact."""
+    node = value.unnest()
+    type_ = checker_type(checker, node)
+    if not isinstance(node, exp.Mul):
+        return MOST_PRODUCT if _is_exact(type_) else None
+    sides = [_most(side, checker) for side in (node.this, node.expression)]
+    if None in sides or not _is_exact(type_):
+        return None
+    scale = sum(as_decimal(checker_type(checker, side)).scale for side in (node.this, node.expression))
+    return min(_largest(type_), *(s for s in sides if s is not None)) if scale == as_decimal(type_).scale else None
 
 
 def _size(node: exp.Expr, checker: Checker) -> int | None:

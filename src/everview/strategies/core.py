@@ -46,6 +46,8 @@ class Core:
     """True if the weights and sums of its rows go into groups: then they may have several words."""
     multiplies: bool = False
     """True if some of its sums are over products of several tables' columns."""
+    risks: bool = False
+    """True if in some of these a row's product may leave its type, so that the factors' sizes are watched."""
     filtered: bool = False
     """True if groups are dropped when they are listed: HAVING."""
     extremes: tuple[Extreme, ...] = ()

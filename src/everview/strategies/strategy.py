@@ -181,6 +181,8 @@ class Sum:
     limit: int | None = None
     kinds: Mapping[int, Hashable] = field(default_factory=dict)
     """What the factors are, by their atoms: those of equal kinds are the same of a row of the same relation."""
+    row_limit: int | None = None
+    """Where the product of the largest factors that have come in is beyond it, the table ``products`` has a row."""
 
     @property
     def atom(self) -> int:

@@ -27,6 +27,7 @@ from everview.engine.operators.group_output import difference
 from everview.engine.operators.sides import Operator
 from everview.engine.values.rows import ZERO, Changes, WordRows, counted, repeated, words_array, zeros
 from everview.engine.view_runtime import ViewRuntime
+from everview.engine.watched import needs_watch
 from everview.kernel import BatchRun, ReadRows
 from everview.kernel.machine import total
 
@@ -184,6 +185,8 @@ class DirectBatch:
             return False
         for base, _, _, copies in self._pieces:
             base.copies += copies
+        if any(needs_watch(runtime) for runtime, _ in plan.views):
+            return False
         for number, count, net, updates, groups, handed in found:
             node = plan.nodes[number]
             if not node.is_result:

@@ -62,7 +62,7 @@ def columns_of(plan: CorePlan, index: int) -> dict[Var, Var]:
 def sum_of(plan: CorePlan, summing: Summing) -> Sum:
     """What a strategy is told of a sum that it has to keep."""
     kinds = {atom: part.signature(columns_of(plan, atom)) for atom, part in summing.parts.items()}
-    return Sum({atom: part.words for atom, part in summing.parts.items()}, summing.most, kinds)
+    return Sum({atom: part.words for atom, part in summing.parts.items()}, summing.most, kinds, summing.row_most)
 
 
 def factors_at(plan: CorePlan, given: AtomInput, sums: Sequence[Summing]) -> Iterator[tuple[Summand, list[Expression]]]:

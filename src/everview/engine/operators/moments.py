@@ -154,6 +154,7 @@ class Moment:
 
     parts: Mapping[int, Summand]
     most: None = None
+    row_most: None = None
 
 
 def monomials(columns: int, degree: int) -> Iterator[Monomial]:

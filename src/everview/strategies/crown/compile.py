@@ -149,7 +149,10 @@ def _write_inputs(layout: Layout, totals: Totals, extremes: Extremes, hubs: Hubs
         own = [factor for factor in given[atom] if factor[0] == atom]
         others = [factor for factor in given[atom] if factor[0] != atom]
         changes = [given[atom][factor] for factor in (*own, *others)]
-        body = [Call(name, (*regs(needed), CHANGE, *factors)) for name, needed, factors in calls]
+        body: list[Instruction] = [
+            i for (a, j), change in given[atom].items() for i in layout.factors.noted_coming(a, j, change)
+        ]
+        body += [Call(name, (*regs(needed), CHANGE, *factors)) for name, needed, factors in calls]
         valued = values.get(atom, ())
         layout.procedure(f"input{atom}{totals.tag}", (*regs(words), CHANGE, *changes, *map(_value, valued)), body)
         serves = tuple(sorted(served[atom] - targets.keys()))

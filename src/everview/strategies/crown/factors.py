@@ -12,13 +12,15 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from everview.kernel.program import Compute, Instruction, Lit, Math, Operand, Reg, ValueOf
-from everview.programs.limits import Factor, Limit, Limits
+from everview.programs.limits import PRODUCTS, Factor, Limit, Limits
 
 if TYPE_CHECKING:
     from everview.strategies.crown.layout import Layout, Node
 
 MOST_COPIES = 2**63 - 1
 """So many rows a group may have: COUNT is a BIGINT."""
+COMING = "coming"
+"""What stands for a table where a factor is no stored number, but the change of one."""
 _COPIES: Hashable = None
 """The kind of the factor that every atom has where it has no other."""
 
@@ -106,7 +108,24 @@ class Factors:
         if layout.plan.has_groups:
             most[0] = MOST_COPIES
         weighed = [n for n in layout.shown if not n.is_pure]
-        return Limits([Limit(m, tuple(f for n in weighed for f in self._limited(n, j))) for j, m in most.items()])
+        groups = [Limit(m, tuple(f for n in weighed for f in self._limited(n, j))) for j, m in most.items()]
+        rows = [(j, s) for j, s in enumerate(layout.sums, 1) if s.row_limit is not None]
+        return Limits(groups + [Limit(s.row_limit or 0, self._came(j), PRODUCTS) for j, s in rows])
+
+    def noted_coming(self, atom: int, j: int, change: Reg) -> tuple[Instruction, ...]:
+        """Take note of what comes in for a factor of a sum, should it be large: no row's factor is larger."""
+        if self._layout.sums[j - 1].row_limit is None:
+            return ()
+        return self._layout.limits.noted(self._factor(atom, j), change)
+
+    def _came(self, j: int) -> tuple[Factor, ...]:
+        """What comes in for the factors of a sum, of each row that is changed."""
+        return tuple(self._factor(atom, j) for atom in self._layout.sums[j - 1].factors)
+
+    def _factor(self, atom: int, j: int) -> Factor:
+        """What comes in for a factor; of atoms that are alike it is the same."""
+        relation = self._layout.plan.query.atoms[atom].relation
+        return Factor(f"{COMING} {relation}", repr(self._kind(atom, j)), self._words(atom, j))
 
     def noted(self, n: Node, measures: Mapping[int, Operand]) -> tuple[Instruction, ...]:
         """Take note of the new measures of a shown node's row, should they be large (``programs.limits``)."""

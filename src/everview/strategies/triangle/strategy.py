@@ -40,6 +40,8 @@ class Triangles:
 
     def judge(self, core: Core, facts: Facts) -> Judgement:
         """What the kind that fits promises."""
+        if core.risks:
+            return Judgement(False, "a row's product may leave its type, which it does not watch")
         judged = [kind.judge(core, facts) for kind in KINDS]
         return next((verdict for verdict in judged if verdict.fits), judged[0])
 

@@ -25,7 +25,7 @@ from everview.engine.values.wide import (
     words_for,
 )
 from everview.engine.values.words import arrow_type
-from everview.plan.cores import is_summed, summed_at
+from everview.plan.cores import is_summed, is_watched, summed_at
 from everview.query.aggregates import (
     Chosen,
     Combined,
@@ -79,6 +79,10 @@ class Summing(Protocol):
     def most(self) -> int | None:
         """The limit of the sum's size that somebody must look at it beyond; None if there is none."""
 
+    @property
+    def row_most(self) -> int | None:
+        """The limit of the product of the largest factors that somebody must look at each row beyond; None: none."""
+
 
 @dataclass(frozen=True)
 class Values:
@@ -114,13 +118,14 @@ class Slot:
 
     ``parts`` has the atoms that the core sums it up at, several if the argument is a product across them; none if the
     argument spans several tables in another way, and is summed up afterwards. ``most`` is what the type of a result
-    made of it can hold, for a sum that may leave it.
+    made of it can hold, for a sum that may leave it; ``row_most`` what a row's product can be that may leave its own.
     """
 
     argument: Expression
     kind: str
     parts: Mapping[int, Values]
     most: int | None = None
+    row_most: int | None = None
 
     @cached_property
     def whole(self) -> Values:
@@ -133,6 +138,7 @@ def slots_of(block: Block) -> tuple[Slot, ...]:
     assert block.grouping is not None
     most: dict[tuple[Expression, str], int | None] = {}
     atoms: dict[Expression, dict[int, tuple[Expression, ...]]] = {}
+    risky = {(a.argument, VALUE): a.most for a in block.grouping.aggregates if is_watched(a)}
     for aggregate in block.grouping.aggregates:
         argument = aggregate.argument
         if argument is None or not is_summed(aggregate):
@@ -149,7 +155,7 @@ def slots_of(block: Block) -> tuple[Slot, ...]:
         if aggregate.function.has_squares:
             most[argument, SQUARE] = None
     return tuple(
-        Slot(a, kind, {atom: Values(found, kind) for atom, found in atoms[a].items()}, size)
+        Slot(a, kind, {atom: Values(found, kind) for atom, found in atoms[a].items()}, size, risky.get((a, kind)))
         for (a, kind), size in most.items()
     )
 
