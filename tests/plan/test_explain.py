@@ -552,7 +552,9 @@ def test_count_distinct_pays_for_its_values() -> None:
 
 
 def test_a_sum_over_several_tables_pays_for_its_rows() -> None:
-    assert "Δ" in verdict(f"SELECT r.b, SUM(r.x * s.y) AS n {TWO_PATH} GROUP BY r.b")["bounds"]["update"]
+    assert "Δ" in verdict(f"SELECT r.b, SUM(r.x + s.y) AS n {TWO_PATH} GROUP BY r.b")["bounds"]["update"]
+    product = verdict(f"SELECT r.b, SUM(r.x * s.y) AS n {TWO_PATH} GROUP BY r.b")["bounds"]["update"]
+    assert product == "O(1), while the largest factors multiply to what a row's product may be"
 
 
 def test_a_sum_of_doubles_pays_for_its_values() -> None:

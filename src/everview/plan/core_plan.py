@@ -156,6 +156,10 @@ class CorePlan:
         if self.core.extremes:  # Every row whose weight changes may have another value, which has a place in an order.
             build, update, delay = (bound.times_log() for bound in (build, update, delay))
         kept = self.maintenance.outputs
+        if self.core.risks:
+            update = update.plus(
+                Bound((), caveats=("while the largest factors multiply to what a row's product may be",))
+            )
         if self.folds_rows:
             update = update.plus(self._fold_cost())
             build = build.plus(self._kept_rows("|Q⁺|" if self.merges_rows else "|Q|", kept))
