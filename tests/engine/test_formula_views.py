@@ -370,6 +370,46 @@ def test_constants_for_elements() -> None:
     assert values(db.formula("s(x) := x = 77 or R(x) and x = 78", degree=3)) == set(), "it occurs in no fact"
 
 
+def test_constants_stand_for_elements_of_other_tables() -> None:
+    db = database({"B": {(1,), (2,)}, "Z": {(7,)}})
+    one = db.formula("one(x) := x = 7 or B(x) and x = 1", degree=3)
+    some = db.formula("some() := exists x (x = 8) and not exists x (B(x) and x = 5)", degree=3)
+    own = db.formula("own(x) := x = 7 or B(x) and x = 1", degree=3, domain="query")
+    feed = one.changes()
+    assert (values(one), bool(some), values(own)) == ({1, 7}, False, {1})
+    db.insert("Z", [(8,)])
+    db.delete("Z", [(7,)])
+    assert (values(one), bool(some), values(own)) == ({1}, True, {1})
+    assert told(feed) == (set(), {7})
+
+
+def test_parts_that_cannot_matter_name_their_tables() -> None:
+    db = database({"B": {(1,)}, "E": {(1, 2)}, "Z": {(7,)}})
+    view = db.formula("q(x) := not B(x) or B(x) and false and E(x, x) and (Z(x) or true)", degree=3, domain="query")
+    assert values(view) == {2, 7}
+    with pytest.raises(UnknownNameError, match="there is no table nobody"):
+        db.formula("p(x) := B(x) and (true or nobody(x))", degree=3)
+
+
+def test_distances_are_those_of_all_rows() -> None:
+    """Also of rows of which atoms ask for fewer elements, or with another label."""
+    db = ev.Database()
+    db.sql("CREATE TABLE bond (a BIGINT, b BIGINT, kind STRING)")
+    db.insert("bond", [(1, 2, "single"), (2, 3, "double"), (3, 4, None), (4, None, "single")])
+    double = db.formula("double(x) := exists y (bond(x, y, 'double') and dist(x, y) <= 1)", degree=2)
+    near = db.formula("near(x, y) := bond(x, _, _) and bond(_, y, _) and dist(x, y) <= 2 and x != y", degree=2)
+    feed = near.changes()
+    assert values(double) == {2}
+    assert values(near) == {(1, 2), (1, 3), (2, 3), (2, 4), (3, 2), (3, 4)}
+    db.delete("bond", [(2, 3, "double")])
+    assert told(feed) == (set(), {(1, 3), (2, 3), (2, 4), (3, 2)})
+    assert values(near) == {(1, 2), (3, 4)}
+    db.insert("bond", [(2, 4, "single")])
+    assert values(near) == {(1, 2), (1, 4), (2, 4), (3, 4), (3, 2)}
+    with pytest.raises(DegreeExceeded):
+        db.insert("bond", [(2, 5, "triple")])
+
+
 def test_copies_and_nulls() -> None:
     db = ev.Database()
     db.sql("CREATE TABLE E (a BIGINT, b BIGINT, w STRING)")

@@ -115,7 +115,7 @@ class Not:
 
 @dataclass(frozen=True)
 class And:
-    """All of its parts; there are at least two. Build it with ``conjunction``."""
+    """All of its parts; there are at least two. Build it with ``all_of`` or ``conjunction``."""
 
     parts: tuple[Formula, ...]
 
@@ -130,7 +130,7 @@ class And:
 
 @dataclass(frozen=True)
 class Or:
-    """At least one of its parts; there are at least two. Build it with ``disjunction``."""
+    """At least one of its parts; there are at least two. Build it with ``any_of`` or ``disjunction``."""
 
     parts: tuple[Formula, ...]
 
@@ -290,6 +290,18 @@ def substituted(formula: Formula, mapping: Mapping[Var, Term]) -> Formula:
 # --- making formulas -----------------------------------------------------------------------------------------------
 
 
+def all_of(parts: Iterable[Formula]) -> Formula:
+    """All of the parts, as they are written: what cannot matter in them still names its table."""
+    found = tuple(one for part in parts for one in (part.parts if isinstance(part, And) else (part,)))
+    return And(found) if len(found) > 1 else next(iter(found), TRUE)
+
+
+def any_of(parts: Iterable[Formula]) -> Formula:
+    """At least one of the parts, as they are written."""
+    found = tuple(one for part in parts for one in (part.parts if isinstance(part, Or) else (part,)))
+    return Or(found) if len(found) > 1 else next(iter(found), FALSE)
+
+
 def conjunction(parts: Iterable[Formula]) -> Formula:
     """All of the parts, without those that say nothing or the same as another one."""
     found: dict[Formula, None] = {}
@@ -359,9 +371,9 @@ def exactly(number: int, variable: Var, body: Formula, position: Position | None
 
 def implies(left: Formula, right: Formula) -> Formula:
     """If the left side is true, so is the right one."""
-    return disjunction((Not(left), right))
+    return any_of((Not(left), right))
 
 
 def equivalent(left: Formula, right: Formula) -> Formula:
     """Both sides are true, or both are false."""
-    return conjunction((implies(left, right), implies(right, left)))
+    return all_of((implies(left, right), implies(right, left)))

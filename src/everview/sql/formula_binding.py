@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -20,6 +20,7 @@ from everview.errors import (
 from everview.query.formula import (
     ANY_VALUE,
     And,
+    Distance,
     Equal,
     Fact,
     Formula,
@@ -28,6 +29,7 @@ from everview.query.formula import (
     Or,
     Quantifier,
     facts,
+    subformulas,
 )
 from everview.query.formula_facts import FactRelation, FactSource, atoms, shape
 from everview.query.formula_limits import check_limits, check_size
@@ -118,9 +120,12 @@ class _Binding:
         normal = normalised(self.query)
         check_limits(Locality(normal), degree)
         independent = is_domain_independent(normal)
-        relations = [self._relation(atom) for atom in atoms(self.query.formula)]
+        elsewhere = [] if independent or self.options.domain == "query" else self._elsewhere()
+        relations = [self._relation(atom, elsewhere) for atom in atoms(self.query.formula)]
+        if any(isinstance(part, Distance) for part in subformulas(self.query.formula)):
+            relations += self._neighbours(relations)
         if not independent:
-            relations += self._domain()
+            relations += self._domain(elsewhere)
         return FormulaBody(
             self.query,
             normal,
@@ -224,14 +229,17 @@ class _Binding:
 
     # --- what the facts are ----------------------------------------------------------------------------------------
 
-    def _relation(self, atom: Fact | Equal) -> FactRelation:
+    def _relation(self, atom: Fact | Equal, elsewhere: Sequence[tuple[Table, int]]) -> FactRelation:
+        """What an atom asks for; a constant that a variable is equal to may be an element of any table of the domain."""
         if isinstance(atom, Equal):
             (constant,) = (t for t in (atom.left, atom.right) if isinstance(t, Const))
+            places = [
+                (self.found[name.lower()], i, columns) for name, columns in self.elements.items() for i in columns
+            ]
             sources = (
-                FactSource(name, (i,), ((i, constant),), columns)
-                for name, columns in self.elements.items()
-                for i in columns
-                if self._may_be(constant, self.found[name.lower()].columns[i].type)
+                FactSource(table.name, (i,), ((i, constant),), not_null)
+                for table, i, not_null in (*places, *((table, i, (i,)) for table, i in elsewhere))
+                if self._may_be(constant, table.columns[i].type)
             )
             return FactRelation(shape(atom), 1, tuple(sources))
         tests = tuple((i, t) for i, t in enumerate(atom.terms) if isinstance(t, Const))
@@ -243,22 +251,34 @@ class _Binding:
     def _may_be(constant: Const, type_: DataType) -> bool:
         return fit(constant.value, type_) is not None
 
-    def _domain(self) -> list[FactRelation]:
-        """Where elements come from beside the facts that atoms ask for."""
-        found = [
-            FactRelation(f"elements of {name}", len(columns), (FactSource(name, columns, (), columns),), False)
-            for name, columns in self.elements.items()
+    def _neighbours(self, relations: Sequence[FactRelation]) -> list[FactRelation]:
+        """Rows that make elements neighbours, though no atom asks for all of their elements."""
+        known = {s for relation in relations for s in relation.sources}
+        rows = ((name, FactSource(name, columns, (), columns)) for name, columns in self.elements.items())
+        return [
+            FactRelation(f"neighbours by {name}", len(source.columns), (source,))
+            for name, source in rows
+            if len(source.columns) > 1 and source not in known
         ]
-        if self.options.domain == "query":
-            return found
-        for table in self.schema:
-            if table.name in self.elements:
-                continue
-            for i, column in enumerate(table.columns):
-                if self._is_of_elements(column.name, column.type) and not column.closed:
-                    source = FactSource(table.name, (i,), (), (i,))
-                    found.append(FactRelation(f"elements of {table.name}.{column.name}", 1, (source,), False))
-        return found
+
+    def _domain(self, elsewhere: Sequence[tuple[Table, int]]) -> list[FactRelation]:
+        """Where elements come from beside the facts that atoms ask for."""
+        own = [(name, FactSource(name, columns, (), columns)) for name, columns in self.elements.items()]
+        others = [(f"{t.name}.{t.columns[i].name}", FactSource(t.name, (i,), (), (i,))) for t, i in elsewhere]
+        return [
+            FactRelation(f"elements of {name}", len(source.columns), (source,), False)
+            for name, source in (*own, *others)
+        ]
+
+    def _elsewhere(self) -> list[tuple[Table, int]]:
+        """Columns of tables that the formula does not name whose values are elements."""
+        return [
+            (table, i)
+            for table in self.schema
+            if table.name not in self.elements
+            for i, column in enumerate(table.columns)
+            if self._is_of_elements(column.name, column.type) and not column.closed
+        ]
 
     def _is_of_elements(self, name: str, type_: DataType) -> bool:
         """True if a column of a table that the formula does not mention may hold elements."""

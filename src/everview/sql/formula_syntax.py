@@ -23,9 +23,9 @@ from everview.query.formula import (
     Quantifier,
     Residue,
     Truth,
+    all_of,
+    any_of,
     at_most,
-    conjunction,
-    disjunction,
     equivalent,
     exactly,
     exists,
@@ -238,11 +238,11 @@ class _Builder(Transformer[Token, Any]):
 
     def and_(self, *parts: Formula) -> Formula:
         """``φ and ψ``."""
-        return conjunction(parts)
+        return all_of(parts)
 
     def or_(self, *parts: Formula) -> Formula:
         """``φ or ψ``."""
-        return disjunction(parts)
+        return any_of(parts)
 
     def imp(self, left: Formula, right: Formula | None) -> Formula:
         """``φ implies ψ``, which is read from the right."""
