@@ -162,6 +162,19 @@ def test_a_suspended_view_is_saved_and_loaded(limits: Callable[..., None], tmp_p
         assert values(loaded.view("q")) == right(loaded)
 
 
+def test_a_table_is_created_while_a_view_is_suspended(limits: Callable[..., None]) -> None:
+    limits()
+    db, view = database()
+    db.insert("E", IRREGULAR)
+    db.sql("CREATE TABLE Z (a BIGINT)")
+    with pytest.raises(FormulaLimitError, match="TYPE_LIMIT"):
+        len(view)
+    db.delete("E", IRREGULAR)
+    assert values(view) == right(db)
+    db.insert("Z", [(99,)])
+    assert 99 in values(view)
+
+
 @pytest.mark.parametrize("per_update", [False, True])
 def test_a_hub_is_refused_before_anything_is_made_of_it(per_update: bool) -> None:
     db, view = database()

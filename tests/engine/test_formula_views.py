@@ -383,6 +383,33 @@ def test_constants_stand_for_elements_of_other_tables() -> None:
     assert told(feed) == (set(), {7})
 
 
+def test_tables_that_are_created_later_belong_to_the_domain(tmp_path: Path) -> None:
+    db = database({"B": {(1,)}, "E": {(1, 2)}})
+    view = db.formula("q(x) := not B(x)", degree=3, history=5)
+    nine = db.formula("nine(x) := x = 9 and not B(x)", degree=3)
+    own = db.formula("own(x) := not B(x)", degree=3, domain="query")
+    db.sql("CREATE MATERIALIZED VIEW over_it AS SELECT COUNT(*) AS n FROM q")
+    feed = view.changes()
+    version = db.version
+    db.sql("CREATE TABLE Z (a BIGINT, name STRING); CREATE TABLE W (a STRING)")
+    assert (values(view), values(nine), told(feed)) == ({2}, set(), (set(), set()))
+    db.insert("Z", [(9, "nine"), (None, "none")])
+    assert (values(view), values(nine), values(own)) == ({2, 9}, {9}, set())
+    assert values(db.view("over_it")) == {2}
+    assert told(feed) == ({9}, set())
+    assert view.diff(since=version).to_pylist()[0]["x"] == 9
+    db.save(tmp_path / "saved.db")
+    for verify in (False, True):
+        loaded = ev.Database.load(tmp_path / "saved.db", verify=verify)
+        assert (values(loaded.view("q")), values(loaded.view("nine"))) == ({2, 9}, {9})
+    with pytest.raises(DependantsError, match="views q, nine, over_it read it"):
+        db.drop("Z")
+    db.drop("W")
+    db.sql("ALTER VIEW q SET OPTIONS (degree = 5)")
+    db.delete("Z", [(9, "nine")])
+    assert (values(view), values(nine)) == ({2}, set())
+
+
 def test_parts_that_cannot_matter_name_their_tables() -> None:
     db = database({"B": {(1,)}, "E": {(1, 2)}, "Z": {(7,)}})
     view = db.formula("q(x) := not B(x) or B(x) and false and E(x, x) and (Z(x) or true)", degree=3, domain="query")

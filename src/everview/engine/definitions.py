@@ -176,7 +176,7 @@ class _Definitions:
         db._views = {n: db._views[n] for n in order}
 
     def _alter(self, definition: Definition) -> None:
-        """Fill a view anew, with other options; it has the same rows, so nobody who reads or follows it need know."""
+        """Fill a view anew, to be kept differently; it has the same rows, so nobody who reads or follows it need know."""
         held = self.db._views[definition.name]
         self._forget(held)
         self._refill(held, definition)
@@ -188,7 +188,8 @@ class _Definitions:
 
     def _refill(self, held: ViewRuntime, definition: Definition) -> None:
         """Have a view, which others hold, run with a state that is filled now; what it has counted stays."""
-        filled = self.db._filled(definition.view, self.db.memory_limit)
+        may_suspend = held.suspension is not None
+        filled = self.db._filled(definition.view, self.db.memory_limit, may_suspend=may_suspend)
         judge_products(self.db, filled)
         filled.updates, filled.deltas, filled.updates_with_deltas = (
             held.updates,

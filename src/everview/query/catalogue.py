@@ -60,7 +60,7 @@ class ReplaceView:
 
 @dataclass(frozen=True)
 class AlterView:
-    """A view with other options: its rows stay the same, and so do those that read it and its feeds."""
+    """A view that is kept differently, by its options or with a new table: its rows and feeds stay the same."""
 
     definition: Definition
 
@@ -191,7 +191,7 @@ class Catalogue:
         return self.views[name.lower()]
 
     def alter_view(self, definition: Definition) -> AlterView:
-        """Put a view in the place of one that differs in nothing but its options."""
+        """Put a view in the place of one that has the same rows."""
         self.views[definition.name.lower()] = definition
         return AlterView(definition)
 

@@ -94,6 +94,16 @@ def read_formula_into(text: str, catalogue: Catalogue, options: ViewOptions) -> 
     return catalogue.create_view(Definition(view, "formula", text, relations_read(view)))
 
 
+def _widened(catalogue: Catalogue) -> Iterator[Change]:
+    """Formulas whose domain are the elements of all tables, with those of tables that have just been created."""
+    tables = Schema(tuple(catalogue.tables.values()))
+    for definition in tuple(catalogue.views.values()):
+        if definition.language == "formula":
+            view = parse_formula(definition.text, tables, definition.view.options)
+            if relations_read(view) != definition.reads:
+                yield catalogue.alter_view(replace(definition, view=view, reads=relations_read(view)))
+
+
 def read_again(definition: Definition, schema: Schema) -> Definition:
     """A view's text read once more, over tables and views as they are now."""
     if definition.language == "formula":
@@ -136,6 +146,8 @@ class _Reader:
             command = self._command(statement, text)
             found += [command] if command is not None else []
         self._resolve()
+        if any(isinstance(c, CreateTable) for c in found):
+            found += _widened(self.catalogue)
         if any(isinstance(c, Drop) for c in found):
             return [self._complete(c) for c in found]
         # Tables first: a view that is planned knows of the foreign keys that point at tables created after it.
