@@ -131,6 +131,15 @@ def test_limits(formula: Formula, head: tuple[Var, ...], degree: int, limit: str
     assert error.hint
 
 
+@pytest.mark.parametrize(
+    ("degree", "limit", "most"), [(2, "RADIUS_LIMIT", 8), (9, "BALL_LIMIT", 4), (40, "BALL_LIMIT", 2)]
+)
+def test_a_distance_is_to_be_as_short_as_is_allowed(degree: int, limit: str, most: int) -> None:
+    with pytest.raises(FormulaLimitError, match=limit) as caught:
+        check_limits(located(Distance(x, y, 8 if limit == "BALL_LIMIT" else 9), x, y), degree)
+    assert f"ask for a distance of at most {most}," in str(caught.value.hint)
+
+
 def test_rank_limit() -> None:
     names = [x, *(Var(f"w{i}") for i in range(5))]
     formula: Formula = B(names[-1])

@@ -23,10 +23,10 @@ SAME = [
     ("q(x) := r(x, 'it''s', -2, 0.5, true, _)", 'q(x) := r(x, "it\'s", -2, 0.50, TRUE, _)'),
 ]
 WRONG = [
-    ("q(x) := b(x", "expected ) or ,, and the text ends", 12),
+    ("q(x) := b(x", "expected ) or a comma, and the text ends", 12),
     ("q(x) := b(x) and", "expected a formula, and the text ends", 17),
     ("q(x) :- b(x)", "expected :=, and this is :", 6),
-    ("q(x) := b(x).", "expected and, iff, implies, or or the end, and this is .", 13),
+    ("q(x) := b(x).", "expected 'and', 'iff', 'implies', 'or' or the end, and this is .", 13),
     ("q(x) := b(y)", "y is neither in the head nor bound by a quantifier", 11),
     ("q(x) := exists 3 mod 2 y (e(x, y))", "3 mod 2 is never so", 16),
     ("q(x) := exists[0 mod 1] y (e(x, y))", "one counts modulo 2 or more", 22),
@@ -37,6 +37,18 @@ WRONG = [
     ("q(x) := x = _", "_ stands for any value", 13),
     ("q(_) := b(_)", "_ is no variable", 3),
     ("", "the text is empty", 1),
+]
+
+
+HINTS = [
+    ("q(x) := exists > 3 y (e(x, y))", "write exists>=2 x (…)"),
+    ("q(x) := exists != 3 y (e(x, y))", "write exists>=2 x (…)"),
+    ("q(x) := dist(x, y) = 1", "a distance is compared by <= or >"),
+    ("q(x) := dist(x, 3) <= 1", "a variable that is equal to it"),
+    ("q(x) := e(x, NULL)", "a formula knows no NULL"),
+    ("q(x) :- b(x)", "write name(x, y) := formula"),
+    ("SELECT a FROM b", "SQL with OPTIONS (degree = …)"),
+    ("q(x) := b(x);", "a formula ends without a sign"),
 ]
 
 
@@ -57,6 +69,13 @@ def test_errors_have_their_place(text: str, message: str, column: int) -> None:
         read_formula(text)
     assert message in caught.value.message
     assert (caught.value.line, caught.value.column) == (1, column)
+
+
+@pytest.mark.parametrize(("text", "hint"), HINTS)
+def test_errors_say_how_it_is_written(text: str, hint: str) -> None:
+    with pytest.raises(FormulaSyntaxError) as caught:
+        read_formula(text)
+    assert hint in (caught.value.hint or "")
 
 
 def test_too_much() -> None:

@@ -176,7 +176,7 @@ class _Definitions:
         db._views = {n: db._views[n] for n in order}
 
     def _alter(self, definition: Definition) -> None:
-        """Fill a view anew, to be kept differently; it has the same rows, so nobody who reads or follows it need know."""
+        """Fill a view anew, to be kept differently: with the same rows, so nobody who reads or follows it need know."""
         held = self.db._views[definition.name]
         self._forget(held)
         self._refill(held, definition)

@@ -7,9 +7,10 @@ worst case (fo-mod.md section 9). These leave what is kept in practice (section 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import count
 
 from everview.errors import FormulaLimitError
-from everview.query.formula import Formula, Quantifier, children, rank, size
+from everview.query.formula import Distance, Formula, Quantifier, children, rank, size
 from everview.query.locality import CLOSED, GUARDED, UNGUARDED, Locality, QuantifierFacts, ball_bound, radius
 
 
@@ -97,7 +98,7 @@ def _check_balls(locality: Locality, degree: int, limits: FormulaLimits) -> None
     around, near = balls(locality, degree)
     reach = locality.reach
     if around > limits.ball:
-        cause = _cause(locality, reach)
+        cause, most = _cause(locality, reach), _largest(degree, limits.ball // max(1, locality.arity))
         raise FormulaLimitError(
             f"with at most {degree} neighbours each, up to {around} elements are within {reach} of an answer, and "
             f"{limits.ball} may be; the radius comes from {cause}",
@@ -106,7 +107,7 @@ def _check_balls(locality: Locality, degree: int, limits: FormulaLimits) -> None
             allowed=limits.ball,
             subformula=str(cause),
             position=getattr(cause, "position", None),
-            hint=f"lower degree, or {_advice(locality, cause)}",
+            hint=f"lower degree, or {_advice(locality, cause, most)}",
         )
     if near is not None and near > limits.near_ball:
         widest = max(locality.unguarded, key=lambda q: q.body_radius, default=None)
@@ -119,8 +120,13 @@ def _check_balls(locality: Locality, degree: int, limits: FormulaLimits) -> None
             allowed=limits.near_ball,
             subformula=str(part),
             position=getattr(part, "position", None),
-            hint=f"lower degree, or {_advice(locality, part)}",
+            hint=f"lower degree, or {_advice(locality, part, (_largest(degree, limits.near_ball) - 1) // 2)}",
         )
+
+
+def _largest(degree: int, elements: int) -> int:
+    """The largest radius at which a ball has no more than so many elements."""
+    return next(radius for radius in count() if ball_bound(degree, radius + 1) > elements)
 
 
 def _too_far(locality: Locality, limits: FormulaLimits) -> FormulaLimitError:
@@ -133,7 +139,7 @@ def _too_far(locality: Locality, limits: FormulaLimits) -> FormulaLimitError:
         allowed=limits.radius,
         subformula=str(cause),
         position=getattr(cause, "position", None),
-        hint=_advice(locality, cause),
+        hint=_advice(locality, cause, limits.radius),
     )
 
 
@@ -158,8 +164,10 @@ def _deepest(formula: Formula) -> Quantifier:
     return formula
 
 
-def _advice(locality: Locality, cause: Formula) -> str:
-    """What would make the radius smaller: a guard for the first variable that needs one."""
+def _advice(locality: Locality, cause: Formula, most: int) -> str:
+    """What would bring the radius down to ``most``: a shorter distance, a guard for a variable that needs one."""
+    if isinstance(cause, Distance):
+        return f"ask for a distance of at most {2 * most}, or split the query"
     inside = [q for q in locality.quantifiers if q.kind == UNGUARDED and _contains(cause, q.quantifier)]
     if inside:
         found = inside[-1]

@@ -230,7 +230,7 @@ class _Binding:
     # --- what the facts are ----------------------------------------------------------------------------------------
 
     def _relation(self, atom: Fact | Equal, elsewhere: Sequence[tuple[Table, int]]) -> FactRelation:
-        """What an atom asks for; a constant that a variable is equal to may be an element of any table of the domain."""
+        """What an atom asks for; what a variable is equal to may be an element of any table of the domain."""
         if isinstance(atom, Equal):
             (constant,) = (t for t in (atom.left, atom.right) if isinstance(t, Const))
             places = [

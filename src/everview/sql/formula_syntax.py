@@ -95,17 +95,17 @@ GRAMMAR: Final = r"""
 
 _WORDS: Final = {
     "_DEFINED": ":=",
-    "_IFF": "iff",
-    "_IMPLIES": "implies",
-    "_OR": "or",
-    "_AND": "and",
+    "_IFF": "'iff'",
+    "_IMPLIES": "'implies'",
+    "_OR": "'or'",
+    "_AND": "'and'",
     "_NOT": "not",
     "EXISTS": "exists",
     "FORALL": "forall",
     "TRUE": "true",
     "FALSE": "false",
     "DIST": "dist(x, y)",
-    "_MOD": "mod",
+    "_MOD": "'mod'",
     "COMPARISON": ">= or <=",
     "GREATER": ">",
     "EQUALS": "=",
@@ -118,7 +118,7 @@ _WORDS: Final = {
     "RPAR": ")",
     "LSQB": "[",
     "RSQB": "]",
-    "COMMA": ",",
+    "COMMA": "a comma",
     "DOT": ".",
     "$END": "the end",
 }
@@ -156,14 +156,29 @@ def _refused(text: str, error: UnexpectedInput) -> FormulaSyntaxError:
     if found[:1] in ("'", '"') and not isinstance(error, UnexpectedToken):
         return FormulaSyntaxError("the text in quotes is never closed", position=at, source=text)
     what = f"and this is {found}" if found.strip() else "and the text ends"
-    hint = None
+    hint = _hint(text, found, expected)
     if not text.strip():
-        what, hint = "and the text is empty", "write name(x) := formula"
-    elif found in (":", ":-") or (expected == {"_DEFINED"}):
-        hint = "write name(x, y) := formula"
-    elif found in (".", ";"):
-        hint = "a formula ends without a sign"
+        what = "and the text is empty"
     return FormulaSyntaxError(f"expected {_listed(expected)}, {what}", position=at, source=text, hint=hint)
+
+
+def _hint(text: str, found: str, expected: set[str]) -> str | None:
+    """What was probably meant, and how to write it."""
+    if not text.strip():
+        return "write name(x) := formula"
+    if text.split(maxsplit=1)[0].upper() in ("SELECT", "WITH", "CREATE"):
+        return "write name(x) := formula; SQL with OPTIONS (degree = …) goes to sql or create_view"
+    if found in (":", ":-") or expected == {"_DEFINED"}:
+        return "write name(x, y) := formula"
+    if found in (".", ";"):
+        return "a formula ends without a sign"
+    if {"COMPARISON", "LSQB"} <= expected:
+        return "write exists>=2 x (…), exists<=2 x (…), exists=2 x (…), or exists[0 mod 2] x (…)"
+    if expected == {"COMPARISON", "GREATER"}:
+        return "a distance is compared by <= or >"
+    if expected == {"NAME"} and (found[:1].isdigit() or found[:1] in ("-", "'", '"')):
+        return "no constant can stand here, but a variable that is equal to it: exists z (z = 3 and dist(x, z) <= 2)"
+    return None
 
 
 def _listed(expected: set[str]) -> str:
@@ -311,6 +326,8 @@ class _Builder(Transformer[Token, Any]):
         if unbound:
             at = next((self._at(t) for t in self.tokens_of(unbound[0])), None)
             hint = f"put it in the head, {name}({', '.join([*map(str, head), unbound[0]])}), or under a quantifier"
+            if unbound[0].upper() == "NULL":
+                hint = "a formula knows no NULL: a row with NULL in a column of elements is no fact, and _ is any value"
             raise self._error(f"{unbound[0]} is neither in the head nor bound by a quantifier", at, hint)
         return FormulaQuery(_plain(name), tuple(head), formula)
 
