@@ -7,11 +7,7 @@ from collections.abc import Iterator, Mapping
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from everview.engine.expressions.parked import Parked
-from everview.engine.operators.answers import Answers
-from everview.engine.operators.counts import Kept
-from everview.engine.operators.join import Join
-from everview.engine.operators.sides import Operator, pieces_of
+from everview.engine.operators.sides import OneSide, Operator, pieces_of
 from everview.engine.values.dictionary import NULL, Dictionary
 from everview.engine.values.rows import Changes, WordRows
 from everview.engine.values.words import from_words, to_words
@@ -22,21 +18,15 @@ _AT_ONCE = 2**16
 _NO_PLACE = pa.scalar(NULL, pa.int64())
 
 
-class Elements(Answers):
+class Elements(OneSide):
     """The rows of another operator, each as often as its array has elements, with one of these."""
 
     def __init__(self, source: Operator, exploded: Exploded, dictionary: Dictionary) -> None:
-        self.sides = (source,)
-        self.source = source
+        super().__init__(source)
         self.exploded = exploded
         self.width = len(exploded.columns)
         self.dictionary = dictionary
         self._type = exploded.body.columns[exploded.column].type
-
-    @property
-    def needs_deltas(self) -> bool:
-        """True if what gives the rows does."""
-        return self.source.needs_deltas
 
     @property
     def is_net_per_update(self) -> bool:
@@ -48,32 +38,9 @@ class Elements(Answers):
         """True if what gives the rows does."""
         return self.source.keeps_update_numbers
 
-    def seed(self) -> None:
-        """What gives the rows does."""
-        self.source.seed()
-
-    @property
-    def cores(self) -> tuple[Join, ...]:
-        """Those of what gives the rows."""
-        return self.source.cores
-
-    @property
-    def folds(self) -> tuple[Kept, ...]:
-        """Those of what gives the rows."""
-        return self.source.folds
-
-    @property
-    def parked(self) -> tuple[Parked, ...]:
-        """What an expression below fails on."""
-        return self.source.parked
-
     def identifies_inputs(self, implied: Mapping[str, frozenset[int]]) -> bool:
         """Two elements of one row may be equal."""
         return False
-
-    def emit_deltas(self, wanted: bool) -> None:
-        """What gives the rows does."""
-        self.source.emit_deltas(wanted)
 
     def process(self, changes: Changes) -> WordRows:
         """What changed, element by element."""

@@ -12,11 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from everview.engine.expressions.parked import Parked
-from everview.engine.operators.answers import Answers, Given, Sought
+from everview.engine.operators.answers import Given, Sought
 from everview.engine.operators.counts import Columns, Fold, Kept
-from everview.engine.operators.join import Join
-from everview.engine.operators.sides import Operator, pieces_of
+from everview.engine.operators.sides import OneSide, Operator, pieces_of
 from everview.engine.operators.steps import CHUNK
 from everview.engine.values.dictionary import NULL, Dictionary
 from everview.engine.values.rows import ZERO, Changes, WordRows, negated, repeated, zeros
@@ -31,7 +29,7 @@ _NULL = pa.scalar(NULL, pa.int64())
 _FLOATS = (Kind.FLOAT, Kind.DOUBLE)
 
 
-class FirstRows(Answers):
+class FirstRows(OneSide):
     """A cut at work, over the operator that gives the rows it is made of."""
 
     needs_deltas = True
@@ -39,8 +37,7 @@ class FirstRows(Answers):
     keeps_update_numbers = False
 
     def __init__(self, source: Operator, cut: Cut, dictionary: Dictionary, linker: Linker) -> None:
-        self.sides = (source,)
-        self.source = source
+        super().__init__(source)
         self.cut = cut
         self.width = len(cut.columns)
         self._types = [c.type for c in cut.body.columns]
@@ -73,32 +70,18 @@ class FirstRows(Answers):
 
     def seed(self) -> None:
         """A global aggregate has a row before there is any input."""
-        self.source.seed()
+        super().seed()
         for rows in self.source.rows():
             self._changed(rows)
 
     @property
-    def cores(self) -> tuple[Join, ...]:
-        """Those of what gives the rows."""
-        return self.source.cores
-
-    @property
     def folds(self) -> tuple[Kept, ...]:
         """All rows in order, those that are taken, and the folds of what gives the rows."""
-        return (self.ordered, self.shown, *self.source.folds)
-
-    @property
-    def parked(self) -> tuple[Parked, ...]:
-        """What an expression below fails on."""
-        return self.source.parked
+        return (self.ordered, self.shown, *super().folds)
 
     def identifies_inputs(self, implied: Mapping[str, frozenset[int]]) -> bool:
         """A row may come as another one goes."""
         return False
-
-    def emit_deltas(self, wanted: bool) -> None:
-        """The order needs it."""
-        self.source.emit_deltas(wanted)
 
     def process(self, changes: Changes) -> WordRows:
         """Take in updates; gives the rows that are taken now and were not, and those that were."""

@@ -8,18 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from everview.engine.expressions.parked import Parked
-from everview.engine.operators.answers import Answers, Given, Sought
+from everview.engine.operators.answers import Given, Sought
 from everview.engine.operators.counts import Fold, Kept
-from everview.engine.operators.join import Join
-from everview.engine.operators.sides import Operator, pieces_of
+from everview.engine.operators.sides import OneSide, Operator, pieces_of
 from everview.engine.values.dictionary import Dictionary
 from everview.engine.values.rows import Changes, WordRows, zeros
 from everview.programs.link import Linker
 from everview.query.types import DataType
 
 
-class Indexed(Answers):
+class Indexed(OneSide):
     """Rows as another operator gives them, and an index of them for each of some sets of columns."""
 
     needs_deltas = True
@@ -32,32 +30,20 @@ class Indexed(Answers):
         dictionary: Dictionary,
         linker: Linker,
     ) -> None:
-        self.sides = (source,)
-        self.source = source
-        self.width = source.width
+        super().__init__(source)
         self.by = tuple(by)
         self.kept = Fold(types, 1, dictionary, linker, by=[sorted(columns) for columns in by])
 
     def seed(self) -> None:
         """A global aggregate has a row before there is any input."""
-        self.source.seed()
+        super().seed()
         for rows in self.source.rows():
             self._keep(rows)
 
     @property
-    def cores(self) -> tuple[Join, ...]:
-        """Those of what gives the rows."""
-        return self.source.cores
-
-    @property
     def folds(self) -> tuple[Kept, ...]:
         """The rows, and the folds of what gives them."""
-        return (self.kept, *self.source.folds)
-
-    @property
-    def parked(self) -> tuple[Parked, ...]:
-        """What an expression fails on."""
-        return self.source.parked
+        return (self.kept, *super().folds)
 
     @property
     def is_net_per_update(self) -> bool:
@@ -72,10 +58,6 @@ class Indexed(Answers):
     def identifies_inputs(self, implied: Mapping[str, frozenset[int]]) -> bool:
         """As what gives the rows."""
         return self.source.identifies_inputs(implied)
-
-    def emit_deltas(self, wanted: bool) -> None:
-        """The rows that are kept need it."""
-        self.source.emit_deltas(wanted)
 
     def process(self, changes: Changes) -> WordRows:
         """Take in updates, keep what changed and give it."""

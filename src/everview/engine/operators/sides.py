@@ -101,3 +101,11 @@ class Sides(Answers):
         """Every side does."""
         for side in self.sides:
             side.emit_deltas(wanted)
+
+
+class OneSide(Sides):
+    """What makes its rows of those of one other operator: all but what it makes of them, and keeps, is the other's."""
+
+    def __init__(self, source: Operator) -> None:
+        super().__init__((source,))
+        self.source = source

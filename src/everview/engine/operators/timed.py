@@ -14,12 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from everview.engine.clock import Clock
-from everview.engine.expressions.parked import Parked
-from everview.engine.operators.answers import Answers
 from everview.engine.operators.counts import Columns, Fold, Kept
-from everview.engine.operators.join import Join
 from everview.engine.operators.select import Select
-from everview.engine.operators.sides import pieces_of
+from everview.engine.operators.sides import OneSide, pieces_of
 from everview.engine.operators.steps import CHUNK
 from everview.engine.values.dictionary import NULL, Dictionary
 from everview.engine.values.rows import Changes, WordRows, negated, repeated, zeros
@@ -42,16 +39,16 @@ stands there so that its table can let go of it.
 """
 
 
-class TimedRows(Answers):
+class TimedRows(OneSide):
     """Rows of a relation, of which those are there whose time it is."""
 
+    source: Select
     needs_deltas = True
     is_net_per_update = False
     keeps_update_numbers = False
 
     def __init__(self, source: Select, timed: Timed, dictionary: Dictionary, linker: Linker) -> None:
-        self.sides = (source,)
-        self.source = source
+        super().__init__(source)
         self.timed = timed
         self.width = len(timed.columns)
         self.clock = Clock()
@@ -66,32 +63,14 @@ class TimedRows(Answers):
         """What time it is."""
         return EARLIEST if self.clock.now is None else self.clock.now
 
-    def seed(self) -> None:
-        """There is nothing before any input."""
-        self.source.seed()
-
-    @property
-    def cores(self) -> tuple[Join, ...]:
-        """That of the relation's rows."""
-        return self.source.cores
-
     @property
     def folds(self) -> tuple[Kept, ...]:
         """The queue."""
-        return (self.queue, *self.source.folds)
-
-    @property
-    def parked(self) -> tuple[Parked, ...]:
-        """Rows whose time cannot be computed."""
-        return self.source.parked
+        return (self.queue, *super().folds)
 
     def identifies_inputs(self, implied: Mapping[str, frozenset[int]]) -> bool:
         """A row may go by itself."""
         return False
-
-    def emit_deltas(self, wanted: bool) -> None:
-        """The queue needs it."""
-        self.source.emit_deltas(wanted)
 
     def process(self, changes: Changes) -> WordRows:
         """Take in updates; gives those of rows whose time it is."""

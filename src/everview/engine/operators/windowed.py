@@ -11,12 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from everview.engine.expressions.parked import Parked
 from everview.engine.expressions.window_query import WindowQuery
-from everview.engine.operators.answers import Answers, Given, Sought
+from everview.engine.operators.answers import Given, Sought
 from everview.engine.operators.counts import Columns, Fold, Kept
-from everview.engine.operators.join import Join
-from everview.engine.operators.sides import Operator, pieces_of
+from everview.engine.operators.sides import OneSide, Operator, pieces_of
 from everview.engine.values.dictionary import Dictionary
 from everview.engine.values.rows import ZERO, Changes, WordRows, negated, ones, repeated, zeros
 from everview.engine.values.words import from_words, to_words
@@ -28,7 +26,7 @@ _MOST_COPIES = 2**26
 """So many copies of rows may be in the partitions that one batch touches: each has values of its own."""
 
 
-class WindowValues(Answers):
+class WindowValues(OneSide):
     """The rows of another operator, each with the values of window functions."""
 
     needs_deltas = True
@@ -36,8 +34,7 @@ class WindowValues(Answers):
     keeps_update_numbers = False
 
     def __init__(self, source: Operator, windowed: Windowed, dictionary: Dictionary, linker: Linker) -> None:
-        self.sides = (source,)
-        self.source = source
+        super().__init__(source)
         self.windowed = windowed
         self.width = len(windowed.columns)
         self.dictionary = dictionary
@@ -48,32 +45,18 @@ class WindowValues(Answers):
 
     def seed(self) -> None:
         """A global aggregate has a row before there is any input."""
-        self.source.seed()
+        super().seed()
         for rows in self.source.rows():
             self._changed(rows)
 
     @property
-    def cores(self) -> tuple[Join, ...]:
-        """Those of what gives the rows."""
-        return self.source.cores
-
-    @property
     def folds(self) -> tuple[Kept, ...]:
         """The rows with their values, and the folds of what gives the rows."""
-        return (self.kept, *self.source.folds)
-
-    @property
-    def parked(self) -> tuple[Parked, ...]:
-        """What an expression below fails on."""
-        return self.source.parked
+        return (self.kept, *super().folds)
 
     def identifies_inputs(self, implied: Mapping[str, frozenset[int]]) -> bool:
         """A value is made of many rows."""
         return False
-
-    def emit_deltas(self, wanted: bool) -> None:
-        """The rows that are kept need it."""
-        self.source.emit_deltas(wanted)
 
     def process(self, changes: Changes) -> WordRows:
         """Take in updates; gives the rows whose values are others now, as they were and as they are."""
