@@ -20,7 +20,7 @@ from everview.engine.input.read import table_schema
 from everview.plan.shards import ShardLevel
 from everview.query.schema import Schema, Table
 from everview.query.terms import Var
-from everview.query.view import Block, Body, FormulaBody, SetOperator
+from everview.query.view import Block, Body, FormulaBody, SetOperation, SetOperator
 from everview.spark.checkpoint.pins import plan_over
 from everview.spark.exchange.arrow_blob import read_blob
 from everview.spark.exchange.key_step import Forwarder, key_shard_level, tables_with_spread_keys
@@ -39,10 +39,15 @@ Weighted = list[tuple[Row, int]]
 
 
 def _has_each_row_in_one_shard(body: Body) -> bool:
-    """True of groups, sets and formulas; equal rows of a join, or of UNION ALL, may be in several shards."""
+    """True of groups that show their keys, sets and formulas; equal rows of all else may be in several shards."""
+    if isinstance(body, Block) and body.grouping is not None and not body.distinct:
+        shown = {o.expression.term for o in body.outputs}
+        return shown >= set(body.grouping.key_names)
     if isinstance(body, Block):
-        return body.grouping is not None or body.distinct
-    return isinstance(body, FormulaBody) or not (body.operator is SetOperator.UNION and body.all)
+        return body.distinct
+    if isinstance(body, SetOperation):
+        return not (body.operator is SetOperator.UNION and body.all)
+    return isinstance(body, FormulaBody)
 
 
 class Cluster:

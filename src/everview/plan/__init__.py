@@ -14,6 +14,6 @@ What passes through, in this order:
 - ``formula_plan``: the same of a view by formula, whose result is a part without cores;
 - ``hardness``, ``repair``: why nothing better is possible, and which change would make it so;
 - ``explain``, ``text``, ``svg``: the verdict as data, as text and as a picture;
-- ``spread``, ``shares``, ``shards``, ``split``, ``formula_shards``, ``shard_tables``, ``placement``: how it is spread
-  over Spark's shards.
+- ``held_values``, ``spread``, ``shares``, ``shards``, ``split``, ``formula_shards``, ``shard_tables``,
+  ``placement``: how it is spread over Spark's shards.
 """

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from everview.plan.held_values import hash_type
 from everview.plan.split import split_up
-from everview.plan.spread import hash_type
 from everview.query.schema import Schema
 from everview.query.terms import Expression, Var
 from everview.query.view import FormulaBody, View

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import count
 
+from everview.plan.held_values import hash_type
 from everview.plan.shards import MASK, Grid, Route, ShardLevel
-from everview.plan.spread import hash_type
 from everview.query.schema import Column, Enforcement, ForeignKey, Schema, Table, Updates
 from everview.query.terms import Expression, Term, Var
 from everview.query.types import BIGINT, BOOLEAN

@@ -171,6 +171,8 @@ class Distribution:
             whose = next((name for name in self.merged if grid.view.startswith(f"__{name}_")), grid.view)
             lines.append(f"{whose}: {self.shards} shards = {shares}")
             lines += dict.fromkeys(f"  {r.table} as {r.alias}: {self._where(r)}" for r in grid.routes)
+            if any(d.name == _ONE for d in grid.dimensions):
+                lines.append("  runs on one shard: no column of its tables says which rows come together")
         for table in self.first.tables:
             lines.append(f"{table.name}: a row goes to {self.first.replication(table.name):.2f} shards, expected")
         if self.merge is not None:

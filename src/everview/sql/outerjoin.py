@@ -46,7 +46,9 @@ def outer_join(rows: Rows, right: Rows, join: exp.Join, merged: Merged) -> None:
     columns = kept(rows), kept(right)
     shown = [_shown(a.cell.expression, b.cell.expression, side) for a, b in merged]
     inner = [*columns[0], *columns[1], *(Kept(a.name, e, False) for (a, _), e in zip(merged, shown, strict=True))]
-    bodies: list[AnyBody] = [block(rows, both.body, inner)]
+    # Where both sides are equal either will do, and a column as it is can be joined, grouped and spread by.
+    equal = [Kept(a.name, _as(a.cell.expression, e.type), False) for (a, _), e in zip(merged, shown, strict=True)]
+    bodies: list[AnyBody] = [block(rows, both.body, [*inner[: len(inner) - len(equal)], *equal])]
     if side in ("LEFT", "FULL"):
         bodies.append(_without_match(rows, right, on, merged, columns, shown, join))
     if side in ("RIGHT", "FULL"):

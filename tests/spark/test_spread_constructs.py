@@ -1,0 +1,154 @@
+"""Outer and anti joins, unions, first rows, windows and subqueries over shards: where rows go, and what comes out.
+
+Rows with NULL in what is joined are many here: they are what a wrong route loses, or has twice.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import Any, Final
+
+import duckdb
+import pytest
+
+import everview as ev
+from everview.plan.shards import Distribution, distribute
+from everview.sql import parse_schema, parse_view
+from tests.engine.differential import bag, differences
+from tests.spark.cluster import Cluster
+
+TABLES: Final = {"r": "a INT, b INT", "t": "b INT, c INT", "g": "c INT, w INT"}
+SCHEMA: Final = parse_schema(";".join(f"CREATE TABLE {name} ({columns})" for name, columns in TABLES.items()))
+ORDER: Final = "b DESC NULLS LAST, a NULLS FIRST"
+
+SPREAD: Final = {
+    "full join": "SELECT r.a, r.b, t.b AS tb, t.c FROM r FULL JOIN t ON r.b = t.b",
+    "full join that shows no key": "SELECT r.a, t.c FROM r FULL JOIN t ON r.b = t.b",
+    "full join by name": "SELECT b, r.a, t.c FROM r FULL JOIN t USING (b)",
+    "full join with more conditions": "SELECT r.a, t.c FROM r FULL JOIN t ON r.b = t.b AND r.a < t.c",
+    "groups of a full join": "SELECT r.a, COUNT(*) AS n, SUM(t.c) AS s FROM r FULL JOIN t ON r.b = t.b GROUP BY r.a",
+    "groups of a full join by its key": "SELECT r.b, COUNT(*) AS n FROM r FULL JOIN t ON r.b = t.b GROUP BY r.b",
+    "a full join counted": "SELECT COUNT(*) AS n, COUNT(t.c) AS m FROM r FULL JOIN t ON r.b = t.b",
+    "different rows of a full join": "SELECT DISTINCT r.b, t.c FROM r FULL JOIN t ON r.b = t.b",
+    "full joins in a chain": "SELECT r.a, t.c, g.w FROM r FULL JOIN t ON r.b = t.b FULL JOIN g ON r.b = g.c",
+    "full joins in a chain by the other side": "SELECT r.a, t.c, g.w FROM r FULL JOIN t ON r.b = t.b "
+    "FULL JOIN g ON t.c = g.c",
+    "full joins in a chain by name": "SELECT b, r.a, t.c, u.c AS d FROM r FULL JOIN t USING (b) "
+    "FULL JOIN t u USING (b)",
+    "a full join, joined": "SELECT r.a, t.c, g.w FROM r FULL JOIN t ON r.b = t.b JOIN g ON t.c = g.c",
+    "a full join, joined by one side": "SELECT r.a, t.c, g.w FROM r FULL JOIN t ON r.b = t.b JOIN g ON r.b = g.c",
+    "left join": "SELECT r.a, r.b, t.c FROM r LEFT JOIN t ON r.b = t.b",
+    "left joins in a chain": "SELECT r.a, t.c, g.w FROM r LEFT JOIN t ON r.b = t.b LEFT JOIN g ON t.c = g.c",
+    "left join of a full join": "SELECT r.a, t.c, g.w FROM r FULL JOIN t ON r.b = t.b LEFT JOIN g ON r.a = g.c",
+    "right join": "SELECT r.a, t.b, t.c FROM r RIGHT JOIN t ON r.b = t.b",
+    "not exists": "SELECT a, b FROM r WHERE NOT EXISTS (SELECT 1 FROM t WHERE t.b = r.b)",
+    "not exists of a join": "SELECT a, b FROM r WHERE NOT EXISTS (SELECT 1 FROM t JOIN g ON t.c = g.c WHERE t.b = r.b)",
+    "not exists with another one": "SELECT a, b FROM r WHERE NOT EXISTS (SELECT 1 FROM t WHERE t.b = r.b "
+    "AND t.c <> r.a)",
+    "not exists without a tie": "SELECT a, b FROM r WHERE NOT EXISTS (SELECT 1 FROM t WHERE t.c > 2)",
+    "not in": "SELECT a, b FROM r WHERE b NOT IN (SELECT b FROM t WHERE c > 0)",
+    "not in by row": "SELECT a, b FROM r WHERE b NOT IN (SELECT b FROM t WHERE t.c = r.a)",
+    "exists under or": "SELECT a, b FROM r WHERE a = 1 OR EXISTS (SELECT 1 FROM t WHERE t.b = r.b)",
+    "union all of unlike members": "SELECT a + 1 AS x FROM r UNION ALL SELECT t.c FROM t JOIN g ON t.c = g.c",
+    "a union all, joined": "SELECT u.x, g.w FROM (SELECT a AS x FROM r UNION ALL SELECT c FROM t) u "
+    "JOIN g ON u.x = g.c",
+    "a union all, joined by what is computed": "SELECT u.x, g.w FROM (SELECT a + 1 AS x FROM r UNION ALL "
+    "SELECT c FROM t) u JOIN g ON u.x = g.c",
+    "groups of a union all": "SELECT x, COUNT(*) AS n FROM (SELECT a AS x FROM r UNION ALL SELECT c FROM t) u "
+    "GROUP BY x",
+    "a union all without some rows": "(SELECT a FROM r UNION ALL SELECT c FROM t) EXCEPT ALL SELECT w FROM g",
+    "value by row": "SELECT a, b, (SELECT MAX(c) FROM t WHERE t.b = r.b) AS m FROM r",
+    "number by row": "SELECT a, b, (SELECT COUNT(*) FROM t WHERE t.b = r.b) AS n FROM r",
+    "latest by key": f"SELECT a, b FROM r QUALIFY ROW_NUMBER() OVER (PARTITION BY a ORDER BY {ORDER}) = 1",
+    "window by partition": f"SELECT a, b, RANK() OVER (PARTITION BY a ORDER BY {ORDER}) AS n FROM r",
+    "window over a join": "SELECT r.a, t.c, LAG(t.c) OVER (PARTITION BY r.b ORDER BY r.a NULLS FIRST, "
+    "t.c NULLS FIRST) AS p FROM r JOIN t ON r.b = t.b",
+    "first rows": f"SELECT a, b FROM r ORDER BY {ORDER} LIMIT 3",
+    "first rows of a join": "SELECT r.a, t.c FROM r JOIN t ON r.b = t.b ORDER BY c DESC NULLS LAST, a NULLS FIRST "
+    "LIMIT 3",
+}
+ALONE: Final = {
+    "window over all": f"SELECT a, b, ROW_NUMBER() OVER (ORDER BY {ORDER}) AS n FROM r",
+    "halves of all": "SELECT a, b, NTILE(2) OVER (ORDER BY a NULLS FIRST, b NULLS FIRST) AS n FROM r",
+}
+"""What cannot be spread."""
+
+
+def _history(seed: int) -> tuple[list[dict[str, list[tuple[Any, int]]]], dict[str, list[Any]]]:
+    """Batches in which rows come and go, and the tables after them."""
+    r = random.Random(seed)
+    held: dict[str, list[Any]] = {name: [] for name in TABLES}
+    found = []
+    for _ in range(6):
+        batch: dict[str, list[tuple[Any, int]]] = {}
+        for name, rows in held.items():
+            for _ in range(r.randint(0, 6)):
+                if rows and r.random() < 0.4:
+                    batch.setdefault(name, []).append((rows.pop(r.randrange(len(rows))), -1))
+                else:
+                    row = tuple(r.choice((None, 0, 1, 2, 3, 4)) for _ in range(2))
+                    rows.append(row)
+                    batch.setdefault(name, []).append((row, 1))
+        found.append(batch)
+    return found, held
+
+
+@pytest.mark.parametrize("sql", [*SPREAD.values(), *ALONE.values()], ids=[*SPREAD, *ALONE])
+def test_shards_together_give_what_duckdb_does(sql: str) -> None:
+    for seed, shards in enumerate((3, 8)):
+        history, held = _history(seed)
+        cluster = Cluster({"v": sql}, SCHEMA, shards)
+        for i, batch in enumerate(history):
+            cluster.apply(batch)
+            if i == 3:
+                cluster.rebuild()
+        with duckdb.connect() as db:
+            for name, columns in TABLES.items():
+                db.execute(f"CREATE TABLE {name} ({columns})")
+                if held[name]:
+                    db.executemany(f"INSERT INTO {name} VALUES (?, ?)", held[name])
+            wanted = bag(db.sql(sql).fetchall())
+        assert differences(cluster.results["v"], wanted) == (Counter(), Counter()), f"{shards}\n{cluster.distribution}"
+
+
+def _spread(sql: str) -> Distribution:
+    return distribute([parse_view(sql, SCHEMA, "v")], SCHEMA, 8)
+
+
+@pytest.mark.parametrize("sql", SPREAD.values(), ids=SPREAD)
+def test_the_work_is_spread(sql: str) -> None:
+    """No table is on one shard, and not all are on every one."""
+    found = _spread(sql).first
+    assert all(d.name != "all" for grid in found.grids for d in grid.dimensions)
+    assert any(found.replication(t.name) < 4 for t in found.tables if found.routes(t.name))
+
+
+@pytest.mark.parametrize("sql", ALONE.values(), ids=ALONE)
+def test_what_cannot_be_spread_runs_on_one_shard_and_explain_says_so(sql: str) -> None:
+    text = str(ev.explain(sql, schema="CREATE TABLE r (a INT, b INT)", shards=8))
+    assert "runs on one shard: " in text
+
+
+@pytest.mark.parametrize(
+    "sql", [SPREAD["full join"], SPREAD["full join by name"], SPREAD["left join"], SPREAD["not exists"]]
+)
+def test_both_sides_go_by_what_is_equal_once(sql: str) -> None:
+    found = _spread(sql).first
+    assert {t.name: found.replication(t.name) for t in found.tables if found.routes(t.name)} == {"r": 1.0, "t": 1.0}
+    assert not any(found.is_masked(t.name) for t in found.tables)
+
+
+def test_members_of_a_union_go_each_their_own_way() -> None:
+    found = _spread("SELECT r.a FROM r JOIN t ON r.b = t.b UNION ALL SELECT g.w + 1 FROM g")
+    assert found.merge is None
+    assert {t.name: found.first.replication(t.name) for t in found.first.tables} == {"r": 1.0, "t": 1.0, "g": 1.0}
+
+
+def test_rows_that_make_not_in_unknown_go_to_every_shard() -> None:
+    """All other rows of the subquery go where those with their value are, if the outer value is never NULL."""
+    schema = parse_schema("CREATE TABLE r (a INT, b INT NOT NULL); CREATE TABLE t (b INT, c INT)")
+    found = distribute([parse_view("SELECT a, b FROM r WHERE b NOT IN (SELECT b FROM t)", schema, "v")], schema, 8)
+    routes = [route for _, route in found.first.routes("t")]
+    assert [route.coordinates == (None,) for route in routes] == [True, False]
+    assert [" ".join(map(str, route.conditions)) for route in routes] == ["b IS NULL", ""]
