@@ -21,6 +21,8 @@ _BITS: Final = {Kind.TINYINT: 8, Kind.SMALLINT: 16, Kind.INT: 32, Kind.BIGINT: 6
 _PLAIN: Final = (*_BITS, Kind.BOOLEAN, Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_NTZ)
 _MOST_MEMBERS: Final = 64
 """A longer list is looked up faster by others."""
+_DEEPEST: Final = 100
+"""Operations within more operations are left to those who do not call themselves for each."""
 
 Code = list[int]
 
@@ -90,7 +92,7 @@ class Writer:
         except KeyError:
             raise NotInWords(f"{expression}") from None
         found = column_expression(expression, types)
-        if found is None or found.type != expression.type:
+        if found is None or found.type != expression.type or _is_deep(found):
             raise NotInWords(f"{expression}")
         try:
             return self._written(found)
@@ -142,6 +144,15 @@ class Writer:
         if not isinstance(member, Leaf) or not isinstance(member.term, Const):
             raise NotInWords
         return self.constants.number(member.term.value, member.type)
+
+
+def _is_deep(part: ColumnExpression) -> bool:
+    """True of operations within more operations than these functions, which call themselves, go into."""
+    layer, depth = [part], 0
+    while layer and depth <= _DEEPEST:
+        layer = [argument for one in layer if isinstance(one, Operation) for argument in one.arguments]
+        depth += 1
+    return bool(layer)
 
 
 def is_exact(type_: DataType) -> bool:
