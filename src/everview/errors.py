@@ -75,6 +75,17 @@ def _excerpt(source: str, position: Position) -> list[str]:
     return [f"  | {shown}", "  | " + " " * (start - offset) + "^" * width]
 
 
+class ArgumentError(EverviewError, TypeError):
+    """A call was given something of a type that it does not take."""
+
+
+def check_text(value: object, what: str) -> None:
+    """Raise unless a text was given as ``what``."""
+    if not isinstance(value, str):
+        hint = "decode it first" if isinstance(value, bytes | bytearray) else f"pass {what} as a str"
+        raise ArgumentError(f"{what} is a text, and {value!r:.60} is of type {type(value).__name__}", hint=hint)
+
+
 class SchemaError(EverviewError):
     """A table, constraint or catalogue statement that makes no sense."""
 

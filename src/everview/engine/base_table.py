@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from everview.engine.operators.answers import Answers, Sought
-from everview.engine.operators.steps import CHUNK, unlimited
+from everview.engine.operators.steps import CHUNK, explained, unlimited
 from everview.engine.values.dictionary import Dictionary
 from everview.engine.values.rows import Changes, WordRows, words_array, zeros
 from everview.engine.values.words import is_wide
@@ -17,7 +17,6 @@ from everview.errors import (
     DataError,
     DroppedError,
     KeyViolationError,
-    MemoryLimitError,
     OverDeleteError,
     RefusedRow,
 )
@@ -87,9 +86,7 @@ class BaseTable(Answers):
             done = fault.update
             if fault.kind != "memory":
                 raise self._too_many(changes, done) from fault
-            raise MemoryLimitError(
-                f"the batch does not fit ({fault}); nothing has changed", table=self.schema.name, row=done
-            ) from fault
+            raise explained(fault, changes) from fault
         finally:
             self.unit.machine.on_roll_back(partial(self._take_back, changes, done, self.copies))
         self._check(changes)

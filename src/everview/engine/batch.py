@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -217,8 +217,16 @@ def _read_keys(base: BaseTable, keys: Any) -> pa.Table:
     """Keys as a table of the key's columns: values, or for a key of several columns tuples, dicts or Arrow."""
     _check_keyed(base, "pass the whole rows to delete")
     schema = Table(base.schema.name, tuple(base.schema.columns[i] for i in base.key), base.schema.primary_key)
-    single = len(base.key) == 1 and isinstance(keys, Sequence | set | frozenset) and not isinstance(keys, str | bytes)
-    if single:
+    is_table = isinstance(keys, Mapping) or hasattr(keys, "columns") or hasattr(keys, "schema")
+    if not is_table and (not isinstance(keys, Iterable) or isinstance(keys, str | bytes)):
+        raise RowShapeError(
+            f"delete from {base.schema.name} takes a list of keys, and {keys!r:.60} is none",
+            table=base.schema.name,
+            hint="write keys=[…], also for a single one",
+        )
+    if isinstance(keys, pa.Array | pa.ChunkedArray):
+        keys = keys.to_pylist()
+    if len(base.key) == 1 and not is_table:
         keys = [key if isinstance(key, tuple | list | Mapping) else (key,) for key in keys]
     return read_rows(schema, keys, what="delete")
 
@@ -235,7 +243,19 @@ class Batch:
         self._database = database
         self.operations: list[Operation] = []
         self.bases: list[BaseTable] = []
-        self.closed = False
+        self._is_open = False
+        self._has_ended = False
+
+    def __enter__(self) -> Batch:
+        if self._has_ended or self._is_open:
+            raise ClosedError("the batch is used already", hint="begin a new one with db.batch()")
+        self._is_open = True
+        return self
+
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
+        self._is_open, self._has_ended = False, True
+        if error is None:
+            self._database._commit(self.operations, self.bases)
 
     def insert(self, table: str, rows: Any) -> None:
         """Insert rows when the batch is applied."""
@@ -260,7 +280,8 @@ class Batch:
         except DataError as error:
             error.refused = tuple(replace(row, operation=len(self.operations)) for row in error.refused)
             raise
-        if self.closed:
-            raise ClosedError("the batch has been applied", hint="begin a new one with db.batch()")
+        if not self._is_open:
+            said = "has ended" if self._has_ended else "has not begun"
+            raise ClosedError(f"the batch {said}", hint="change tables inside of a block: with db.batch() as batch: …")
         self.operations.append(operation)
         self.bases.append(base)

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from everview.engine.values.dictionary import Dictionary
 from everview.engine.values.rows import SLICE, Shared, WordRows, ones, repeated, words_array
 from everview.engine.values.words import arrow_type, from_words, is_wide
-from everview.errors import ClosedError, EverviewError, FeedError
+from everview.errors import ArgumentError, ClosedError, EverviewError, FeedError
 from everview.kernel.machine import change_columns, pair_rows
 from everview.query.view import Output
 
@@ -253,6 +253,15 @@ def has_subscribers(feeds: Iterable[Sequence[ChangeFeed]]) -> bool:
             if feed.is_pushed:
                 return True
     return False
+
+
+def check_subscriber(callback: object) -> None:
+    """Raise unless it can be handed what has changed."""
+    if not callable(callback):
+        raise ArgumentError(
+            f"a subscriber is a function of a record batch, and {callback!r:.60} is none",
+            hint="pass a function; changes() gives a feed to be read",
+        )
 
 
 def feed_schema(outputs: Sequence[Output], per_update: bool) -> pa.Schema:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from datetime import date, datetime
 from os import PathLike
 from threading import RLock
@@ -33,7 +33,7 @@ from everview.engine.values.dictionary import Dictionary
 from everview.engine.values.rows import Changes, WordRows
 from everview.engine.view import View
 from everview.engine.view_runtime import BuildPart, ViewRuntime
-from everview.errors import EverviewError, MemoryLimitError, UnknownTableError
+from everview.errors import EverviewError, MemoryLimitError, UnknownTableError, check_text
 from everview.plan.view_plan import plan_view
 from everview.query.catalogue import Command, Definition, Queries, relations_read
 from everview.query.options import OptionValues, ReadOptions, ViewOptions
@@ -284,15 +284,13 @@ class Database:
         base = self._table(table)
         self._commit([upserted(base, rows)], [base])
 
-    @contextmanager
-    def batch(self) -> Iterator[Batch]:
+    def batch(self) -> Batch:
         """Collect changes and apply them as one batch when the block ends; nothing if it raises."""
-        collected = Batch(self)
-        try:
-            yield collected
-        finally:
-            collected.closed = True
-        self._commit(collected.operations, collected.bases)
+        return Batch(self)
+
+    def __repr__(self) -> str:
+        tables, views = ", ".join(self._tables) or "none", ", ".join(self._views) or "none"
+        return f"<Database of version {self.version}: tables {tables}; views {views}>"
 
     def advance(self, to: datetime | date | None = None) -> None:
         """Have the clock, which every batch moves to the present, go on: a batch by which only views on now() change.
@@ -497,4 +495,5 @@ class Database:
 
 def _find(names: dict[str, Any], wanted: str) -> str | None:
     """A name in any case."""
+    check_text(wanted, "the name of a table or view")
     return next((n for n in names if n.lower() == wanted.lower()), None)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Unpack
 
 from everview.engine.expressions.check_supported import check_views
-from everview.errors import QueryError
+from everview.errors import QueryError, check_text
 from everview.plan.explain import Explanation
 from everview.plan.formula_plan import explained
 from everview.plan.shard_tables import as_checked
@@ -75,6 +75,7 @@ def explain_all(
     **options: Unpack[OptionValues],
 ) -> list[Explanation]:
     """The verdict on every view of a script or rule program, in their order; all of them with the options."""
+    check_text(text, "a query")
     asked = ViewOptions.of(options)
     tables = parse_schema(schema) if isinstance(schema, str) else schema
     views: tuple[View, ...]

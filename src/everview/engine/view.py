@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from everview.engine.change_feed import Callback, ChangeFeed, Delivery, feed_batches, feed_schema
+from everview.engine.change_feed import Callback, ChangeFeed, Delivery, check_subscriber, feed_batches, feed_schema
 from everview.engine.direct.views import way_of_batches
 from everview.engine.lookups import Lookups, more_lookups
 from everview.engine.moments import Sums, kept_count, kept_sums
@@ -141,6 +141,7 @@ class View(Positions, Lookups, Reasons, Regressions):
 
     def subscribe(self, callback: Callback, *, per_update: bool = False) -> ChangeFeed:
         """Have each batch's changes handed to ``callback``; close what is returned to end that."""
+        check_subscriber(callback)
         return self._database.open_feed(self._runtime, Delivery.PER_UPDATE if per_update else Delivery.NET, callback)
 
     def diff(self, *, since: int) -> pa.Table:

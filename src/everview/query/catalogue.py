@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from everview.errors import AmbiguousNameError, DependantsError, UnknownNameError, UnsupportedError
+from everview.errors import AmbiguousNameError, DependantsError, UnknownNameError, UnsupportedError, check_text
 from everview.query.schema import Column, Schema, Table
 from everview.query.types import DataType
 from everview.query.view import View, relations_in
@@ -119,6 +119,7 @@ class Catalogue:
 
     def kind(self, name: str) -> str | None:
         """What a name stands for, "table" or "view"; None if for nothing."""
+        check_text(name, "a name")
         return "table" if name.lower() in self.tables else "view" if name.lower() in self.views else None
 
     def is_there(self, kind: str, name: str) -> bool:

@@ -40,17 +40,22 @@ class References:
 def create_table(source: SqlText, statement: exp.Expr, schema: Schema) -> tuple[Table, References]:
     """The table that a CREATE TABLE statement makes."""
     target = statement.this
-    if not isinstance(target, exp.Schema):
-        raise source.schema("CREATE TABLE needs a list of columns", target, hint="CREATE TABLE t (a INT, b STRING)")
     if statement.args.get("expression"):
         raise source.unsupported(
             "CREATE TABLE AS SELECT",
             source.keyword(statement.expression, "AS"),
+            message="CREATE TABLE AS SELECT is not supported",
             hint="use CREATE MATERIALIZED VIEW … AS SELECT …",
         )
+    if not isinstance(target, exp.Schema):
+        raise source.schema("CREATE TABLE needs a list of columns", target, hint="CREATE TABLE t (a INT, b STRING)")
     draft = _Draft(".".join(p.name for p in target.this.parts))
     if draft.name in schema:
-        raise source.schema(f"table {draft.name} is created twice", target.this, hint="rename one of the two")
+        raise source.schema(
+            f"there is a table {draft.name} already",
+            target.this,
+            hint="choose another name, or write CREATE TABLE IF NOT EXISTS",
+        )
     keys: list[tuple[ForeignKey, exp.Expr]] = []
     for part in target.expressions:
         if isinstance(part, exp.ColumnDef):

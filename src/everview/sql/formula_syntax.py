@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from lark import Lark, Token, Transformer, UnexpectedInput, UnexpectedToken, v_args
 
-from everview.errors import FormulaSyntaxError, Position, SizeError
+from everview.errors import FormulaSyntaxError, Position, SizeError, check_text
 from everview.query.formula import (
     ANY_VALUE,
     AtLeast,
@@ -127,6 +127,7 @@ _BEGINNINGS: Final = frozenset(("EXISTS", "FORALL", "_NOT", "DIST", "NAME", "LPA
 
 def read_formula(text: str) -> FormulaQuery:
     """The query that a text is; raises FormulaSyntaxError at its place."""
+    check_text(text, "a formula")
     if len(text) > MOST_CHARACTERS:
         raise SizeError(f"the formula has {len(text):,} characters, and may have {MOST_CHARACTERS:,}")
     try:

@@ -15,9 +15,9 @@ from typing import TypeVar
 from sqlglot import exp
 from sqlglot.errors import SqlglotError, TokenError
 from sqlglot.parsers.spark import SparkParser
-from sqlglot.tokenizer_core import TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
-from everview.errors import EverviewError, Position, SizeError, SqlSyntaxError
+from everview.errors import EverviewError, Position, SizeError, SqlSyntaxError, check_text
 from everview.sql.chains import balanced
 from everview.sql.dialect import EverviewSpark, TokenSyntaxError
 from everview.sql.limits import MOST_TYPES, MOST_WORDS
@@ -36,6 +36,13 @@ _OTHERS = (
     "GRANT REVOKE CALL DECLARE EXECUTE BEGIN COMMIT ROLLBACK START COMMENT TABLE REPLACE MAP REDUCE PRAGMA ATTACH "
     "DETACH KILL VACUUM OPTIMIZE".split(),
 )
+_INSTEAD = (
+    dict.fromkeys(("SHOW", "DESCRIBE", "DESC"), "db.tables and db.views have the names; print a table or view for more")
+    | dict.fromkeys(("BEGIN", "START", "COMMIT", "ROLLBACK"), "changes that belong together stand in with db.batch()")
+    | dict.fromkeys(("REFRESH", "ANALYZE", "OPTIMIZE", "VACUUM"), "nothing is to be done: a view is always fresh")
+    | {"EXPLAIN": "write everview.explain(query, schema), or db.view(name).explain()"}
+)
+"""What is there in place of a statement that other databases have."""
 _CREATE_MODIFIERS = ("OR", "REPLACE", "TEMPORARY", "TEMP", "GLOBAL", "MATERIALIZED", "EXTERNAL")
 _AFTER_LISTS = ("FROM", "WHERE", "GROUP", "HAVING", "ORDER", "UNION", "EXCEPT", "INTERSECT", "LIMIT")
 _DEEPER = {TokenType.L_PAREN: 1, TokenType.CASE: 1, TokenType.R_PAREN: -1, TokenType.END: -1}
@@ -46,6 +53,7 @@ _T = TypeVar("_T")
 
 def parse_statements(text: str) -> tuple[SqlText, list[exp.Expr]]:
     """The statements of a script, empty ones left out; raises SqlSyntaxError for what is not SQL."""
+    check_text(text, "SQL")
     source = SqlText(text)
     try:
         source = SqlText(text, _DIALECT.tokenize(text))
@@ -98,9 +106,19 @@ def _syntax_error(source: SqlText, error: TokenSyntaxError) -> SqlSyntaxError:
         last = source.tokens[-1] if source.tokens else None
         place = position_at(source.text, last.end + 1 if last else 0)
         return source.syntax(f"the statement ends too early: {_in_words(error.description, '')}", place)
-    place = source.token(token)
     shown = source.text[token.start : token.end + 1]
-    return source.syntax(_in_words(error.description, shown), place)
+    return source.syntax(_in_words(error.description, shown), source.token(token), hint=_misspelled(source, token))
+
+
+def _misspelled(source: SqlText, token: Token) -> str | None:
+    """The keyword that the word before an unexpected one, or the word itself, is probably meant to be."""
+    at = next((i for i, t in enumerate(source.tokens) if t.start == token.start), 0)
+    for near in (source.tokens[at - 1] if at else None, token):
+        if near is not None and near.token_type is TokenType.VAR:
+            close = get_close_matches(near.text.upper(), _CLAUSE_WORDS, n=1, cutoff=0.7)
+            if close and close[0] != near.text.upper():
+                return f"did you mean {close[0]} in place of {near.text}?"
+    return None
 
 
 def _in_words(description: str, shown: str) -> str:
@@ -227,7 +245,7 @@ def _check_beginnings(source: SqlText) -> None:
                 word,
                 source.token(token),
                 message=f"{word} is not a statement of Everview",
-                hint="write CREATE TABLE, CREATE VIEW or SELECT",
+                hint=_INSTEAD.get(word, "write CREATE TABLE, CREATE VIEW or SELECT"),
             )
         if word == "CREATE":
             _check_create(source, index)

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 
 from lark import Lark, Token, Tree, UnexpectedInput, UnexpectedToken
 
-from everview.errors import Position, RuleSyntaxError, UnsupportedError
+from everview.errors import Position, RuleSyntaxError, UnsupportedError, check_text
 from everview.query.terms import Const
 from everview.sql.lark_tokens import TERMINALS, number_value, string_value
 from everview.sql.sql_text import position_at
@@ -104,6 +104,7 @@ class Rule:
 
 def read_rules(text: str) -> list[Rule]:
     """All rules of a text; raises RuleSyntaxError."""
+    check_text(text, "a text of rules")
     try:
         tree = _parser().parse(text)
     except UnexpectedInput as error:

@@ -10,7 +10,7 @@ from typing import Final
 
 from sqlglot import exp
 
-from everview.errors import EverviewError, QueryError
+from everview.errors import EverviewError, QueryError, check_text
 from everview.query.catalogue import (
     AlterView,
     Catalogue,
@@ -64,6 +64,7 @@ def read_commands(text: str, catalogue: Catalogue, queries: Queries) -> list[Com
 
 def read_query_into(text: str, catalogue: Catalogue, name: str, options: ViewOptions) -> Change:
     """A view of this name from a query alone; its places are those of the text that was given."""
+    check_text(name, "a view's name")
     if not all(name.split(".")):
         raise QueryError(f"{name!r} is no name for a view", hint="give it a name that SQL can say")
     source, statement = parse_one(text, "query")

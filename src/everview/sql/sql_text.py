@@ -160,7 +160,8 @@ class SqlText:
         close = [by_lower[n] for n in get_close_matches(name.lower(), by_lower, n=3, cutoff=0.6)]
         hints = [f"did you mean {' or '.join(close)}?"] if close else []
         if listed:
-            hints.append(f"{listed} {', '.join(names)}" if names else "there is none")
+            nothing = "there is none: write CREATE TABLE before" if what == "table" else "there is none"
+            hints.append(f"{listed} {', '.join(names)}" if names else nothing)
         return UnknownNameError(
             f"there is no {what} {name}", position=self._place(where), source=self.text, hint=" ".join(hints) or None
         )

@@ -74,6 +74,8 @@ class Where:
         """The value, of Python or Arrow, is of another type than the column."""
         if isinstance(value, pa.Scalar):
             of, hint = f"{value.type} (Arrow)", f"cast the column to {arrow_type(type_)} first"
+            if pa.types.is_floating(value.type) and type_.is_integer:
+                hint += "; pandas has floats where integers may be missing: astype('Int64') makes them integers"
         else:
             of, hint = type(value).__name__, f"pass {_PASS[type_.kind]}"
         return self.refuse(ValueTypeError, row, f"{shown(value)} is of type {of}, the column is {type_}", hint)
@@ -123,9 +125,9 @@ def shown(value: object) -> str:
 
 
 def shown_text(error: Exception) -> str:
-    """What an error says, whatever that is and however long."""
+    """What an error says, whatever that is and however long; pandas puts the column behind what Arrow says."""
     try:
-        text = str(error)
+        text = ": ".join(map(str, reversed(error.args))) if isinstance(error, pa.ArrowException) else str(error)
     except Exception:
         return "it does not say why"
     return text if len(text) <= 10 * _SHOWN else f"{text[: 10 * _SHOWN]}…"

@@ -1,0 +1,117 @@
+"""Calls that cannot be meant: of other types, at the wrong time. Each says what is wrong and what to do instead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import everview as ev
+from everview.errors import ArgumentError, ClosedError, DataError, EverviewError, MemoryLimitError, RowShapeError
+
+
+@pytest.fixture
+def db() -> ev.Database:
+    made = ev.Database()
+    made.sql(
+        "CREATE TABLE t (a BIGINT PRIMARY KEY, b BIGINT); CREATE VIEW v AS SELECT b, COUNT(*) AS n FROM t GROUP BY b"
+    )
+    made.insert("t", [(1, 1), (2, 1), (3, None)])
+    return made
+
+
+CALLS: list[tuple[Callable[[Any], Any], str]] = [
+    (lambda db: db.sql(3), "SQL is a text, and 3 is of type int"),
+    (lambda db: db.sql(None), "SQL is a text, and None is of type NoneType"),
+    (lambda db: db.sql(b"SELECT 1"), "decode it first"),
+    (lambda db: db.create_view("w", 3), "SQL is a text"),
+    (lambda db: db.create_view(3, "SELECT a FROM t"), "a view's name is a text"),
+    (lambda db: db.rules(3), "a text of rules is a text"),
+    (lambda db: db.formula(3, degree=2), "a formula is a text"),
+    (lambda db: ev.explain(3), "a query is a text"),  # type: ignore[arg-type]
+    (lambda db: db.view(3), "the name of a table or view is a text"),
+    (lambda db: db.insert(None, [(1, 1)]), "the name of a table or view is a text"),
+    (lambda db: db.drop(3), "a name is a text"),
+    (lambda db: db.view("v").subscribe(3), "a subscriber is a function of a record batch, and 3 is none"),
+    (lambda db: db.view("v").page(offset="a", limit=1), "offset and limit are whole numbers, and 'a' is none"),
+]
+
+
+@pytest.mark.parametrize(("call", "says"), CALLS, ids=[says for _, says in CALLS])
+def test_other_types(db: ev.Database, call: Callable[[Any], Any], says: str) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        call(db)
+    assert isinstance(caught.value, TypeError)
+    assert says in str(caught.value)
+    db.insert("t", [(4, 4)])
+    assert (4, 1) in db.view("v")
+
+
+def test_a_batch_stands_in_a_block(db: ev.Database) -> None:
+    batch = db.batch()
+    with pytest.raises(ClosedError, match="the batch has not begun") as caught:
+        batch.insert("t", [(5, 5)])
+    assert "with db.batch() as batch" in (caught.value.hint or "")
+    with batch:
+        batch.insert("t", [(5, 5)])
+        with pytest.raises(ClosedError, match="is used already"):
+            batch.__enter__()
+    assert (5, 5) in db.table("t")
+    with pytest.raises(ClosedError, match="the batch has ended"):
+        batch.insert("t", [(6, 6)])
+    with pytest.raises(ClosedError), batch:
+        pass
+    with pytest.raises(ZeroDivisionError), db.batch() as failed:
+        failed.insert("t", [(7, 1 // len(db.table("t").primary_key[1:]))])
+    assert (7, 7) not in db.table("t")
+
+
+KEYS = [np.array([1, 3]), pd.Series([1, 3]), pa.array([1, 3]), (k for k in (1, 3)), {1, 3}, pa.table({"a": [1, 3]})]
+
+
+@pytest.mark.parametrize("keys", KEYS, ids=[type(k).__name__ for k in KEYS])
+def test_keys_come_in_any_form(db: ev.Database, keys: Any) -> None:
+    db.delete("t", keys=keys)
+    assert list(db.table("t")) == [(2, 1)]
+
+
+def test_a_single_key_is_no_list_of_keys(db: ev.Database) -> None:
+    for key in (1, "1"):
+        with pytest.raises(RowShapeError, match="takes a list of keys") as caught:
+            db.delete("t", keys=key)
+        assert "keys=[" in (caught.value.hint or "")
+
+
+def test_what_pandas_makes_of_missing_integers_and_mixed_columns(db: ev.Database) -> None:
+    missing = pd.DataFrame({"a": [7, 8], "b": [1, None]})
+    with pytest.raises(DataError, match=r"1\.0 is of type double") as caught:
+        db.insert("t", missing)
+    assert "astype('Int64')" in (caught.value.hint or "")
+    db.insert("t", missing.astype("Int64"))
+    assert db.table("t").get(8) == (8, None)
+    with pytest.raises(RowShapeError, match=r"Conversion failed for column b.*: "):
+        db.insert("t", pd.DataFrame({"a": [9, 10], "b": ["x", 1]}))
+
+
+def test_a_database_says_what_it_holds(db: ev.Database) -> None:
+    assert repr(db) == "<Database of version 1: tables t; views v>"
+    assert repr(ev.Database()) == "<Database of version 0: tables none; views none>"
+
+
+def test_too_little_memory_is_told_with_what_to_do() -> None:
+    """Whichever part of a batch finds none, a table's rows or a view's."""
+    db = ev.Database(memory_limit=3_000_000)
+    db.sql("CREATE TABLE t (a BIGINT, s STRING); CREATE VIEW v AS SELECT s, COUNT(*) AS n FROM t GROUP BY s")
+    errors: list[EverviewError] = []
+    for rows in (1_000, 500, 100, 10, 1) * 40:
+        start = len(db.table("t"))
+        try:
+            db.insert("t", [(i, f"text number {i}") for i in range(start, start + rows)])
+        except MemoryLimitError as error:
+            errors.append(error)
+    assert errors
+    assert all("limit" in error.message and error.hint for error in errors), errors
