@@ -56,6 +56,10 @@ class Chosen:
     highest: bool
 
 
+SIMPLE = (Counted, Summed, Spread, Ordered)
+"""What every engine finds of the values themselves, over a window as over a group."""
+
+
 class Reading(Enum):
     """What is read from a group's values in their order."""
 

@@ -26,6 +26,7 @@ def window_call_to_data(call: WindowCall) -> Data:
         "frame": call.frame,
         "by_place": call.by_place,
         "type": type_to_data(call.type),
+        "reading": call.reading,
     }
 
 
@@ -56,4 +57,5 @@ def window_call_from_data(data: Data) -> WindowCall:
         text(data["frame"]),
         truth(data["by_place"]),
         type_from_data(text(data["type"])),
+        text(data.get("reading", "")),
     )

@@ -294,6 +294,8 @@ class WindowCall:
     frame: str
     by_place: bool
     type: DataType
+    reading: str = ""
+    """What is computed of the call's value, which is ``{0}`` in it; nothing if it is the value itself."""
 
     @property
     def needs_order(self) -> bool:
@@ -302,6 +304,8 @@ class WindowCall:
 
     def shown(self, names: Sequence[str]) -> str:
         """The call with its arguments by name."""
+        if self.reading:
+            return f"{self.name}({', '.join(names[a] for a in self.arguments)})"
         return self.text.format(*(names[a] for a in self.arguments), order="").replace(" )", ")")
 
     def __str__(self) -> str:

@@ -6,7 +6,7 @@ another way; of equal ones it takes the one that a view takes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import assert_never
 
 from sqlglot import exp
@@ -30,45 +30,48 @@ from everview.sql.aggregates import AggregateCall, read_aggregate
 from everview.sql.nodes import call, cast
 from everview.sql.sql_text import SqlText
 
+Over = Callable[[exp.Expr], exp.Expr]
+"""What stands for the aggregate itself that a value is computed of: over a window it is one of another query."""
 
-def aggregated(node: exp.Expr, type_: DataType) -> exp.Expr:
+
+def aggregated(node: exp.Expr, type_: DataType, over: Over = lambda aggregate: aggregate) -> exp.Expr:
     """A call of an aggregate, with all that belongs to it; decimal averages are made elsewhere."""
     found = read_aggregate(SqlText(""), node)
     assert found is not None
     made = found.function.made
     match made:
         case Counted():
-            return call("count", _distinct(found, _value(found)))
+            return over(call("count", _distinct(found, _value(found))))
         case Summed():
-            total = call("avg" if made.mean else "sum", _distinct(found, _value(found)))
+            total = over(call("avg" if made.mean else "sum", _distinct(found, _value(found))))
             is_exact = type_.is_integer or type_.kind is Kind.DECIMAL
             return cast(total, type_) if is_exact and not made.mean else total
         case Spread():
-            return call(found.function.value, _distinct(found, _value(found)))
+            return over(call(found.function.value, _distinct(found, _value(found))))
         case Ordered():
-            return call("max" if made.highest else "min", _value(found))
+            return over(call("max" if made.highest else "min", _value(found)))
         case Chosen():
-            best = call("max" if made.highest else "min", _value(found))
+            best = over(call("max" if made.highest else "min", _value(found)))
             return call("struct_extract", best, exp.Literal.string("value"))
         case Combined():
-            return call(f"bit_{made.bits.value}", _distinct(found, _value(found)))
+            return over(call(f"bit_{made.bits.value}", _distinct(found, _value(found))))
         case Shaped():
-            return call(f"spark_{found.function.value}", _list(found))
+            return call(f"spark_{found.function.value}", over(_list(found)))
         case Paired():
-            return call(f"spark_{made.pairing.name.lower()}", call("spark_present", _list(found)))
+            return call(f"spark_{made.pairing.name.lower()}", call("spark_present", over(_list(found))))
         case Gathered():
-            return _gathered(found, made, type_)
+            return _gathered(found, made, type_, over(_list(found)))
         case Packed():
             raise AssertionError("SQL has no name for it")
         case _:
             assert_never(made)
 
 
-def _gathered(found: AggregateCall, made: Gathered, type_: DataType) -> exp.Expr:
+def _gathered(found: AggregateCall, made: Gathered, type_: DataType, collected: exp.Expr) -> exp.Expr:
     is_turned, *parameters = [_literal(p.value) for p in found.parameters] or [exp.Boolean(this=False)]
     if made.reading is Reading.SET:
-        return call("spark_set", _list(found))
-    values = call("spark_sorted", _list(found))
+        return call("spark_set", collected)
+    values = call("spark_sorted", collected)
     if made.reading is Reading.MOST_FREQUENT:
         return call("spark_most", values, is_turned)
     values = call("spark_turned", values, is_turned)

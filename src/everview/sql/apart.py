@@ -140,9 +140,9 @@ def go_on(rows: Rows, body: AnyBody, columns: Sequence[Kept], base: str, purpose
         return cell if found is None else Cell(found, closed=cell.closed)
 
     scope, scopes = rows.scope, [rows.scope]
-    if rows.carried is not None and scope.parent is not None:
+    if rows.carried is not None:
         rows.carried.terms = {outer: moved.get(term, term) for outer, term in rows.carried.terms.items()}
-        scopes.append(scope.parent)
+        scopes += [scope.parent] if scope.parent is not None else []
     for one in scopes:
         for relation in one.relations:
             relation.columns = [(name, new(cell)) for name, cell in relation.columns]

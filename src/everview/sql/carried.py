@@ -7,22 +7,23 @@ and it reads them there. What is left between the two queries are equalities wit
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from sqlglot import exp
 
 from everview.errors import UnsupportedError
 from everview.query.terms import Expression
-from everview.sql.apart import Kept, block, null_safe
+from everview.sql.apart import Kept, Pair, block, null_safe
 from everview.sql.body import Body
-from everview.sql.domain import TWO_QUERIES
+from everview.sql.domain import EXPLODED, NESTED, TWO_QUERIES, WINDOWED
 from everview.sql.names import Cell, Named, Relation, Scope
 from everview.sql.nested import joins_of
 from everview.sql.session import Carried, Rows, stage_columns
-from everview.sql.windows import is_windowed
 
-CARRIED: Final = frozenset((TWO_QUERIES, "correlated column in GROUP BY", "correlated aggregate"))
+CARRIED: Final = frozenset(
+    (TWO_QUERIES, "correlated column in GROUP BY", "correlated aggregate", NESTED, EXPLODED, WINDOWED)
+)
 """What a subquery is refused for that can be maintained if it has the values of the query around it."""
 
 
@@ -47,9 +48,9 @@ def inner_block(
 
 def _carried(rows: Rows, query: exp.Select, as_set: bool) -> Rows | None:
     """The subquery over the values of the outer columns that it names; None if there is no such way."""
-    if is_windowed(query) or any(join.side in ("RIGHT", "FULL") for join in joins_of(query)):
+    if any(join.side in ("RIGHT", "FULL") for join in joins_of(query)):
         return None  # what is joined with the values must keep all of them
-    wanted = _named_within(rows, query)
+    wanted = named_within(rows, query)
     if not wanted:
         return None
     columns = [Kept(rows.body.name_of(e), e, strict=e.term is not None) for e in wanted]
@@ -59,14 +60,20 @@ def _carried(rows: Rows, query: exp.Select, as_set: bool) -> Rows | None:
     rows.lowering.relations += 1
     terms = dict(zip(wanted, body.add_atom(stage.name, "outer", stage_columns(stage)), strict=True))
     carried = Carried(body, terms)
-    inner = rows.lowering.block(query, rows.env, _shadow(rows.scope, terms), as_set, carried)
-    for outer, term in carried.terms.items():
-        pairs = null_safe(term, outer) if rows.body.nullable(outer) else [(term, outer)]
-        inner.correlations += [(a, b, query) for a, b in pairs]
+    inner = rows.lowering.block(query, rows.env, shadow(rows.scope, terms), as_set, carried)
+    inner.correlations += [(a, b, query) for a, b in ties(rows, carried.terms)]
     return inner
 
 
-def _named_within(rows: Rows, query: exp.Select) -> list[Expression]:
+def ties(rows: Rows, terms: Mapping[Expression, Expression]) -> list[Pair]:
+    """Values of columns of the rows, and these columns, as what is equal where they are: NULL is equal to NULL."""
+    pairs: list[Pair] = []
+    for outer, term in terms.items():
+        pairs += null_safe(term, outer) if rows.body.nullable(outer) else [(term, outer)]
+    return pairs
+
+
+def named_within(rows: Rows, query: exp.Expr) -> list[Expression]:
     """The columns of the rows that have a name that stands in the subquery, or in one within it."""
     columns = list(query.find_all(exp.Column))
     named = {(column.table.lower(), column.name.lower()) for column in columns}
@@ -81,7 +88,7 @@ def _named_within(rows: Rows, query: exp.Select) -> list[Expression]:
     return list(found)
 
 
-def _shadow(scope: Scope, terms: dict[Expression, Expression]) -> Scope:
+def shadow(scope: Scope, terms: dict[Expression, Expression]) -> Scope:
     """A scope in which names that meant an outer column mean the value that the subquery is joined with."""
 
     def moved(cell: Cell) -> Cell:

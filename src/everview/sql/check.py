@@ -107,10 +107,10 @@ class Checker:
         literal = literal_type(node)
         if literal is not None:
             return Typed(literal, literal is not NULL)
-        lowered = self.scope.subqueries.get(id(node))
+        lowered = self.scope.lowered(node)
         if lowered is not None:
-            self.cells[id(node)] = lowered[1]
-            return Typed(lowered[1].type, lowered[1].strict)
+            self.cells[id(node)] = lowered
+            return Typed(lowered.type, lowered.strict)
         for kind, rule in _RULES:
             if isinstance(node, kind):
                 return rule(self, node)

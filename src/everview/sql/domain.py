@@ -17,6 +17,9 @@ from everview.sql.body import equality
 from everview.sql.session import Rows, stage_columns
 
 TWO_QUERIES: Final = "correlation across two queries"
+NESTED: Final = "correlated subquery in FROM"
+EXPLODED: Final = "array of another query"
+WINDOWED: Final = "correlated column beside window functions"
 
 
 def add_domain(rows: Rows, inner: Rows, node: exp.Expr) -> None:

@@ -161,6 +161,17 @@ def spell_out_query(source: SqlText, query: exp.Expr, lower: Callable[[exp.Expr]
     return found, [(nodes[n.meta[NUMBER]], name) for n, name in source.read]
 
 
+def hole(number: int) -> exp.Expr:
+    """A node for what an expression is yet to be written about."""
+    return exp.column(f"hole{number}")
+
+
+def with_holes(tree: exp.Expr) -> str:
+    """An expression in DuckDB's dialect, with ``{0}`` for the first hole and so on, as ``format`` takes it."""
+    text = _translated(_read(tree.sql(EverviewSpark, comments=False)), "a window function")
+    return re.sub(r"\bhole([0-9]+)\b", r"{\1}", text.replace("{", "{{").replace("}", "}}"))
+
+
 @_bounded()
 def translated_query(query: exp.Expr) -> str:
     """A query that was spelled out, in DuckDB's dialect."""

@@ -71,12 +71,33 @@ def _text(node: exp.Expr) -> str | None:
         return _text(node.this)
     if isinstance(node, exp.Literal) and node.is_string:
         return re.sub(r"(?i)^\s*interval\s+", "", node.name)
+    if isinstance(node, exp.Add) and isinstance(node.expression, exp.Interval):  # INTERVAL 1 DAY 2 HOURS
+        parts = _text(node.this), _text(node.expression)
+        return None if None in parts else f"{parts[0]} {parts[1]}"
     if isinstance(node, exp.Interval) and isinstance(node.this, exp.Literal | exp.Neg):
         inner = node.this
         sign = "-" if isinstance(inner, exp.Neg) else ""
         unit = node.args.get("unit")
+        if isinstance(unit, exp.IntervalSpan):
+            return _spanned(sign + str(inner.this.name if sign else inner.name), unit)
         return f"{sign}{inner.this.name if sign else inner.name} {unit.name if unit is not None else ''}"
     return None
+
+
+_FIELDS: Final[tuple[tuple[str, ...], ...]] = (("YEAR", "MONTH"), ("DAY", "HOUR", "MINUTE", "SECOND"))
+"""What may stand in one text between two units, as in INTERVAL '1 02:30' DAY TO MINUTE."""
+
+
+def _spanned(text: str, unit: exp.IntervalSpan) -> str | None:
+    """A text with a number for each unit between two, as numbers and units."""
+    first, last = unit.this.name.upper(), unit.expression.name.upper()
+    fields = next((f for f in _FIELDS if first in f and last in f), ())
+    fields = fields[fields.index(first) : fields.index(last) + 1] if fields else ()
+    sign = "-" if text.strip().startswith("-") else ""
+    numbers = re.split(r"[-: ]", text.strip().lstrip("+-").strip())
+    if not fields or len(numbers) != len(fields):
+        return None
+    return " ".join(f"{sign}{number} {field}" for number, field in zip(numbers, fields, strict=True))
 
 
 def duration_of(text: str) -> Duration | None:

@@ -17,6 +17,7 @@ from everview.query.view import Exploded, Output
 from everview.sql.apart import Kept, block, go_on, kept
 from everview.sql.chains import conjuncts
 from everview.sql.conditions import add_condition
+from everview.sql.domain import EXPLODED
 from everview.sql.grouping import is_grouped
 from everview.sql.names import Cell, Relation
 from everview.sql.nested import is_exploding, subqueries_in
@@ -244,7 +245,10 @@ def _array(rows: Rows, node: exp.Expr, name: str) -> tuple[Expression, DataType,
     found = written(node, checker, type_)
     if not rows.body.owns(found):
         raise rows.source.unsupported(
-            f"{name} of a column of another query", node, hint="join with the query in FROM, and explode there"
+            EXPLODED,
+            node,
+            message=f"{name} of a column of another query is not supported here",
+            hint="join with the query in FROM, and explode there",
         )
     return found, type_, is_map
 

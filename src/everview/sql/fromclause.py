@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from sqlglot import exp
 
-from everview.errors import UnknownNameError
+from everview.errors import UnknownNameError, UnsupportedError
 from everview.query.schema import Column
 from everview.query.types import compared_in
 from everview.query.view import Stage
@@ -14,9 +15,10 @@ from everview.sql.aggregates import aggregates_in
 from everview.sql.apart import hold_constants
 from everview.sql.body import Body, equality
 from everview.sql.conditions import add_condition
+from everview.sql.domain import NESTED, TWO_QUERIES
 from everview.sql.exploding import explode_item
 from everview.sql.names import Cell, Named, Relation, Scope
-from everview.sql.nested import is_outer, needs_own_body
+from everview.sql.nested import is_outer, joins_of, needs_own_body
 from everview.sql.one_row import values_query
 from everview.sql.ordering import is_cut
 from everview.sql.outerjoin import drop_matched, outer_join
@@ -25,7 +27,7 @@ from everview.sql.refuse import refuse_clauses, refuse_join
 from everview.sql.semijoin import semi_join
 from everview.sql.session import Cte, Rows, stage_columns
 from everview.sql.spans import spanned_table
-from everview.sql.subqueries import anti_join, is_one_row, lateral
+from everview.sql.subqueries import BESIDE, anti_join, is_one_row, joined_beside, lateral
 from everview.sql.windows import is_windowed
 
 
@@ -51,6 +53,9 @@ def add_from(rows: Rows, select: exp.Select) -> None:
                 continue
             except UnknownNameError:  # it reads what stands before the comma, or is told below
                 pass
+            except UnsupportedError as error:  # it reads the values that a subquery is joined with
+                if error.construct != TWO_QUERIES or rows.carried is None:
+                    raise
         _add_item(rows, item)
         for join in group:
             _add_join(rows, join)
@@ -78,6 +83,29 @@ def _side(rows: Rows, item: exp.Expr) -> Rows:
     return found
 
 
+def _lateral_side(rows: Rows, join: exp.Join) -> tuple[Rows, exp.Join]:
+    """The right side of LEFT JOIN LATERAL, and the join by what it reads of the left side, too."""
+    item = join.this
+    query = item.this
+    if not isinstance(query, exp.Subquery):
+        query = exp.Select(expressions=[exp.Star()], from_=exp.From(this=item.copy()))
+    found = rows.lowering.beside(rows, query)
+    stage = rows.lowering.stage(found.query.body, "lateral", BESIDE)
+    right = Rows(rows.lowering, rows.env, Scope(rows.source, rows.scope.parent), Body(rows.lowering.fresh))
+    right.names = rows.names
+    terms = right.atom(stage.name, "lateral", stage_columns(stage), item)
+    _add_relation(right, item, [(n, Cell(t)) for n, t in zip(found.names, terms, strict=False)])
+    conditions = [join.args["on"]] if join.args.get("on") is not None else []
+    for term, outer in zip(terms[len(found.names) :], found.outer, strict=True):
+        sides = [exp.column(exp.to_identifier("everview", quoted=True)) for _ in range(2)]
+        for side, expression in zip(sides, (term, outer), strict=True):
+            side.meta["cell"] = Cell(expression)
+        conditions.append(exp.EQ(this=sides[0], expression=sides[1]))
+    again = join.copy()
+    again.set("on", exp.and_(*conditions, copy=False))
+    return right, again
+
+
 def _add_join(rows: Rows, join: exp.Join) -> None:
     source = rows.source
     refuse_join(source, join)
@@ -94,17 +122,18 @@ def _add_join(rows: Rows, join: exp.Join) -> None:
     if may_explode and explode_item(rows, join.this, outer=True):
         return
     if isinstance(join.this, exp.Lateral) and join.side:
-        on = join.args.get("on")
-        if join.side != "LEFT" or not is_one_row(join.this.this.unnest()) or on != exp.Boolean(this=True):
+        if join.side != "LEFT":
             raise source.unsupported(
                 f"{join.side} JOIN LATERAL",
                 source.keyword(join.this, join.side),
-                hint="join with a subquery that has the columns that tie it: LEFT JOIN (SELECT k, …) AS t ON t.k = r.k",
+                hint="what stands on the right reads the rows on the left: only these can all be kept, by LEFT JOIN",
             )
-        _add_item(rows, join.this)  # which has one row for each
-        return
+        if is_true and is_one_row(join.this.this.unnest()):
+            _add_item(rows, join.this)  # which has one row for each
+            return
     if join.side:
-        right = _side(rows, join.this)
+        is_lateral = isinstance(join.this, exp.Lateral)
+        right, join = _lateral_side(rows, join) if is_lateral else (_side(rows, join.this), join)
         if join.side in ("LEFT", "FULL"):
             hold_constants(right, join)
         if join.side in ("RIGHT", "FULL"):
@@ -113,14 +142,25 @@ def _add_join(rows: Rows, join: exp.Join) -> None:
         outer_join(rows, right, join, pairs)
         rows.places |= right.places
         return
-    left = list(rows.scope.columns)
-    rows.scope.columns = []
-    _add_item(rows, join.this)
-    right_columns = rows.scope.columns
-    rows.scope.columns = [*left, *right_columns]
+    left, right_columns = _add_right(rows, join.this)
     _merge(rows, left, right_columns, _using(rows, join, right_columns, left), join)
     if join.args.get("on") is not None:
         add_condition(rows, join.args["on"], "ON")
+
+
+def _add_right(rows: Rows, item: exp.Expr) -> tuple[list[Named], list[Named]]:
+    """Add the right side of a join; gives the columns of both sides.
+
+    What stands before LATERAL is in scope in it, and may be set apart for it, which moves the columns on both sides.
+    """
+    left = list(rows.scope.columns)
+    if not isinstance(item, exp.Lateral | exp.Unnest):
+        rows.scope.columns = []
+        _add_item(rows, item)
+        rows.scope.columns = [*left, *rows.scope.columns]
+    else:
+        _add_item(rows, item)
+    return rows.scope.columns[: len(left)], rows.scope.columns[len(left) :]
 
 
 def _using(
@@ -351,27 +391,47 @@ def _add_subquery(rows: Rows, item: exp.Subquery) -> None:
         rows.absorb(inner)
         columns = inner.cells()
     else:
-        result = rows.lowering.query(item.this, rows.env)
-        stage = rows.lowering.stage(result.body, item.alias or "subquery", f"{_kind(item.this)} in FROM")
-        columns = _read_stage(rows, stage, result.names, item.alias or "subquery", item)
+        try:
+            result = rows.lowering.query(item.this.copy(), rows.env)
+        except UnknownNameError as error:
+            columns = _reading_around(rows, item, error)
+        else:
+            stage = rows.lowering.stage(result.body, item.alias or "subquery", f"{_kind(item.this)} in FROM")
+            columns = _read_stage(rows, stage, result.names, item.alias or "subquery", item)
     _add_relation(rows, item, columns)
+
+
+def _reading_around(rows: Rows, item: exp.Subquery, error: UnknownNameError) -> list[tuple[str, Cell]]:
+    """The columns of a subquery in FROM that reads the query around the one that it is in."""
+    around = rows.scope.parent
+    if around is None or not any(around.has(column) for column in item.find_all(exp.Column)):
+        raise error
+    if rows.carried is None:
+        raise rows.source.unsupported(NESTED, item, hint="join with it in the query whose columns it reads")
+    return joined_beside(replace(rows, scope=around), item.this, item)
 
 
 def _add_lateral(rows: Rows, item: exp.Lateral) -> None:
     """A subquery that reads what stands before it in FROM."""
     query = item.this.this
-    plain = _plain(query, rows.body.is_set)
+    plain = None if is_windowed(query) or _has_blocks(query) else _plain(query, rows.body.is_set)
     if plain is not None:
         inner = rows.lowering.inline(plain, rows.env, rows.body, rows.scope)
         rows.absorb(inner)
         columns = inner.cells()
-    elif isinstance(query, exp.Select):
+    elif isinstance(query, exp.Select) and not is_cut(query):
         columns = lateral(rows, query, item)
     else:
-        raise rows.source.unsupported(
-            "LATERAL set operation", item, hint="join with each of its sides, and unite the results"
-        )
+        columns = joined_beside(rows, query, item)
     _add_relation(rows, item, columns)
+
+
+def _has_blocks(query: exp.Expr) -> bool:
+    """True if a SELECT has subqueries in FROM that are blocks of their own: these may read what the SELECT reads."""
+    items = [query.args["from_"].this] if query.args.get("from_") else []
+    items += [join.this for join in joins_of(query)]
+    inner = [item.this for item in items if isinstance(item, exp.Subquery)]
+    return any(_plain(q, False) is None or _has_blocks(q.unnest()) for q in inner if isinstance(q, exp.Query))
 
 
 def _plain(query: exp.Expr, as_set: bool) -> exp.Select | None:

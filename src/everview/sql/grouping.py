@@ -13,16 +13,17 @@ from everview.query.view import Aggregate, aggregate_result, group_key
 from everview.sql.aggregates import aggregates_in, is_aggregate
 from everview.sql.check import Checker
 from everview.sql.grouping_sets import GROUPINGS, grouping_mark, has_sets, sets_of
+from everview.sql.names import STANDS_FOR
 from everview.sql.packing import packed
 from everview.sql.products import factors_of
 from everview.sql.session import Groups, Rows, Selected, rendered, written
 
 
 def is_grouped(select: exp.Select) -> bool:
-    """True if the SELECT makes groups: by GROUP BY, or by an aggregate in its list or HAVING."""
+    """True if the SELECT makes groups: by GROUP BY, by HAVING, or by an aggregate in its list."""
     having = select.args.get("having")
     places = [*select.expressions, *([having.this] if having else [])]
-    return bool(select.args.get("group")) or any(True for p in places for _ in aggregates_in(p))
+    return bool(select.args.get("group") or having) or any(True for p in places for _ in aggregates_in(p))
 
 
 def add_groups(rows: Rows, select: exp.Select, projections: list[exp.Expr]) -> None:
@@ -155,7 +156,7 @@ def _over_groups(rows: Rows, node: exp.Expr, checker: Checker, type_: DataType) 
         if isinstance(n, exp.Identifier | exp.DataType | exp.Var) or any(True for _ in aggregates_in(n)):
             return None
         cell = checker.cells.get(id(n))
-        if cell is not None and id(n) in rows.over_groups:
+        if cell is not None and rows.over_groups & {id(n), n.meta.get(STANDS_FOR)}:
             return cell.expression
         if cell is not None or not isinstance(n, exp.Literal | exp.Boolean | exp.Null):
             plain = cell.expression.parts if cell else written(n, checker, type_).parts

@@ -14,7 +14,7 @@ import sqlglot
 from sqlglot import exp
 
 from everview.errors import QueryError, SizeError
-from everview.query.aggregates import Summed
+from everview.query.aggregates import SIMPLE, Summed
 from everview.query.terms import Expression, Var
 from everview.query.types import DOUBLE, MOST_DIGITS, STRING, DataType, Kind, as_decimal
 from everview.sql.aggregate_spelling import aggregated
@@ -89,8 +89,14 @@ def _spelled(node: exp.Expr, type_: DataType, types: dict[int, DataType]) -> exp
         return converted(node.this, types.get(id(node.this)), type_, node)
     if isinstance(node, exp.And | exp.Or):
         return _guarded(node)
+    if isinstance(node, exp.Window):
+        return _windowed(node, type_)
     if isinstance(node, WHOLE) or is_aggregate(node):
         return _aggregated(node, type_, types)
+    if isinstance(node, exp.Anonymous) and node.name.lower() == "struct":
+        values = (a.this if isinstance(a, exp.Alias) else a for a in node.expressions)
+        named = zip(map(exp.Literal.string, type_.names), values, strict=True)
+        return call("named_struct", *(part for pair in named for part in pair))
     if isinstance(node, exp.Anonymous) and node.name.lower() not in GROUPINGS:
         return spelled(node, type_, types)
     return _of_text(node, type_, types)
@@ -141,6 +147,20 @@ def _aggregated(node: exp.Expr, type_: DataType, types: dict[int, DataType]) -> 
         total, number = call("sum", argument), call("nullif", call("count", argument), _number(0))
         return _quotient(total, number, (as_decimal(have).scale, 0), type_)
     return aggregated(node, type_)
+
+
+def _windowed(node: exp.Window, type_: DataType) -> exp.Expr:
+    """A window function: of an aggregate that is computed of a list or the like, the list is what the window gives."""
+    found = read_aggregate(SqlText(""), node.this)
+    if found is None or (len(found.arguments) < 2 and isinstance(found.function.made, SIMPLE)):
+        return node
+
+    def over(aggregate: exp.Expr) -> exp.Expr:
+        window = node.copy()
+        window.set("this", aggregate)
+        return window
+
+    return aggregated(node.this, type_, over)
 
 
 def _widen(node: exp.Expr, types: dict[int, DataType]) -> None:

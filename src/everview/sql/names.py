@@ -13,6 +13,8 @@ from everview.query.types import DataType
 from everview.sql.parts import field_type
 from everview.sql.sql_text import SqlText
 
+STANDS_FOR = "stands for"
+"""Where a node without a name says by which number ``Scope.subqueries`` has what it stands for."""
 CLOSED_HINT = "leave the column out of the view, or CAST it in the source to a type that views have"
 
 
@@ -79,6 +81,14 @@ class Scope:
     subqueries: dict[int, tuple[exp.Expr, Cell]] = field(default_factory=dict)
     """Subqueries of expressions that have been lowered: by the id of the node, that node and what stands for it."""
 
+    def lowered(self, node: exp.Expr) -> Cell | None:
+        """What stands for a subquery that has been lowered, here or, for a copy of what stands for it, further out."""
+        found = self.subqueries.get(id(node))
+        if found is None and STANDS_FOR in node.meta:
+            key = node.meta[STANDS_FOR]
+            found = next((s.subqueries[key] for s in self.outward() if key in s.subqueries), None)
+        return None if found is None else found[1]
+
     def add(self, relation: Relation, where: exp.Expr) -> None:
         """Bring a relation into scope; its alias must be new."""
         self.add_alias(relation, where)
@@ -101,6 +111,22 @@ class Scope:
                 return found
             scope = scope.parent
         raise self._unknown(column)
+
+    def has(self, column: exp.Column) -> bool:
+        """True if it, or a scope around, has a column of that name, or several."""
+        name, table = column.name.lower(), column.table.lower()
+        names = (
+            {
+                n.lower()
+                for scope in self.outward()
+                for r in scope.relations
+                if r.alias.lower() == table
+                for n, _ in r.columns
+            }
+            if table
+            else {c.name.lower() for scope in self.outward() for c in scope.columns}
+        )
+        return name in names
 
     def find(self, column: exp.Column) -> Cell | None:
         """The cell in this very scope; None if it has no such relation or plain name."""

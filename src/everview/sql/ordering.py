@@ -83,6 +83,25 @@ def ordered(node: exp.Expr) -> tuple[exp.Expr, bool, bool]:
     return node.this, bool(node.args.get("desc")), bool(node.args.get("nulls_first"))
 
 
+def is_all(key: exp.Expr) -> bool:
+    """True for the ALL of ORDER BY ALL: all outputs, from left to right."""
+    return isinstance(key, exp.Var) and key.name.upper() == "ALL"
+
+
+def spelled_all(items: Sequence[exp.Expr], width: int) -> list[exp.Expr]:
+    """The keys of ORDER BY, with one for each of so many outputs in the place of ALL."""
+    found: list[exp.Expr] = []
+    for item in items:
+        if not is_all(ordered(item)[0]):
+            found.append(item)
+            continue
+        for number in range(1, width + 1):
+            one = item.copy()
+            one.set("this", exp.Literal.number(number))
+            found.append(one)
+    return found
+
+
 def output_place(source: SqlText, key: exp.Expr, names: Sequence[str], same: Sequence[object]) -> int | None:
     """The output that a key of ORDER BY names, by its number or its name; None if it is an expression.
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from everview.errors import UnknownNameError
 from everview.query.terms import Expression
 from everview.query.types import DataType, common_type
 from everview.query.view import Body as AnyBody
@@ -24,7 +25,7 @@ from everview.sql.names import Named, Scope
 from everview.sql.nested import subqueries_in
 from everview.sql.semijoin import tie
 from everview.sql.session import Rows
-from everview.sql.subqueries import copied
+from everview.sql.subqueries import copied, lower_subqueries
 
 Merged = Sequence[tuple[Named, Named]]
 """The columns that USING or NATURAL equates, of one side and of the other."""
@@ -34,11 +35,7 @@ def outer_join(rows: Rows, right: Rows, join: exp.Join, merged: Merged) -> None:
     """Join ``right`` to the rows, and go on over what comes out."""
     on = join.args.get("on")
     if on is not None and subqueries_in(on):
-        raise rows.source.unsupported(
-            "subquery in ON of an outer join",
-            subqueries_in(on)[0],
-            hint="put it into a subquery in FROM: LEFT JOIN (SELECT … WHERE …) AS r ON …",
-        )
+        on = _without_subqueries(rows, right, on)
     side = join.side
     both = _both(rows, right, on, merged)
     if right.correlations or right.mixed or right.outer_conditions or both.correlations or both.mixed:
@@ -58,9 +55,31 @@ def outer_join(rows: Rows, right: Rows, join: exp.Join, merged: Merged) -> None:
     cells = go_on(rows, together(bodies), inner, f"{side.lower()}_join", f"{side} OUTER JOIN", join)
     if merged:
         own = cells[len(cells) - len(merged) :]
-        once = [Named(a.name, cell, a.alias) for (a, _), cell in zip(merged, own, strict=True)]
+        once = [Named(a.name, cell) for (a, _), cell in zip(merged, own, strict=True)]
         gone = {c.name.lower() for c in once}
         rows.scope.columns = [*once, *(c for c in rows.scope.columns if c.name.lower() not in gone)]
+
+
+def _without_subqueries(rows: Rows, right: Rows, on: exp.Expr) -> exp.Expr:
+    """The condition with columns of one side or the other in the place of subqueries, which read that side alone."""
+    holder = exp.Paren(this=on.copy())
+    for node in subqueries_in(holder):
+        try:
+            lower_subqueries(rows, holder, but=_all_but(holder, node))
+        except UnknownNameError:
+            lower_subqueries(right, holder, but=_all_but(holder, node))
+    standing = rows.scope.subqueries | right.scope.subqueries
+    for node in list(holder.walk()):
+        if id(node) in standing:
+            column = exp.column(exp.to_identifier("everview", quoted=True))
+            column.meta["cell"] = standing[id(node)][1]
+            node.replace(column)
+    found: exp.Expr = holder.this
+    return found
+
+
+def _all_but(holder: exp.Expr, one: exp.Expr) -> set[int]:
+    return {id(node) for node in subqueries_in(holder) if node is not one}
 
 
 def _both(rows: Rows, right: Rows, on: exp.Expr | None, merged: Merged) -> Rows:

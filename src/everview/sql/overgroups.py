@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from sqlglot import exp
 
@@ -17,7 +17,7 @@ from everview.sql.grouping import grouped_output, over_groups, resolve_having
 from everview.sql.names import Cell, Named, Relation, Scope
 from everview.sql.nested import COMPARISONS, bare, subqueries_in
 from everview.sql.session import Rows, Selected, stage_columns
-from everview.sql.subqueries import lower_subqueries, note
+from everview.sql.subqueries import lower_subqueries, note, placeholder
 
 
 def subqueries_over_groups(rows: Rows, select: exp.Select) -> bool:
@@ -31,29 +31,30 @@ def after_grouping(rows: Rows, select: exp.Select, projections: Sequence[tuple[e
     """The groups as rows of their own, with the outputs and conditions of the SELECT."""
     if rows.correlations or rows.mixed or rows.outer_conditions or rows.carried:
         raise two_queries_out(rows, select)
-    having, listed = select.args.get("having"), [(_bare(p), name, p) for p, name in projections]
+    having = select.args.get("having")
+    listed = [(exp.Paren(this=_bare(p)), name, p) for p, name in projections]
     if having is not None:
         resolve_having(rows, having, [p for p, _ in projections])
-    conditions = list(conjuncts(having.this)) if having is not None else []
+    conditions = [exp.Paren(this=node) for node in conjuncts(having.this)] if having is not None else []
     for node in [*(n for n, _, _ in listed), *conditions]:
         for call in list(aggregates_in(node)):
             whole = whole_call(call)
             grouped_output(rows, whole, "", whole)  # which makes it an aggregate of the groups
     found, standing = _groups(rows)
     for node, _, _ in listed:
-        _lower(rows, found, node, ())
-    for node in conditions:
-        rejecting = {id(n) for n in _sides(node)} if isinstance(node, COMPARISONS) else ()
-        _lower(rows, found, exp.Paren(this=node), rejecting)
+        _lower(rows, found, standing, node, ())
+    for holder in conditions:
+        rejecting = {id(n) for n in _sides(holder.this)} if isinstance(holder.this, COMPARISONS) else ()
+        _lower(rows, found, standing, holder, rejecting)
     groups = rows.groups
     assert groups is not None
     rows.scope.subqueries |= found.scope.subqueries
     terms = {v: found.scope.subqueries[id(n)][1].expression for v, n in standing.items()}
     found.outputs = []
-    for node, name, place in listed:
-        one = grouped_output(rows, node, name, place)
+    for holder, name, place in listed:
+        one = grouped_output(rows, holder.this, name, place)
         found.outputs.append(Selected(name, one.expression.inline(terms), one.strict, place))
-    for node in conditions:
+    for node in (holder.this for holder in conditions):
         condition = over_groups(rows, node, "HAVING").inline(terms)
         if isinstance(node, exp.EQ):
             left, right = (
@@ -101,8 +102,16 @@ def _groups(rows: Rows) -> tuple[Rows, dict[Var, exp.Expr]]:
     return found, standing
 
 
-def _lower(rows: Rows, found: Rows, node: exp.Expr, rejecting: Collection[int]) -> None:
+def _lower(
+    rows: Rows, found: Rows, standing: Mapping[Var, exp.Expr], node: exp.Expr, rejecting: Collection[int]
+) -> None:
     known = set(found.scope.subqueries)
+    for one in subqueries_in(node):
+        for call in list(aggregates_in(one.this)) if isinstance(one, (exp.In, *COMPARISONS)) else ():
+            whole = whole_call(call)
+            term = grouped_output(rows, whole, "", whole).expression.term
+            assert isinstance(term, Var)
+            whole.replace(placeholder(found, found.scope.subqueries[id(standing[term])][1]))
     lower_subqueries(found, node, rejecting, but=rows.scope.subqueries)
     rows.over_groups |= set(found.scope.subqueries) - known
 

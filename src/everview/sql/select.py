@@ -11,8 +11,9 @@ from sqlglot import exp
 from everview.query import view as model
 from everview.query.types import DataType, Kind, common_type
 from everview.query.view import Block, Output, SetOperation, SetOperator, SortKey
-from everview.sql.aggregates import aggregates_in
+from everview.sql.aggregates import aggregates_in, whole_call
 from everview.sql.apart import names_read
+from everview.sql.beside import beside
 from everview.sql.body import Body, cast
 from everview.sql.conditions import add_condition
 from everview.sql.datatypes import same_word
@@ -24,10 +25,23 @@ from everview.sql.listed_names import spell_listed
 from everview.sql.names import Scope
 from everview.sql.nested import bare, subqueries_in
 from everview.sql.one_row import add_one_row, values_query
-from everview.sql.ordering import CUTS, HIDDEN, TIES_REMARK, cut, is_cut, ordered, output_place, read_bounds
+from everview.sql.ordering import (
+    CUTS,
+    HIDDEN,
+    TIES_REMARK,
+    cut,
+    is_all,
+    is_cut,
+    ordered,
+    output_place,
+    read_bounds,
+    spelled_all,
+)
 from everview.sql.overgroups import after_grouping, subqueries_over_groups
 from everview.sql.refuse import refuse_clauses, refuse_map
+from everview.sql.semijoin import exists_of_one_group
 from everview.sql.session import (
+    Beside,
     Carried,
     Cte,
     Environment,
@@ -66,10 +80,10 @@ class Lower(Lowering):
         """A whole query: WITH, then a SELECT or a set operation."""
         if isinstance(node, exp.Subquery):
             refuse_clauses(self.source, node, ("this", "with_", "order", "alias", *CUTS))
-            env = self._with(node, env)
+            env = self.environment(node, env)
             return self._first_of(node, self.query(node.this, env, parent))
         if isinstance(node, exp.SetOperation):
-            return self._first_of(node, self._set_operation(node, self._with(node, env), parent))
+            return self._first_of(node, self._set_operation(node, self.environment(node, env), parent))
         if isinstance(node, exp.Values) and not self.is_arranged:
             return self.query(values_query(self.source, node), env, parent)
         if not isinstance(node, exp.Select):
@@ -84,9 +98,10 @@ class Lower(Lowering):
         if not is_cut(node) or self.is_arranged:
             return Query(rows.finish(), names, places)
         order = node.args.get("order")
-        keys = [self._key(rows, node, item, len(names)) for item in (order.expressions if order else ())]
+        items = spelled_all(order.expressions, len(names)) if order else ()
+        keys = [self._key(rows, node, item, len(names)) for item in items]
         body = rows.finish()
-        return Query(self._cut(body, body.outputs[: len(names)], keys, node), names, places)
+        return Query(self.cut(body, body.outputs[: len(names)], keys, node), names, places)
 
     def _key(self, rows: Rows, select: exp.Select, item: exp.Expr, width: int) -> SortKey:
         """A key of ORDER BY: a column of the output, or one more that nobody sees."""
@@ -116,11 +131,16 @@ class Lower(Lowering):
             if order:
                 self.remark(ORDER_REMARK)
             return found
+        items = spelled_all(order.expressions, len(found.names)) if order else ()
+        keys = self.keys_of_outputs(items, found, len(found.names))
+        return Query(self.cut(found.body, found.body.columns, keys, node), found.names, found.places)
+
+    def keys_of_outputs(self, items: Sequence[exp.Expr], found: Query, width: int) -> list[SortKey]:
+        """Keys of ORDER BY that are some of the first columns of a query, by name or number."""
         keys = []
-        columns = found.body.columns
-        for item in order.expressions if order else ():
+        for item in items:
             key, descending, nulls_first = ordered(item)
-            place = output_place(self.source, key, found.names, range(len(columns)))
+            place = output_place(self.source, key, found.names[:width], range(width))
             if place is None:
                 raise self.source.unsupported(
                     "ORDER BY of an expression over a set operation",
@@ -128,15 +148,23 @@ class Lower(Lowering):
                     hint="order by output columns, by name or number, or SELECT … FROM (…) ORDER BY the expression",
                 )
             keys.append(SortKey(place, descending, nulls_first))
-        return Query(self._cut(found.body, columns, keys, node), found.names, found.places)
+        return keys
 
-    def _cut(self, body: model.Body, columns: Sequence[Output], keys: Sequence[SortKey], node: exp.Expr) -> model.Cut:
+    def cut(
+        self,
+        body: model.Body,
+        columns: Sequence[Output],
+        keys: Sequence[SortKey],
+        node: exp.Expr,
+        partition: tuple[int, ...] = (),
+    ) -> model.Cut:
+        """The first rows of a body, or of each partition of its rows, as LIMIT says."""
         bounds = read_bounds(self.source, node)
         for key in keys:
             refuse_map(self.source, body.columns[key.column].type, node.args["order"], "ORDER BY")
         if not bounds.has_ties and bounds.limit != 0 and {k.column for k in keys} < set(range(len(columns))):
             self.remark(TIES_REMARK)
-        return cut(body, columns, keys, bounds)
+        return replace(cut(body, columns, keys, bounds), partition=partition)
 
     def block(
         self,
@@ -172,6 +200,10 @@ class Lower(Lowering):
         body.is_set = not is_grouped(select) and (as_set or bool(select.args.get("distinct")))
         return self._select(select, env, body, parent, carried)
 
+    def beside(self, rows: Rows, query: exp.Expr) -> Beside:
+        """The rows of a subquery of any form, beside the values that it reads of the rows of the query around."""
+        return beside(self, rows, query)
+
     def inline(self, select: exp.Select, env: Environment, body: Body, parent: Scope | None) -> Rows:
         """A plain SELECT, its atoms and conditions added to an outer body."""
         self._refuse_cut(select)
@@ -181,10 +213,14 @@ class Lower(Lowering):
         self, select: exp.Select, env: Environment, body: Body, parent: Scope | None, carried: Carried | None = None
     ) -> Rows:
         self._check_clauses(select)
-        env = self._with(select, env)
+        exists_of_one_group(select)
+        env = self.environment(select, env)
         distinct = bool(select.args.get("distinct"))
         if is_windowed(select):
-            return self._over_windows(select, env, Rows(self, env, Scope(self.source, parent), body, distinct=distinct))
+            below, above = (Body(self.fresh), body) if carried is None else (body, Body(self.fresh))
+            inner = Rows(self, env, Scope(self.source, parent), below, carried=carried)
+            outer = Rows(self, env, Scope(self.source, parent), above, distinct=distinct)
+            return self._over_windows(select, inner, outer)
         rows = Rows(self, env, Scope(self.source, parent), body, distinct=distinct, carried=carried)
         projections = self._grouped(rows, select)
         if rows.groups is not None and subqueries_over_groups(rows, select):
@@ -197,9 +233,8 @@ class Lower(Lowering):
             self.check_order(rows, select.args["order"])
         return rows
 
-    def _over_windows(self, select: exp.Select, env: Environment, outer: Rows) -> Rows:
-        """A SELECT with window functions: ``outer`` reads a stage that has them."""
-        inner = Rows(self, env, Scope(self.source, outer.scope.parent), Body(self.fresh))
+    def _over_windows(self, select: exp.Select, inner: Rows, outer: Rows) -> Rows:
+        """A SELECT with window functions: ``outer`` reads a stage that has them, made of the rows of ``inner``."""
         projections = self._grouped(inner, select)
         if inner.groups is not None and subqueries_over_groups(inner, select):
             raise self.source.unsupported(
@@ -224,6 +259,8 @@ class Lower(Lowering):
         found: dict[int, exp.Expr] = {}
         for item in order.expressions if order else ():
             node = ordered(item)[0]
+            if is_all(node):
+                continue
             if output_place(self.source, node, names, [0] * len(names)) is None:
                 spelled = exp.Paren(this=node.copy())
                 spell_names(spelled, select)
@@ -254,10 +291,6 @@ class Lower(Lowering):
     def _having(self, rows: Rows, select: exp.Select, projections: list[tuple[exp.Expr, str]]) -> None:
         having = select.args.get("having")
         if having is not None:
-            if rows.groups is None:
-                raise self.source.aggregation(
-                    "HAVING needs GROUP BY or an aggregate", self.source.keyword(having, "HAVING"), hint="use WHERE"
-                )
             add_having(rows, having, [p for p, _ in projections])
 
     def check_order(self, rows: Rows, order: exp.Order) -> None:
@@ -266,7 +299,11 @@ class Lower(Lowering):
         names = {o.name.lower() for o in rows.outputs}
         for item in order.expressions:
             key = item.this if isinstance(item, exp.Ordered) else item
-            if isinstance(key, exp.Literal) or any(c.name.lower() in names for c in key.find_all(exp.Column)):
+            if (
+                is_all(key)
+                or isinstance(key, exp.Literal)
+                or any(c.name.lower() in names for c in key.find_all(exp.Column))
+            ):
                 continue
             rows.checker("ORDER BY", allow_aggregates=True).check(key)
 
@@ -281,7 +318,8 @@ class Lower(Lowering):
         if select.args.get("hint"):
             self.remark("hints are ignored: the plan follows from the query's shape")
 
-    def _with(self, node: exp.Expr, env: Environment) -> Environment:
+    def environment(self, node: exp.Expr, env: Environment) -> Environment:
+        """The WITH names in scope in a query."""
         clause = node.args.get("with_")
         if clause is None:
             return env
@@ -363,8 +401,10 @@ class Lower(Lowering):
 
     def _set_operation(self, node: exp.SetOperation, env: Environment, parent: Scope | None) -> Query:
         refuse_clauses(self.source, node, ("with_", "this", "expression", "distinct", "order", *CUTS))
-        left = self.query(node.this, env, parent)
-        right = self.query(node.expression, env, parent)
+        return self.combined(node, self.query(node.this, env, parent), self.query(node.expression, env, parent))
+
+    def combined(self, node: exp.SetOperation, left: Query, right: Query) -> Query:
+        """A set operation of two queries."""
         word = type(node).__name__.upper()
         if len(left.names) != len(right.names):
             raise self.source.query(
@@ -423,7 +463,7 @@ def _lower_listed(rows: Rows, select: exp.Select) -> None:
             continue
         if is_grouped(select):
             for call in list(aggregates_in(node)):
-                lower_subqueries(rows, call)
+                lower_subqueries(rows, whole_call(call))
         else:
             lower_subqueries(rows, node)
 

@@ -15,9 +15,11 @@ from everview.sql.apart import as_compared
 from everview.sql.body import Body, equality
 from everview.sql.carried import inner_block
 from everview.sql.domain import add_domain
+from everview.sql.names import Scope
 from everview.sql.nested import needs_own_body
 from everview.sql.ordering import is_cut, read_bounds
-from everview.sql.session import Query, Rows, Selected, stage_columns, written
+from everview.sql.session import Beside, Query, Rows, Selected, spell_names, stage_columns, written
+from everview.sql.windows import is_windowed
 
 Pair = tuple[Expression, Expression, exp.Expr]
 """Inner side, outer side, and where the equality was written."""
@@ -37,12 +39,48 @@ def semi_join(rows: Rows, node: exp.Expr) -> None:
             inner = rows.lowering.inline(query, rows.env, rows.body, rows.scope)
             _inlined(rows, inner, outer, node)
             return
+        again = query.copy()
         inner = inner_block(rows, query, as_set=True, fits=lambda found: _compares_its_own(found, word))
+        if inner.groups is not None and not inner.groups.keys and (inner.correlations or inner.outer_conditions):
+            inner = _over(rows, rows.lowering.beside(rows, again), node)  # which has a row even where nothing matches
         tie(rows, inner, outer, node, word)
     elif isinstance(query, exp.Query):
-        _set_operation(rows, rows.lowering.query(query, rows.env), outer, node, word)
+        found = rows.lowering.beside(rows, query)
+        if found.outer:
+            tie(rows, _over(rows, found, node), outer, node, word)
+        else:
+            _set_operation(rows, found.query, outer, node, word)
     else:
         raise rows.source.syntax(f"{word} needs a subquery in parentheses", node)
+
+
+def exists_of_one_group(select: exp.Select) -> None:
+    """EXISTS of aggregates without GROUP BY, in a SELECT: there is a row if HAVING says so, of no rows, too."""
+    for node in list(select.find_all(exp.Exists)):
+        query = node.this.unnest()
+        if not isinstance(query, exp.Select) or query.args.get("group") or is_cut(query) or is_windowed(query):
+            continue
+        having = query.args.get("having")
+        if having is None:
+            continue
+        true, false = exp.Boolean(this=True), exp.Boolean(this=False)
+        condition = exp.Paren(this=having.this.copy())
+        spell_names(condition, query)
+        query.set("having", None)
+        query.set("distinct", None)
+        query.set("expressions", [condition.this])
+        node.replace(exp.Case(ifs=[exp.If(this=exp.Subquery(this=query), true=true)], default=false))
+
+
+def _over(rows: Rows, found: Beside, node: exp.Expr) -> Rows:
+    """A SELECT of all rows of a subquery, tied to the rows by the values that it reads of them."""
+    stage = rows.lowering.stage(found.query.body, "beside", "rows of a subquery, beside what they read of other rows")
+    inner = Rows(rows.lowering, rows.env, Scope(rows.source, rows.scope), Body(rows.lowering.fresh))
+    terms = inner.atom(stage.name, "beside", stage_columns(stage), node)
+    width = len(found.names)
+    inner.outputs = [Selected(n, t, True, node) for n, t in zip(found.names, terms, strict=False)]
+    inner.correlations = [(t, outer, node) for t, outer in zip(terms[width:], found.outer, strict=True)]
+    return inner
 
 
 def _compares_its_own(inner: Rows, word: str) -> bool:
@@ -123,10 +161,6 @@ def tie(rows: Rows, inner: Rows, outer: Sequence[Expression], node: exp.Expr, wo
         if groups is None and not inner.body.owns(a):
             raise source.unsupported("correlated output in IN", selected.place, hint="compare it outside the subquery")
         pairs.append((replace(selected, expression=as_compared(a, b)), b, node))
-    tied = inner.correlations or inner.outer_conditions
-    if tied and groups is not None and not groups.keys:  # such a subquery has a row even where nothing matches
-        where = inner.correlations[0][2] if inner.correlations else node
-        raise source.unsupported(f"correlated aggregate in {word}", where, hint="join with a grouped subquery in FROM")
     for a, b, where in inner.correlations:
         a = as_compared(a, b)
         if groups is not None:

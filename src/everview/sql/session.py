@@ -37,6 +37,20 @@ class Query:
     """The nodes that gave the columns, to point at in errors."""
 
 
+@dataclass(frozen=True)
+class Beside:
+    """The rows of a subquery beside the values that it reads: these are its last columns, as many as ``outer`` has."""
+
+    query: Query
+    outer: tuple[Expression, ...] = ()
+    """What the last columns are equal to, over the rows of the query around."""
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns that it gives."""
+        return self.query.names[: len(self.query.names) - len(self.outer)]
+
+
 @dataclass
 class Cte:
     """A WITH entry; ``stage`` once a reference needed one, so that all references share it."""
@@ -103,6 +117,10 @@ class Lowering(ABC):
     @abstractmethod
     def inline(self, select: exp.Select, env: Environment, body: Body, parent: Scope | None) -> Rows:
         """Lower a plain SELECT into a body that exists already."""
+
+    @abstractmethod
+    def beside(self, rows: Rows, query: exp.Expr) -> Beside:
+        """The rows of a subquery of any form, beside the values that it reads of the rows of the query around."""
 
     def remark(self, text: str) -> None:
         """Say what was ignored or changed, once."""

@@ -22,7 +22,7 @@ from everview.sql.apart import Kept, as_compared, block, go_on, kept, null_of, o
 from everview.sql.body import equality
 from everview.sql.carried import inner_block
 from everview.sql.domain import add_domain, two_queries_out
-from everview.sql.names import Cell
+from everview.sql.names import STANDS_FOR, Cell
 from everview.sql.nested import bare, is_quantified, is_semi_join, subqueries_in
 from everview.sql.ordering import is_cut
 from everview.sql.over_nothing import over_nothing
@@ -30,6 +30,7 @@ from everview.sql.semijoin import semi_join
 from everview.sql.session import Rows, Selected, stage_columns
 from everview.sql.windows import is_windowed
 
+BESIDE = "rows of LATERAL, beside what they read of the rows before"
 MORE_THAN_ONE = "a subquery that stands for a value has more than one row"
 
 
@@ -126,8 +127,8 @@ def _unknown(rows: Rows, node: exp.In) -> list[exp.Expr]:
 def _outputs_nullable(rows: Rows, query: exp.Expr) -> tuple[list[bool] | None, bool]:
     """Which outputs of a subquery may be NULL, and whether conditions on them can be added to its WHERE."""
     if not isinstance(query, exp.Select) or is_cut(query) or is_windowed(query):
-        body = rows.lowering.query(query.copy(), rows.env).body
-        return [c.nullable for c in body.columns], False
+        found = rows.lowering.beside(rows, query)
+        return [c.nullable for c in found.query.body.columns[: len(found.names)]], False
     inner = rows.lowering.block(query.copy(), rows.env, rows.scope)
     foreign = [not inner.body.owns(o.expression) for o in inner.outputs] if inner.groups is None else []
     nullable = [True] * len(inner.outputs) if any(foreign) else [c.nullable for c in inner.finish().columns]
@@ -157,7 +158,8 @@ def _resolved(rows: Rows, node: exp.Expr) -> exp.Expr:
     """A copy of an expression whose columns mean the same wherever it is put."""
     found = node.copy()
     for column in found.find_all(exp.Column):
-        column.meta["cell"] = rows.scope.resolve(column)
+        if rows.scope.lowered(column) is None:
+            column.meta["cell"] = rows.scope.resolve(column)
     return found
 
 
@@ -227,9 +229,10 @@ def _unmatched(rows: Rows, with_match: Rows, columns: Sequence[Kept]) -> Stage:
     return rows.lowering.stage(body, "anti", "rows without a match")
 
 
-def _placeholder(rows: Rows, cell: Cell) -> exp.Expr:
-    """A node for a column that has no name."""
+def placeholder(rows: Rows, cell: Cell) -> exp.Expr:
+    """A node for a column that has no name, whatever becomes of the rows."""
     node = exp.column(exp.to_identifier("everview", quoted=True))
+    node.meta[STANDS_FOR] = id(node)  # which copies have, too
     note(rows, node, cell)
     return node
 
@@ -240,10 +243,10 @@ def _replace_in(rows: Rows, node: exp.Expr) -> None:
     if subqueries_in(node.this):
         lower_subqueries(rows, node.this)
     unknown = _unknown(rows, node)
-    match = _placeholder(rows, _truth(rows, node))
+    match = placeholder(rows, _truth(rows, node))
     ifs = [exp.If(this=match, true=exp.Boolean(this=True))]
     for one in unknown:
-        is_unknown = _placeholder(rows, _truth(rows, _current(rows, one)))
+        is_unknown = placeholder(rows, _truth(rows, _current(rows, one)))
         ifs.append(exp.If(this=is_unknown, true=exp.cast(exp.Null(), "boolean")))
     node.replace(exp.Case(ifs=ifs, default=exp.Boolean(this=False)))
 
@@ -264,7 +267,7 @@ def _replace_quantified(rows: Rows, node: exp.Expr) -> None:
     """``x > ANY (SELECT y …)`` and the like by the number of rows, of values, and the least and the largest of them."""
     quantifier, left = node.expression, node.this
     query, is_any = quantifier.this, isinstance(quantifier, exp.Any)
-    n, there, low, high = (_placeholder(rows, cell) for cell in values(rows, query, 4, of=_four))
+    n, there, low, high = (placeholder(rows, cell) for cell in values(rows, query, 4, of=_four))
     if type(node) in _REVERSED:
         bound = high if _REVERSED[type(node)] == is_any else low
         test: exp.Expr = type(node)(this=left.copy(), expression=bound)
@@ -274,7 +277,7 @@ def _replace_quantified(rows: Rows, node: exp.Expr) -> None:
     decided = test if is_any else exp.Not(this=exp.paren(test, copy=False))
     is_null = exp.Is(this=left.copy(), expression=exp.Null())
     fewer = exp.LT(this=there, expression=n)
-    again = _placeholder(rows, rows.scope.subqueries[id(n)][1])
+    again = placeholder(rows, rows.scope.subqueries[id(n)][1])
     ifs = [
         exp.If(this=exp.EQ(this=again, expression=exp.Literal.number(0)), true=exp.Boolean(this=not is_any)),
         exp.If(this=decided, true=exp.Boolean(this=is_any)),
@@ -316,9 +319,12 @@ def values(
     if of is not None:
         query = of(query)
     if not isinstance(query, exp.Select) or is_cut(query):
-        result = rows.lowering.query(query, rows.env)
+        result = rows.lowering.beside(rows, query)
         _check_width(rows, len(result.names), count, node)
-        return _joined(rows, _guarded(rows, result.body, 0), [], node)
+        stage = _guarded(rows, result.query.body, len(result.outer))
+        if needs_match or not result.outer:
+            return _joined(rows, stage, result.outer, node)[:count]
+        return _attached(rows, stage, result.outer, [None] * count, node)
     inner = inner_block(rows, query, fits=_reads_its_own)
     _check_width(rows, len(inner.outputs), count, node)
     if inner.outer_conditions:
@@ -344,14 +350,8 @@ def values(
     if has_one and inner.groups is not None:
         if not is_tied and inner.groups.having is None:
             return _joined(rows, rows.lowering.stage(inner.finish(), "scalar", "scalar subquery"), [], node)[:count]
+        _put_having_into_outputs(inner)
         nothing = [over_nothing(inner.groups, o.expression) for o in inner.outputs]
-        if inner.groups.having is not None and any(e is not None for e in nothing):
-            raise rows.source.unsupported(
-                "HAVING in a correlated COUNT",
-                node,
-                message="a correlated subquery that counts has HAVING, which would be asked of no rows, too",
-                hint="use CASE in its SELECT list instead of HAVING",
-            )
     keys = [_key(inner, a) for a, _, _ in tied]
     inner.outputs += [Selected(f"k{i}", key, True, node) for i, key in enumerate(keys)]
     body: AnyBody = inner.finish()
@@ -365,6 +365,16 @@ def values(
     if needs_match and not any(e is not None for e in nothing):
         return _joined(rows, stage, outer, node)[:count]
     return _attached(rows, stage, outer, nothing, node)
+
+
+def _put_having_into_outputs(inner: Rows) -> None:
+    """Have the one group of a subquery give NULL where HAVING leaves it out: it is asked of no rows, too."""
+    assert inner.groups is not None
+    having, inner.groups.having = inner.groups.having, None
+    for output in inner.outputs if having is not None else ():
+        assert having is not None
+        parts = ("CASE WHEN ", *having.parts, " THEN ", *output.expression.parts, " END")
+        output.expression, output.strict = Expression(parts, output.expression.type), False
 
 
 def lateral(rows: Rows, query: exp.Select, node: exp.Expr) -> list[tuple[str, Cell]]:
@@ -387,6 +397,13 @@ def lateral(rows: Rows, query: exp.Select, node: exp.Expr) -> list[tuple[str, Ce
     stage = rows.lowering.stage(inner.finish(), "lateral", "rows of LATERAL, by what ties them to the rows before it")
     cells = _joined(rows, stage, [b for _, b, _ in tied], node)
     return [(o.name, cell) for o, cell in zip(listed, cells, strict=True)]
+
+
+def joined_beside(rows: Rows, query: exp.Expr, node: exp.Expr) -> list[tuple[str, Cell]]:
+    """The same of a query of any form in FROM."""
+    found = rows.lowering.beside(rows, query)
+    stage = rows.lowering.stage(found.query.body, "lateral", BESIDE)
+    return list(zip(found.names, _joined(rows, stage, found.outer, node), strict=True))
 
 
 def _gives_its_own(inner: Rows) -> bool:

@@ -7,16 +7,20 @@ QUALIFY are a block that reads this.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from sqlglot import exp
 
-from everview.query.aggregates import Counted, Ordered, Spread, Summed
+from everview.query.aggregates import SIMPLE, Counted, Ordered
 from everview.query.terms import Expression, Var
-from everview.query.types import DOUBLE, INT, DataType, common_type
+from everview.query.types import DOUBLE, INT, DataType, Kind, common_type
 from everview.query.view import Body, Output, SortKey, WindowCall, Windowed, group_key
-from everview.sql.aggregates import AggregateCall, is_aggregate, read_aggregate
+from everview.sql.aggregate_spelling import aggregated
+from everview.sql.aggregates import AggregateCall, is_aggregate, misfit, packed_type, read_aggregate
+from everview.sql.domain import WINDOWED
+from everview.sql.duckdb import hole, with_holes
+from everview.sql.durations import duration
 from everview.sql.names import Cell
 from everview.sql.nodes import NUMBER, is_whole
 from everview.sql.ordering import ordered
@@ -132,8 +136,21 @@ class _Windows:
         self.named = {w.this.name.lower(): w for w in select.args.get("windows") or ()}
         self.calls: list[tuple[tuple[int, ...], WindowCall]] = []
         self.slots: dict[Slot, list[exp.Expr]] = {}
+        self.carried = self._carried()
         if goes_by_place(select):
             self._add_inputs()
+
+    def _carried(self) -> dict[Expression, int]:
+        """The places of the values of the query around, for each of which there are partitions of its own."""
+        rows = self.rows
+        terms = rows.carried.terms if rows.carried is not None else {}
+        found = {}
+        for outer, term in terms.items():
+            expression = term
+            if rows.groups is not None:
+                expression = Expression.of(group_key(rows.groups.key(rows.body, term, strict=True)), term.type)
+            found[outer] = self._place(Selected(rows.body.name_of(term), expression, True, exp.Null()))
+        return found
 
     def _add_inputs(self) -> None:
         """All columns that come in: where keys are equal, their values say what comes first."""
@@ -150,9 +167,7 @@ class _Windows:
     def _place(self, selected: Selected) -> int:
         """The place of a column of the block below, new or known."""
         if self.rows.groups is None and not self.rows.body.owns(selected.expression):
-            raise self.source.unsupported(
-                "correlated column beside window functions", selected.place, hint="join with the query in FROM instead"
-            )
+            raise self.source.unsupported(WINDOWED, selected.place, hint="join with the query in FROM instead")
         known = [o.expression for o in self.rows.outputs]
         if selected.expression in known:
             return known.index(selected.expression)
@@ -204,7 +219,7 @@ class _Windows:
     def call(self, window: exp.Window) -> int:
         """The number of a window function, new or known."""
         partition_by, order, spec = self._specification(window)
-        partition = tuple(dict.fromkeys(self.column(p) for p in partition_by))
+        partition = tuple(dict.fromkeys((*self.carried.values(), *map(self.column, partition_by))))
         keys: dict[int, SortKey] = {}
         for item in order:
             node, descending, nulls_first = ordered(item)
@@ -296,7 +311,7 @@ class _Windows:
                 raise self.source.mismatch(f"{name} takes true or false as argument 2", arguments[1])
             nulls = " IGNORE NULLS" if arguments[1].this else nulls
         place = self.column(arguments[0])
-        frame = _frame(self, spec)
+        frame = _frame(self, spec, keys)
         by_place = frame.startswith("ROWS")
         order = "" if by_place else " {order}"
         text = f"{_VALUES[name]}({{0}}{number}{order}{nulls})"
@@ -312,14 +327,10 @@ class _Windows:
                 f"window function {shown}", window, message=f"{shown} is no window function that is supported"
             )
         made = found.function.made
-        if not isinstance(made, Counted | Summed | Spread | Ordered) or len(found.arguments) > 1:
-            raise self.source.unsupported(
-                f"window function {found.name}", call, hint="aggregate in a subquery, and join it"
-            )
-        if found.distinct:
-            raise self.source.unsupported("DISTINCT in a window function", call, hint="aggregate in a subquery")
-        frame = _frame(self, spec)
+        frame = _frame(self, spec, keys)
         by_place = frame.startswith("ROWS")
+        if not isinstance(made, SIMPLE) or len(found.arguments) > 1:
+            return self._computed(found, call, keys, frame)
         if found.value is None:
             return WindowCall("count", "count(*)", (), keys, frame, by_place, found.function.type_of(None) or INT)
         place = self.column(found.value.copy())
@@ -330,7 +341,41 @@ class _Windows:
         name = found.function.value
         if isinstance(made, Ordered):
             name = "max" if made.highest else "min"
-        return WindowCall(name, f"{name}({{0}})", (place,), keys, frame, by_place, type_)
+        text = f"{name}(DISTINCT {{0}})" if found.distinct else f"{name}({{0}})"
+        return WindowCall(name, text, (place,), keys, frame, by_place, type_)
+
+    def _computed(self, found: AggregateCall, call: exp.Expr, keys: tuple[SortKey, ...], frame: str) -> WindowCall:
+        """An aggregate whose value is computed of a list, or of a pair, that DuckDB finds over the frame."""
+        places: list[int] = []
+        group = call.find(exp.WithinGroup)
+        if group is not None:
+            by, _, _ = ordered(group.expression.expressions[0])
+            if not any(by is node for node in found.arguments):  # it is said twice what is put in order
+                by.replace(hole(0))
+        for node in (*found.arguments, *([found.condition] if found.condition is not None else [])):
+            node.replace(hole(len(places)))
+            places.append(self.column(node))
+        types = [self.type_of(place) for place in places[: len(found.arguments)]]
+        wrong = misfit(found, types)
+        if wrong is not None:
+            raise self.source.mismatch(f"{found.name} takes {wrong[0]}", call)
+        type_ = found.type_of(packed_type(found, types))
+        assert type_ is not None
+        nested = next((t for t in types if t.is_nested), None)
+        if nested is not None and not isinstance(found.function.made, Counted):
+            # DuckDB puts NULL behind all values within nested ones.
+            hint = "aggregate in a subquery, and join it"
+            raise self.source.unsupported(f"window function {found.name} of {nested}", call, hint=hint)
+        inner: list[exp.Expr] = []
+
+        def over(aggregate: exp.Expr) -> exp.Expr:
+            inner.append(aggregate)
+            return hole(0)
+
+        value = aggregated(call, type_, over)
+        reading = "" if value == hole(0) else with_holes(value)
+        name, by_place = found.function.value, frame.startswith("ROWS")
+        return WindowCall(name, with_holes(inner[0]), tuple(places), keys, frame, by_place, type_, reading)
 
     def _count(self, call: exp.Expr, arguments: list[exp.Expr], least: int, most: int) -> None:
         if not least <= len(arguments) <= most:
@@ -351,9 +396,7 @@ class _Windows:
     def below(self, outer: Rows) -> Iterator[tuple[Cell, list[exp.Expr]]]:
         """The cells of all that was put below, once the stage that has it is an atom of the block above."""
         if self.rows.correlations or self.rows.mixed or self.rows.outer_conditions:
-            raise self.source.unsupported(
-                "correlated subquery with window functions", None, hint="join with the query in FROM instead"
-            )
+            raise self.source.unsupported(WINDOWED, None, hint="join with the query in FROM instead")
         body: Body = self.rows.finish()
         places: dict[int, int] = {}
         for partition, ranking in _partitionings(self.calls):
@@ -369,6 +412,8 @@ class _Windows:
         if stage is None:
             stage = self.lower.stage(body, "window", "window functions")
         terms = outer.atom(stage.name, stage.name, stage_columns(stage), exp.Null())
+        if self.rows.carried is not None:
+            self.rows.carried.terms = {column: terms[place] for column, place in self.carried.items()}
         for (is_window, number), nodes in self.slots.items():
             place = places[number] if is_window else number
             yield Cell(terms[place]), nodes
@@ -406,27 +451,33 @@ def _function_of(window: exp.Window) -> exp.Expr:
     return found
 
 
-def _frame(windows: _Windows, spec: exp.Expr | None) -> str:
-    """A frame as SQL; nothing for the usual one."""
+def _frame(windows: _Windows, spec: exp.Expr | None, keys: Sequence[SortKey] = ()) -> str:
+    """A frame over rows in the order of some keys, as SQL; nothing for the usual one."""
     if spec is None:
         return ""
     kind = str(spec.args.get("kind")).upper()
     if kind not in ("ROWS", "RANGE") or spec.args.get("exclude"):
         raise windows.source.unsupported(f"{kind} frame", spec, hint="use ROWS or RANGE")
-    start = _edge(windows, kind, spec.args.get("start"), spec.args.get("start_side"))
-    end = _edge(windows, kind, spec.args.get("end") or "CURRENT ROW", spec.args.get("end_side"))
+    key = windows.type_of(keys[0].column) if len(keys) == 1 else None
+    start = _edge(windows, kind, spec.args.get("start"), spec.args.get("start_side"), key)
+    end = _edge(windows, kind, spec.args.get("end") or "CURRENT ROW", spec.args.get("end_side"), key)
     return f"{kind} BETWEEN {start} AND {end}"
 
 
-def _edge(windows: _Windows, kind: str, edge: object, side: object) -> str:
+def _edge(windows: _Windows, kind: str, edge: object, side: object, key: DataType | None) -> str:
     if isinstance(edge, str):
         return edge.upper() if edge.upper() == "CURRENT ROW" else f"UNBOUNDED {str(side).upper()}"
     assert isinstance(edge, exp.Expr)
-    if isinstance(edge, exp.Interval) and kind == "RANGE" and isinstance(edge.this, exp.Literal):
-        unit = str(edge.args.get("unit") or "")
-        if str(edge.this.name).isdigit() and unit:
-            return f"INTERVAL '{edge.this.name}' {unit} {str(side).upper()}"
-    number = windows._whole(edge, 0) if not isinstance(edge, exp.Interval) else None
-    if number is None:
-        raise windows.source.unsupported("frame", edge, hint="write a number, or INTERVAL 1 DAY")
-    return f"{number} {str(side).upper()}"
+    if kind == "RANGE" and edge.find(exp.Interval) is not None:
+        months, micros = duration(windows.source, edge)
+        if min(months, micros) < 0:
+            raise windows.source.query("a frame reaches a length of time that is not negative", edge)
+        return f"INTERVAL '{months} months {micros} microseconds' {str(side).upper()}"
+    if isinstance(edge, exp.Interval):
+        raise windows.source.unsupported("frame", edge, hint="write a number of rows")
+    is_fraction = isinstance(edge, exp.Literal) and not edge.is_string and not is_whole(edge)
+    if kind == "RANGE" and is_fraction and key is not None and key.is_numeric and not key.is_integer:
+        number = edge.name.rstrip("dDfF")
+        shown = number if key.kind is Kind.DECIMAL else f"CAST({number} AS DOUBLE)"
+        return f"{shown} {str(side).upper()}"
+    return f"{windows._whole(edge, 0)} {str(side).upper()}"

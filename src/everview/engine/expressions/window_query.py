@@ -100,11 +100,13 @@ class WindowQuery:
             window = f"OVER ({partition} {order} {call.frame})"
             text = call.text.format(*(f"v{a}" for a in call.arguments), order=f"ORDER BY {number}")
             if self._averages[i]:
-                outputs.append(f"count(v{call.arguments[0]}) {window} AS n{i}")
-                text = f"sum(v{call.arguments[0]})"
+                outputs.append(f"count{text.removeprefix('avg')} {window} AS n{i}")
+                text = f"sum{text.removeprefix('avg')}"
             outputs.append(f"{text} {window} AS r{i}")
         inner = f"(SELECT {', '.join(['*', *numbers])} FROM batch)"
-        return f"SELECT {', '.join(outputs)} FROM {inner}"
+        found = f"SELECT {', '.join(outputs)} FROM {inner}"
+        read = [f"{c.reading.format(f'r{i}')} AS r{i}" for i, c in enumerate(self._windowed.calls) if c.reading]
+        return f"SELECT * REPLACE ({', '.join(read)}) FROM ({found})" if read else found
 
     def _order_by(self, keys: Sequence[SortKey], *, all_columns: bool = False) -> str:
         listed = [
