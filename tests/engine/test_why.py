@@ -190,6 +190,74 @@ def test_groups_that_do_not_show_their_keys() -> None:
     assert rows_of(shop().view("h").why((1,))) == {"s": [(1, 7)]}
 
 
+A, B = (1, 7), (1, 8)
+P, Q = (1, "p"), (2, "q")
+MADE_OF = [
+    # Outer joins and subqueries are stages that nobody named: occurrences have the query's own names.
+    ("SELECT r.a, s.c FROM r LEFT JOIN s ON r.a = s.a", (1, 7), {"r": [P], "s": [A]}),
+    ("SELECT r.a, s.c FROM r LEFT JOIN s ON r.a = s.a", (2, None), {"r": [Q], "s": []}),
+    ("SELECT x.a, y.name FROM r x FULL JOIN r y ON x.a = y.a + 1", (2, "p"), {"x": [Q], "y": [P]}),
+    ("SELECT x.a, y.name FROM r x FULL JOIN r y ON x.a = y.a + 1", (1, None), {"x": [P], "y": []}),
+    ("SELECT r.a, COUNT(s.c) AS n FROM r LEFT JOIN s ON r.a = s.a GROUP BY r.a", (1, 2), {"r": [P], "s": [A, B]}),
+    (
+        "SELECT r.a, t.c FROM r LEFT JOIN s ON r.a = s.a LEFT JOIN s t ON t.c = s.c + 1",
+        (1, 8),
+        {"r": [P], "s": [A], "t": [B]},
+    ),
+    ("SELECT a FROM r WHERE a NOT IN (SELECT a FROM s)", (2,), {"r": [Q]}),
+    ("SELECT a FROM r WHERE a IN (SELECT a FROM s WHERE c = 7)", (1,), {"r": [P], "in.s": [A]}),
+    ("SELECT a FROM r WHERE EXISTS (SELECT 1 FROM s r WHERE r.a = 1)", (2,), {"r": [Q], "exists.r": [A, B]}),
+    ("SELECT a, (SELECT MAX(c) FROM s WHERE s.a = r.a) AS m FROM r", (1, 8), {"r": [P], "scalar.s": [A, B]}),
+    (
+        "WITH w AS (SELECT a, SUM(c) AS t FROM s GROUP BY a) SELECT r.name, w.t FROM r JOIN w ON r.a = w.a",
+        ("p", 15),
+        {"r": [P], "w.s": [A, B]},
+    ),
+    # A group is asked for by its row, where another member may have a group with the same keys, or none.
+    ("SELECT a, c, COUNT(*) AS n FROM s GROUP BY ROLLUP (a, c)", (1, 7, 1), {"s": [A]}),
+    ("SELECT a, c, COUNT(*) AS n FROM s GROUP BY ROLLUP (a, c)", (1, None, 2), {"s": [A, B]}),
+    (
+        "SELECT a, COUNT(*) AS n FROM r GROUP BY a UNION SELECT a, COUNT(*) FROM s GROUP BY a",
+        (1, 1),
+        {"r": [P], "s": []},
+    ),
+    ("SELECT COUNT(*) AS n FROM r UNION ALL SELECT MAX(c) FROM s", (8,), {"r": [], "s": [A, B]}),
+    # A window function's value is made of its partition, the row itself first; an element of its array's row.
+    ("SELECT a, c, SUM(c) OVER (PARTITION BY a) AS t FROM s", (1, 7, 15), {"s": [A, B]}),
+    ("SELECT a, c, RANK() OVER (ORDER BY c DESC) AS n FROM s", (1, 8, 1), {"s": [B, A]}),
+    ("SELECT a, c FROM s QUALIFY ROW_NUMBER() OVER (PARTITION BY a ORDER BY c) = 1", (1, 7), {"s": [A]}),
+    ("SELECT a, c FROM s ORDER BY c DESC LIMIT 1", (1, 8), {"s": [B]}),
+    ("SELECT a, e FROM r LATERAL VIEW EXPLODE(array(a, 10 * a)) x AS e", (2, 20), {"r": [Q]}),
+    # A row without input is made of nothing.
+    ("SELECT 1 AS one", (1,), {}),
+]
+
+
+@pytest.mark.parametrize(("query", "row", "wanted"), MADE_OF)
+def test_occurrences_have_the_names_of_the_query(query: str, row: tuple[Any, ...], wanted: dict[str, Any]) -> None:
+    db = ev.Database()
+    db.sql("CREATE TABLE r (a BIGINT, name STRING); CREATE TABLE s (a BIGINT, c BIGINT)")
+    db.insert("r", [P, Q])
+    db.insert("s", [B, A])
+    view = db.create_view("v", query)
+    found = rows_of(view.why(row))
+    assert {name: Counter(rows) for name, rows in found.items()} == {n: Counter(rows) for n, rows in wanted.items()}
+    first = rows_of(view.why(row, limit=1))
+    assert first.keys() == wanted.keys()
+    assert all(len(rows) <= 1 and set(rows) <= set(wanted[name]) for name, rows in first.items())
+    if "OVER (ORDER" in query:
+        assert first == {"s": [B]}, "the row itself comes first"
+
+
+def test_stages_that_are_not_read_are_not_kept_again() -> None:
+    db = shop()
+    joined = "r LEFT JOIN s ON r.a = s.a LEFT JOIN s t ON t.c = s.c"
+    view = db.create_view("deep", f"SELECT r.name, t.c FROM {joined} WHERE r.a IN (SELECT a FROM s)")
+    view.why(("p", 7))
+    stages = [len(c.view.stages) for c in view._runtime.companions.values()]
+    assert min(stages) == 0 < len(view._runtime.view.stages)
+
+
 def failing(db: ev.Database) -> None:
     with db.batch() as batch:
         batch.insert("r", [(1, "new")])

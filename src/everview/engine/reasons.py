@@ -3,12 +3,13 @@
 For each block of a view, the same join with all columns of its tables is kept from the first such question on
 (``engine.companions``): a tree of the same variables, in which those of a result are above the others, so that its
 *derivations* come with constant delay where the view's query is q-hierarchical (q-hierarchical.md 23). A row of a
-stage, or of another view, is in turn made of others.
+stage, or of another view, is in turn made of others. Occurrences have the names that the query's author gave them:
+stages that nobody named, as those of outer joins, do not show.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -38,6 +39,7 @@ from everview.query.view import (
     SetOperator,
     Timed,
     Windowed,
+    without_unread,
 )
 from everview.query.view import View as ViewDefinition
 
@@ -48,9 +50,14 @@ if TYPE_CHECKING:
 WHY, GROUPS = "why", "groups"
 _TARGET: Final = "$target"
 _COLUMN: Final = "$column"
+_NO_ROW: Final = "false"
+"""The condition of a block that stands for one row without input: it reads a table, and none of its rows."""
 Words = tuple[int, ...]
-Wanted = Callable[[], Sequence[int]]
-"""The words of a row that is asked for; they may be others once strings have been computed."""
+Wanted = Callable[[], Mapping[int, int]]
+"""The words of a row that is asked for, by the places of their columns: all of them, or those that matter.
+
+They may be others once strings have been computed.
+"""
 
 
 class Reasons(Relation):
@@ -64,7 +71,7 @@ class Reasons(Relation):
         sought = self._sought(row)
         assert sought is not None
         trace = _Trace(db, limit)
-        trace.body(runtime, runtime.view.body, len(runtime.view.stages), "", lambda: sought.words)
+        trace.body(runtime, runtime.view.body, len(runtime.view.stages), "", lambda: dict(enumerate(sought.words)))
         return trace.tables()
 
 
@@ -83,38 +90,75 @@ class _Trace:
     db: Database
     limit: int | None
     found: dict[str, _Occurrence] = field(default_factory=dict)
-    _seen: set[tuple[str, str, Words]] = field(default_factory=set)
+    _seen: set[tuple[str, tuple[str, ...], str, Words]] = field(default_factory=set)
 
-    def body(self, runtime: ViewRuntime, body: Body, stage: int, path: str, wanted: Wanted) -> None:
-        """Follow a row of a body, which is that of a view, or of its stage of this number."""
-        for number, block in enumerate(_giving(body)):
-            self._block(runtime, block, (stage, number), path, wanted)
+    def body(
+        self,
+        runtime: ViewRuntime,
+        body: Body,
+        stage: int,
+        path: str,
+        wanted: Wanted,
+        taken: Collection[str] = (),
+    ) -> None:
+        """Follow a row of a body, which is that of a view, or of its stage of this number.
 
-    def _block(self, runtime: ViewRuntime, block: Block, at: tuple[int, int], path: str, wanted: Wanted) -> None:
-        places = self._places(block, path)
-        for name, atom in zip(places, block.atoms, strict=True):
-            if atom.relation in self.db._tables:
-                self.found.setdefault(name, _Occurrence(self.db._tables[atom.relation]))
-        left = self.limit
-        for key in self._targets(runtime, block, at, wanted):
+        ``taken`` are the names of other occurrences beside it, under the same path.
+        """
+        is_alone = not isinstance(body, SetOperation)
+        for number, (block, matters) in enumerate(_giving(body)):
+            names = self._names(block, path, taken)
+            left = self.limit
+            for places in matters:
+                part = _some(wanted, places)
+                left = self._block(runtime, block, (stage, number), path, names, part, left, is_alone=is_alone)
+                if left == 0:
+                    break
+
+    def _block(
+        self,
+        runtime: ViewRuntime,
+        block: Block,
+        at: tuple[int, int],
+        path: str,
+        names: Sequence[str],
+        wanted: Wanted,
+        left: int | None,
+        *,
+        is_alone: bool,
+    ) -> int | None:
+        """Follow a row of a block; gives how many more derivations are wanted, None if all are."""
+        for key in self._targets(runtime, block, at, wanted, is_alone=is_alone):
             for rows in _derivations(self.db, runtime, block, at, key):
-                taken = rows if left is None else rows.slice(0, left)
-                for name, atom in zip(places, block.atoms, strict=True):
-                    self._rows(runtime, atom, name, _columns(self.db, runtime, block, atom, taken))
+                found = rows if left is None else rows.slice(0, left)
+                for name, atom in zip(names, block.atoms, strict=True):
+                    beside = {n for n in names if n} - {name}
+                    self._rows(runtime, atom, path, name, beside, _columns(self.db, runtime, block, atom, found))
                 if left is not None:
-                    left -= len(taken)
+                    left -= len(found)
                     if left <= 0:
-                        return
+                        return 0
+        return left
 
-    def _targets(self, runtime: ViewRuntime, block: Block, at: tuple[int, int], wanted: Wanted) -> Iterator[Wanted]:
-        """What derivations are found by: the row itself, or of groups the keys of those that show it."""
+    def _targets(
+        self, runtime: ViewRuntime, block: Block, at: tuple[int, int], wanted: Wanted, *, is_alone: bool
+    ) -> Iterator[Wanted]:
+        """What derivations are found by: the row itself, or of groups the keys of those that show it.
+
+        A block that is not alone may have a group with the keys of a row that another block has given.
+        """
         if block.grouping is None:
             yield wanted
             return
+        known = wanted()
         terms = [o.expression.term for o in block.outputs]
-        if all(key in terms for key in block.grouping.key_names):
-            shown = [terms.index(key) for key in block.grouping.key_names]
-            yield lambda: [wanted()[i] for i in shown]
+        shown = {
+            i: terms.index(key)
+            for i, key in enumerate(block.grouping.key_names)
+            if key in terms and terms.index(key) in known
+        }
+        if is_alone and len(shown) == len(block.grouping.keys):
+            yield lambda: {i: wanted()[place] for i, place in shown.items()}
             return
         width = len(block.outputs)
         keys = zip(block.grouping.key_names, block.grouping.keys, strict=True)
@@ -124,44 +168,70 @@ class _Trace:
         ]
         grouped = replace(block, outputs=tuple(outputs), distinct=False)
         groups = companion(self.db, runtime, (GROUPS, at), _definition(runtime, grouped, at), build_part)
-        for rows in groups.rows():
-            same = _among(rows, range(width), wanted())
-            for words in zip(*(c.to_pylist() for c in same.columns[width:]), strict=True):
-                yield lambda words=words: words  # type: ignore[misc]
+        by = frozenset(width + i for i in shown)
+        listed = None
+        if groups.result.looks_up(by):
+            listed = groups.result.lookup(Given(by, lambda: {width + i: wanted()[p] for i, p in shown.items()}))
+        for rows in groups.rows() if listed is None else listed:
+            same = _among(rows, wanted())
+            for words in zip(*(c.to_pylist() for c in same.columns[width:]), strict=True) if len(same) else ():
+                yield lambda words=words: dict(enumerate(words))  # type: ignore[misc]
+            if len(same) and not block.grouping.keys:
+                yield dict
 
-    def _places(self, block: Block, path: str) -> list[str]:
-        """A name for each atom: its alias, with a number behind it where that is taken by another occurrence."""
+    def _names(self, block: Block, path: str, taken: Collection[str]) -> list[str]:
+        """A name for each atom: its alias, with a number behind it where that is taken by another occurrence.
+
+        It is empty for a stage that nobody named. Where several blocks read a table by the same alias, as those of an
+        outer join do, it is the same occurrence.
+        """
         names: list[str] = []
+        is_read = not any(e.parts == (_NO_ROW,) for e in block.predicates)
         for atom in block.atoms:
+            table = self.db._tables.get(atom.relation)
+            if table is None and not atom.alias and atom.relation not in self.db._views:
+                names.append("")
+                continue
             name = base = f"{path}{atom.alias or atom.relation}"
-            table, number = self.db._tables.get(atom.relation), 1
-            while name in names or (name in self.found and self.found[name].table is not table):
+            number = 1
+            while name in names or name in taken or (name in self.found and self.found[name].table is not table):
                 number += 1
                 name = f"{base}#{number}"
             names.append(name)
+            if table is not None and is_read:
+                self.found.setdefault(name, _Occurrence(table))
         return names
 
-    def _rows(self, runtime: ViewRuntime, atom: Atom, name: str, columns: Sequence[pa.Array]) -> None:
-        rows = dict.fromkeys(zip(*(c.to_pylist() for c in columns), strict=True))
+    def _rows(
+        self,
+        runtime: ViewRuntime,
+        atom: Atom,
+        path: str,
+        name: str,
+        beside: Collection[str],
+        columns: Sequence[pa.Array],
+    ) -> None:
+        listed = zip(*(c.to_pylist() for c in columns), strict=True) if columns else ((),)
+        rows: dict[Words, None] = dict.fromkeys(listed)
         if atom.relation in self.db._tables:
             kept = self.found[name].rows
             for words in rows if self.limit is None else list(rows)[: self.limit]:
                 if self.limit is None or len(kept) < self.limit:
                     kept.setdefault(words)
             return
+        below, taken = (f"{name}.", ()) if name else (path, tuple(sorted(beside)))
         stages = [s.name for s in runtime.view.stages]
         for words in rows:
-            if (name, atom.relation, words) in self._seen:
+            if (below, taken, atom.relation, words) in self._seen:
                 continue
-            self._seen.add((name, atom.relation, words))
+            self._seen.add((below, taken, atom.relation, words))
+            wanted = lambda words=words: dict(enumerate(words))  # noqa: E731 the words of now, not of the last row
             if atom.relation in stages:
                 stage = stages.index(atom.relation)
-                body = runtime.view.stages[stage].body
-                self.body(runtime, body, stage, f"{name}.", lambda words=words: words)  # type: ignore[misc]
+                self.body(runtime, runtime.view.stages[stage].body, stage, below, wanted, taken)
             else:
                 view = self.db._views[atom.relation]
-                own = len(view.view.stages)
-                self.body(view, view.view.body, own, f"{name}.", lambda words=words: words)  # type: ignore[misc]
+                self.body(view, view.view.body, len(view.view.stages), below, wanted, taken)
 
     def tables(self) -> dict[str, pa.Table]:
         """The rows found, by occurrence, copies repeated within the limit."""
@@ -189,27 +259,21 @@ class _Trace:
         return pa.table(arrays, schema=schema)
 
 
-def _giving(body: Body) -> Iterator[Block]:
-    """The blocks whose rows are rows of the result: of EXCEPT those of its left side."""
+def _giving(body: Body) -> Iterator[tuple[Block, Sequence[Collection[int]]]]:
+    """The blocks whose rows are rows of the result, and by which of their columns: of EXCEPT those of its left side.
+
+    A value of a window function is made of a whole partition: of the row itself first, then of the rows with the same
+    partition columns.
+    """
     if isinstance(body, Block):
-        yield body
+        yield body, (range(len(body.outputs)),)
         return
-    if isinstance(body, Cut | Timed):
-        for block in _giving(body.body):
-            yield replace(block, outputs=block.outputs[: len(body.columns)])
+    if isinstance(body, Cut | Timed | Exploded | Windowed):
+        inner = body.body.columns if isinstance(body, Exploded | Windowed) else body.columns
+        for block, matters in _giving(body.body):
+            own = [[place for place in places if place < len(inner)] for places in matters]
+            yield block, own if not isinstance(body, Windowed) else [*own, body.partition]
         return
-    if isinstance(body, Exploded):
-        raise UnsupportedError(
-            "an element of an array is made of a part of a row: why() tells of whole rows",
-            construct="why() of exploded arrays",
-            hint="ask why() of a view that has the array",
-        )
-    if isinstance(body, Windowed):
-        raise UnsupportedError(
-            "a window function's value is made of a whole partition: there are no base rows that a row is made of",
-            construct="why() of window functions",
-            hint="ask why() of a view without window functions",
-        )
     if isinstance(body, FormulaBody):
         raise UnsupportedError(
             f"why a row is in {body.query.name} is not told: a formula also holds by rows that are not there",
@@ -222,11 +286,21 @@ def _giving(body: Body) -> Iterator[Block]:
         yield from _giving(body.right)
 
 
+def _some(wanted: Wanted, places: Collection[int]) -> Wanted:
+    """The words of some columns alone."""
+
+    def words() -> Mapping[int, int]:
+        known = wanted()
+        return {place: known[place] for place in places if place in known}
+
+    return words
+
+
 def _definition(runtime: ViewRuntime, block: Block, at: tuple[int, int]) -> ViewDefinition:
     """A view of a block alone, over the stages that it may read."""
     stage, number = at
-    kept = runtime.view.stages[:stage]
-    return ViewDefinition(f"{runtime.view.name}$why{stage}.{number}", block, kept)
+    name = f"{runtime.view.name}$why{stage}.{number}"
+    return without_unread(ViewDefinition(name, block, runtime.view.stages[:stage]))
 
 
 def _variables(block: Block) -> list[Var]:
@@ -241,6 +315,7 @@ def _derivations(
     targets = [o.expression for o in block.outputs] if block.grouping is None else list(block.grouping.keys)
     width = len(targets)
     found = runtime.companions.get((WHY, at))
+    known = wanted()
     plain = [i for i, e in enumerate(targets) if isinstance(e.term, Var)]
     if found is None:
         types = types_of_variables(db, runtime, block)
@@ -250,20 +325,20 @@ def _derivations(
         lookup = (tuple(f"{_TARGET}{i}" for i in plain),) if plain else None
         view = replace(_definition(runtime, listed, at), options=ViewOptions(lookup=lookup))
         found = companion(db, runtime, (WHY, at), view, build_part)
-    columns = frozenset(plain)
+    columns = frozenset(i for i in plain if i in known)
     rows = None
-    if plain and found.result.looks_up(columns):
-        rows = found.result.lookup(Given(columns, lambda: {i: wanted()[i] for i in plain}))
+    if columns and found.result.looks_up(columns):
+        rows = found.result.lookup(Given(columns, lambda: {i: wanted()[i] for i in columns}))
     for listed_rows in found.rows(partly=True) if rows is None else rows:
-        same = _among(listed_rows, range(width), wanted())
+        same = _among(listed_rows, wanted())
         if len(same):
             yield same.with_columns(same.columns[width:])
 
 
-def _among(rows: WordRows, columns: Sequence[int], words: Sequence[int]) -> WordRows:
-    """Those of some rows that have these words in some columns."""
+def _among(rows: WordRows, words: Mapping[int, int]) -> WordRows:
+    """Those of some rows that have these words in these columns."""
     mask = None
-    for i, word in zip(columns, words, strict=True):
+    for i, word in words.items():
         same = pc.equal(rows.columns[i], pa.scalar(word, pa.int64()))
         mask = same if mask is None else pc.and_(mask, same)
     return rows if mask is None else rows.filter(mask)

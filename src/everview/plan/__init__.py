@@ -12,6 +12,7 @@ What passes through, in this order:
 - ``ordering``: what cuts and window functions do and cost;
 - ``view_plan``: the plans of all blocks and stages of a view together, with their bounds;
 - ``formula_plan``: the same of a view by formula, whose result is a part without cores;
+- ``reads``: what each kind of read costs as the view is kept;
 - ``hardness``, ``repair``: why nothing better is possible, and which change would make it so;
 - ``explain``, ``text``, ``svg``: the verdict as data, as text and as a picture;
 - ``held_values``, ``spread``, ``shares``, ``shards``, ``split``, ``formula_shards``, ``shard_tables``,

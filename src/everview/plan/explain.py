@@ -12,11 +12,12 @@ from everview.errors import QueryError
 from everview.plan.core_plan import CorePlan, idle_options
 from everview.plan.hardness import Task, concatenated_tasks, lower_bound, tasks, union_tasks, unknown_tasks
 from everview.plan.ordering import UNKNOWN
+from everview.plan.reads import kept_costs
 from everview.plan.repair import declarations, if_only_tested, repairs
 from everview.plan.shard_tables import unchecked
 from everview.plan.shards import Distribution
 from everview.plan.small_domains import ALWAYS_EMPTY
-from everview.plan.view_plan import PartPlan, ViewPlan
+from everview.plan.view_plan import PartPlan, ViewPlan, looked_up
 from everview.query.orders import canonical_order, free_top_order
 from everview.strategies.dial import Exponents
 
@@ -155,9 +156,15 @@ class Explanation:
         """What each kind of read of a core's rows can cost."""
         return tasks(core.classification, self.plan.constraints, core.facts.lookups)
 
-    @property
+    @cached_property
     def view_tasks(self) -> dict[str, Task]:
-        """What each kind of read of the view can cost."""
+        """What each kind of read of the view can cost, and what it costs as the view is kept."""
+        costs = kept_costs(self.plan)
+        return {name: task.as_kept(costs[name]) for name, task in self._at_best.items() if name in costs}
+
+    @property
+    def _at_best(self) -> dict[str, Task]:
+        """What each kind of read of the view can cost, whatever method is used."""
         main = self.plan.main
         if ALWAYS_EMPTY in self.plan.result.remarks:
             return unknown_tasks(ALWAYS_EMPTY)
@@ -174,7 +181,7 @@ class Explanation:
         if len(self.plan.cores) == 1:
             found = self.tasks(main)
         elif result.union:
-            found = union_tasks(result.union, self.plan.constraints)
+            found = union_tasks(result.union, self.plan.constraints, looked_up(self.plan.view))
         else:
             found = concatenated_tasks([self.tasks(core) for core in self.plan.cores])
         if self.plan.is_restricted:  # The conjectures are about updates of any kind.

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any, Final
 
 from everview.plan.core_plan import CorePlan
 from everview.plan.unions import UnionVerdict
@@ -22,6 +23,8 @@ from everview.query.hard_patterns import largest_star, longest_path
 from everview.query.hierarchy import Violation, is_hierarchical, is_q_hierarchical, q_violation, t_violation
 from everview.query.homomorphism import Budget, minimal_query, minimal_union
 from everview.query.terms import Var, names
+from everview.strategies.bounds import CONSTANT, LOGARITHMIC
+from everview.strategies.strategy import Cost
 
 OMV = "the OMv conjecture"
 TASKS = ("answer", "test", "count", "list", "access", "lookup", "difference")
@@ -45,9 +48,23 @@ class Task:
     unless: str | None = None
     """The conjecture that makes a hard task hard."""
     reference: str = ""
+    kept: Cost | None = None
+    """What it costs as the view is kept; None where that is not asked."""
 
-    def to_dict(self) -> dict[str, str | None]:
+    def as_kept(self, cost: Cost) -> Task:
+        """The same with what it costs as the view is kept, which is a verdict where nobody has another one."""
+        found = replace(self, kept=cost)
+        if self.verdict != "unknown":
+            return found
+        update, time = str(cost.update), str(cost.read)
+        best = next((v for v, bounds in _BEST.items() if {cost.update, cost.read} <= bounds), None)
+        if best is None:
+            return replace(found, update=update, time=time)
+        return Task(best, update, time, "as it is kept", kept=cost)
+
+    def to_dict(self) -> dict[str, Any]:
         """As plain data."""
+        kept = {"kept": {"update": str(self.kept.update), "time": str(self.kept.read)}} if self.kept else {}
         return {
             "verdict": self.verdict,
             "update": self.update,
@@ -56,7 +73,12 @@ class Task:
             "witness": self.witness,
             "unless": self.unless,
             "reference": self.reference,
+            **kept,
         }
+
+
+_BEST: Final = {"constant": {CONSTANT}, "logarithmic": {CONSTANT, LOGARITHMIC}}
+"""The verdicts that follow from what a read and the updates for it cost here."""
 
 
 def tasks(verdict: Classification, constraints: Constraints, lookups: Sequence[frozenset[Var]] = ()) -> dict[str, Task]:
@@ -138,10 +160,13 @@ _NULLS = (
 )
 
 
-def union_tasks(verdict: UnionVerdict, constraints: Constraints) -> dict[str, Task]:
+def union_tasks(
+    verdict: UnionVerdict, constraints: Constraints, lookups: Sequence[frozenset[int]] = ()
+) -> dict[str, Task]:
     """What each kind of read of a union of queries costs at best under arbitrary updates (ucq-constraints.md 10).
 
-    Positions, look-ups and differences of unions have upper bounds in the literature, and no lower ones.
+    Positions, look-ups and differences of unions have upper bounds in the literature, and no lower ones. ``lookups``
+    are the sets of columns that rows are looked up by; without any, each by itself.
     """
     members = verdict.minimal.members
     known = all(_theorems_apply(m, constraints) for m in members)
@@ -188,7 +213,22 @@ def union_tasks(verdict: UnionVerdict, constraints: Constraints) -> dict[str, Ta
     unknown = Task("unknown", None, None, "no theorem is about it in a union")
     shared = replace(unknown, reason=_NULLS.replace("constant", "logarithmic"))
     access = unknown if not strong else shared if verdict.shares_null else accessed
-    return {**found, "access": access, "lookup": unknown, "difference": unknown}
+    looked_up = _lookup_in_all(members, lookups) if verdict.t_hierarchical else unknown
+    return {**found, "access": access, "lookup": looked_up, "difference": unknown}
+
+
+def _lookup_in_all(members: Sequence[ConjunctiveQuery], lookups: Sequence[frozenset[int]]) -> Task:
+    """Of a union: each member looks up, and says of a row that another one has found whether it has it, too."""
+    width = len(members[0].head)
+    for columns in lookups or [frozenset((i,)) for i in range(width)]:
+        for member in members:
+            given = frozenset(t for t in (member.head[i] for i in columns) if isinstance(t, Var))
+            witness = fracture(member, given).violation()
+            if witness is not None:
+                why = "no theorem is about it in a union, and a member is not known to be looked up so"
+                return Task("unknown", None, None, why, f"by {names(given)}: {witness}")
+    reason = "every member can be looked up so, and tested: a row is passed over once for each member that has it"
+    return Task("constant", "O(1)", "O(1)", reason, reference="Kara et al., LMCS 2025")
 
 
 _ICDT = "Berkholz et al., ICDT 2018, Theorem"

@@ -51,6 +51,7 @@ def render_text(explanation: Explanation) -> str:
     lines += entry("constant", f"for {_sequences(plan.constant_update_for)}")
     lines += entry("hardness", explanation.lower_bound or "none: constant time is reached, nothing can beat it")
     lines += tables("tasks", tasks_lines(explanation.view_tasks))
+    lines += tables("as kept", kept_lines(explanation.view_tasks))
     rejected = [(c.strategy, c.reason) for c in plan.main.candidates if not c.chosen]
     lines += tables("not taken", rejected)
     for note in explanation.notes:
@@ -71,6 +72,15 @@ def tasks_lines(tasks: Mapping[str, Task]) -> Iterable[tuple[str, str]]:
         if names == ["lookup"] and verdict == "hard":
             said = tasks["lookup"].reason  # By which columns, only it says.
         yield verdict, ", ".join(names) + (f" — {said}" if said else "")
+
+
+def kept_lines(tasks: Mapping[str, Task]) -> Iterable[tuple[str, str]]:
+    """What reads cost as the view is kept, where the verdict does not say so: those that are hard, or unknown."""
+    alike: dict[str, list[str]] = {}
+    for name, task in tasks.items():
+        if task.kept is not None and task.verdict in ("hard", "unknown"):
+            alike.setdefault(str(task.kept.read), []).append(name)
+    return [(time, ", ".join(names)) for time, names in alike.items()]
 
 
 def _sequences(kinds: Sequence[str]) -> str:

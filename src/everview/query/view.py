@@ -453,6 +453,17 @@ def relations_in(body: Body) -> list[str]:
     return list(dict.fromkeys(atom.relation for block in blocks(body) for atom in block.atoms))
 
 
+def without_unread(view: View) -> View:
+    """The same view without the stages that nothing of it reads."""
+    read = set(relations_in(view.body))
+    kept = []
+    for stage in reversed(view.stages):
+        if stage.name in read:
+            read.update(relations_in(stage.body))
+            kept.append(stage)
+    return replace(view, stages=tuple(reversed(kept)))
+
+
 def each_block(body: Body, change: Callable[[Block], Block]) -> Body:
     """The same body with each of its blocks changed, left to right."""
     if isinstance(body, FormulaBody):

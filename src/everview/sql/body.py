@@ -35,6 +35,8 @@ class _Draft:
     """An atom in the making."""
 
     relation: str
+    base: str
+    """What names of variables begin with where columns of several atoms are called alike."""
     alias: str
     terms: list[Var]
     computed: list[tuple[Var, Expression]] = field(default_factory=list)
@@ -69,9 +71,9 @@ class Body:
         """How many atoms there are."""
         return len(self._drafts)
 
-    def add_atom(self, relation: str, alias: str, columns: Sequence[Column]) -> list[Expression]:
-        """A new occurrence of a relation; gives one expression a column."""
-        draft = _Draft(relation, alias, [])
+    def add_atom(self, relation: str, base: str, columns: Sequence[Column], *, named: bool = False) -> list[Expression]:
+        """A new occurrence of a relation, ``named`` by the query's author or not; gives one expression a column."""
+        draft = _Draft(relation, base, base if named else "", [])
         self._drafts.append(draft)
         for column in columns:
             draft.terms.append(
@@ -84,7 +86,7 @@ class Body:
         other = Body(self._fresh, self.is_set)
         other.predicates = dict(self.predicates)
         other.remarks = list(self.remarks)
-        other._drafts = [_Draft(d.relation, d.alias, d.terms, list(d.computed)) for d in self._drafts]
+        other._drafts = [_Draft(d.relation, d.base, d.alias, d.terms, list(d.computed)) for d in self._drafts]
         other._origins = dict(self._origins)
         other._parents = dict(self._parents)
         other._constants = dict(self._constants)
@@ -97,7 +99,7 @@ class Body:
         both, first = self.copied(), len(self._drafts)
         both.predicates |= other.predicates
         both.remarks += [r for r in other.remarks if r not in both.remarks]
-        both._drafts += [_Draft(d.relation, d.alias, d.terms, list(d.computed)) for d in other._drafts]
+        both._drafts += [_Draft(d.relation, d.base, d.alias, d.terms, list(d.computed)) for d in other._drafts]
         both._origins |= {v: replace(o, atom=o.atom + first) for v, o in other._origins.items()}
         both._parents |= other._parents
         both._constants |= other._constants
@@ -288,7 +290,7 @@ class Body:
         origin = self._origins[first]
         name = origin.column
         if len(owners[name.lower()]) > 1 or name.lower() in taken:
-            name = f"{self._drafts[origin.atom].alias}_{name}"
+            name = f"{self._drafts[origin.atom].base}_{name}"
         number, unique = 1, name
         while unique.lower() in taken or (unique != origin.column and unique.lower() in owners):
             number += 1

@@ -348,7 +348,7 @@ def _add_table(rows: Rows, item: exp.Table) -> None:
         known = [t.name for t in lowering.schema] + [c.name for c in rows.env.ctes.values()]
         raise lowering.source.unknown("table", full, item.parts[0], known, "there are")
     lowering.source.read.append((item, table.name))
-    terms = rows.atom(table.name, item.alias or name, table.columns, item)
+    terms = rows.atom(table.name, item.alias or name, table.columns, item, named=True)
     columns = [(c.name, Cell(e, closed=c.closed)) for c, e in zip(table.columns, terms, strict=True)]
     _add_relation(rows, item, columns, name, item.db)
 
@@ -380,7 +380,7 @@ def _add_cte(rows: Rows, item: exp.Table, cte: Cte) -> None:
 def _read_stage(rows: Rows, stage: Stage, names: list[str], alias: str, where: exp.Expr) -> list[tuple[str, Cell]]:
     outputs = stage_columns(stage)
     inside = [Column(n, c.type, c.nullable) for n, c in zip(names, outputs, strict=True)]
-    terms = rows.atom(stage.name, alias, inside, where)
+    terms = rows.atom(stage.name, alias, inside, where, named=True)
     return [(name, Cell(term)) for name, term in zip(names, terms, strict=True)]
 
 

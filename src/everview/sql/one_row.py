@@ -41,7 +41,7 @@ def _one_row(lowering: Lowering, where: exp.Expr) -> Block:
         )
     lowering.source.read.append((where, table.name))
     body = Body(lowering.fresh)
-    body.add_atom(table.name, table.name, table.columns)
+    body.add_atom(table.name, table.name, table.columns, named=True)
     body.predicates[FALSE] = None
     atoms, predicates, not_null, _ = body.finish()
     output = Output("nothing", Expression.of(aggregate_result(0), BIGINT), False)

@@ -199,7 +199,7 @@ def _set_operation(rows: Rows, query: Query, outer: Sequence[Expression], node: 
 def _add_stage(rows: Rows, body: Block | SetOperation, outer: Sequence[Expression], node: exp.Expr, word: str) -> None:
     base = word.lower().replace(" ", "_")
     stage = rows.lowering.stage(body, base, f"right side of {word}")
-    terms = rows.atom(stage.name, base, stage_columns(stage), node)
+    terms = rows.atom(stage.name, base, stage_columns(stage), node, named=True)
     for term, side in zip(terms, outer, strict=True):
         equate_with(rows, term, side, node)
 

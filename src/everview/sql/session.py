@@ -223,8 +223,10 @@ class Rows:
         """The text."""
         return self.lowering.source
 
-    def atom(self, relation: str, alias: str, columns: Sequence[Column], where: exp.Expr) -> list[Expression]:
-        """A new occurrence of a relation in the body, which may not have too many of them."""
+    def atom(
+        self, relation: str, base: str, columns: Sequence[Column], where: exp.Expr, *, named: bool = False
+    ) -> list[Expression]:
+        """A new occurrence of a relation in the body, which may not have too many of them (``Body.add_atom``)."""
         self.lowering.relations += 1
         joined, in_all = len(self.body), self.lowering.relations
         if joined >= MOST_ATOMS or in_all > MOST_RELATIONS:
@@ -236,7 +238,7 @@ class Rows:
                 where,
                 hint="make a part of it a view of its own: a view is kept once, however often it is read",
             )
-        return self.body.add_atom(relation, alias, columns)
+        return self.body.add_atom(relation, base, columns, named=named)
 
     def checker(self, place: str, allow_aggregates: bool = False) -> Checker:
         """A type checker for one clause of this SELECT."""

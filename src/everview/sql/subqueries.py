@@ -468,7 +468,7 @@ def _guarded(rows: Rows, body: AnyBody, keys: int) -> Stage:
 
 def _joined(rows: Rows, stage: Stage, outer: Sequence[Expression], node: exp.Expr) -> list[Cell]:
     """The values of rows that have a match; others are gone."""
-    terms = rows.atom(stage.name, "scalar", stage_columns(stage), node)
+    terms = rows.atom(stage.name, "scalar", stage_columns(stage), node, named=True)
     for term, side in zip(terms[len(terms) - len(outer) :], outer, strict=True):
         _equate(rows, term, side, node)
     return [Cell(t) for t in terms[: len(terms) - len(outer)]]
