@@ -31,7 +31,7 @@ from everview.query.conjunctive import Atom, connected_components
 from everview.query.schema import Schema
 from everview.query.terms import Const, Expression, Var
 from everview.query.types import BIGINT, BOOLEAN, INT, DataType, Kind
-from everview.query.view import Aggregate, Block, Grouping, Output, Stage, aggregate_result
+from everview.query.view import Aggregate, Block, Grouping, Output, Stage, Windowed, aggregate_result
 from everview.query.view import View as ViewDefinition
 from everview.strategies.bounds import CONSTANT
 
@@ -202,6 +202,8 @@ def kept_count(db: Database, runtime: ViewRuntime) -> int | None:
 
 def _is_constant(db: Database, definition: ViewDefinition) -> bool:
     """True if an update takes constant time, in each of a view's stages and for what reads them."""
+    if any(isinstance(stage.body, Windowed) for stage in definition.stages):
+        return False  # Whatever the join costs, each partition in which a row changes is computed anew.
     schema = Schema(tuple(t.schema for t in db._tables.values()))
     *stages, last = plan_view(definition, schema, views=frozenset(db._views)).parts
     changing = all(core.maintenance.changes_one_row for part in stages for core in part.cores)

@@ -24,6 +24,8 @@ from everview.query.view import Windowed
 
 _MOST_COPIES = 2**26
 """So many copies of rows may be in the partitions that one batch touches: each has values of its own."""
+_ROWS_A_LOOKUP = 500
+"""Looking up one partition takes as long as passing over so many rows, or more."""
 
 
 class WindowValues(OneSide):
@@ -68,13 +70,10 @@ class WindowValues(OneSide):
         return WordRows(columns, change, repeated(position, len(change)))
 
     def _changed(self, delta: WordRows) -> tuple[Columns, pa.Array]:
-        was = [*self._of_partitions(delta)]
-        now = _added_up([(columns[: self._inputs], copies) for columns, copies in was], delta)
-        values = self._values(now)
-        for columns, copies in was:
-            self.kept.add(columns, (negated(copies),))
-        if len(values):
-            self.kept.add(values.columns, (values.weight,))
+        was, copies = _one_of(list(self._of_partitions(delta)), self.width)
+        values = self._values(_added_up((was[: self._inputs], copies), delta))
+        self.kept.add(was, (negated(copies),))
+        self.kept.add(values.columns, (values.weight,))
         columns, (old,), (new,) = touched = self.kept.touched()
         self.kept.settle(touched)
         change = pc.subtract(new, old)
@@ -84,12 +83,20 @@ class WindowValues(OneSide):
     def _of_partitions(self, delta: WordRows) -> Iterator[tuple[Columns, pa.Array]]:
         """The rows that are there of all partitions that some rows are in, with their copies."""
         by = self.windowed.partition
-        found: Sequence[tuple[int, ...]] = [()]
-        if by:
-            found = list(dict.fromkeys(zip(*(delta.columns[i].to_pylist() for i in by), strict=True)))
-        for words in found:
-            for columns, (copies,) in list(self.kept.found(0, words)):
+        if not self.kept.count():
+            return
+        touched = _distinct([delta.columns[i] for i in by]) if by else None
+        if touched is not None and touched.num_rows * _ROWS_A_LOOKUP < self.kept.count():
+            for words in zip(*(column.to_pylist() for column in touched.columns), strict=True):
+                for columns, (copies,) in self.kept.found(0, words):
+                    yield columns, copies
+            return
+        for columns, (copies,) in self.kept.rows():
+            if touched is None:
                 yield columns, copies
+            else:
+                mask = _are_in([columns[i] for i in by], touched)
+                yield tuple(c.filter(mask) for c in columns), copies.filter(mask)
 
     def _values(self, rows: WordRows) -> WordRows:
         """Rows, copy by copy, with the values of the window functions."""
@@ -151,9 +158,32 @@ class WindowValues(OneSide):
             yield WordRows(columns, copies, zeros(len(copies)))
 
 
-def _added_up(was: Sequence[tuple[Columns, pa.Array]], delta: WordRows) -> WordRows:
+def _distinct(columns: Sequence[pa.Array]) -> pa.Table:
+    """The different rows of some columns."""
+    names = [f"c{i}" for i in range(len(columns))]
+    return pa.table(list(columns), names=names).group_by(names, use_threads=False).aggregate([])
+
+
+def _are_in(columns: Sequence[pa.Array], wanted: pa.Table) -> pa.Array:
+    """Which rows of some columns are among those that are wanted."""
+    if len(columns) == 1:
+        return pc.is_in(columns[0], wanted.column(0).combine_chunks())
+    rows = pa.table([*columns, pa.array(range(len(columns[0])))], names=[*wanted.column_names, "place"])
+    found = rows.join(wanted, wanted.column_names, join_type="left semi", use_threads=False)
+    return pc.is_in(rows["place"], found["place"].combine_chunks()).combine_chunks()
+
+
+def _one_of(pieces: Sequence[tuple[Columns, pa.Array]], width: int) -> tuple[Columns, pa.Array]:
+    """All pieces as one."""
+    if not pieces:
+        return tuple(zeros(0) for _ in range(width)), zeros(0)
+    columns = tuple(pa.concat_arrays([piece[i] for piece, _ in pieces]) for i in range(width))
+    return columns, pa.concat_arrays([copies for _, copies in pieces])
+
+
+def _added_up(was: tuple[Columns, pa.Array], delta: WordRows) -> WordRows:
     """Rows and their changes with their copies added up, without those that are gone."""
-    parts = [*was, (delta.columns, delta.weight)]
+    parts = [was, (delta.columns, delta.weight)]
     names = [f"c{i}" for i in range(len(delta.columns))]
     table = pa.concat_tables([pa.table([*columns, copies], names=[*names, "n"]) for columns, copies in parts])
     found = table.group_by(names, use_threads=False).aggregate([("n", "sum")]).combine_chunks()
