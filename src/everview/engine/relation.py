@@ -28,6 +28,9 @@ T = TypeVar("T")
 MOST_LISTED = 2**40
 """So many copies of some rows are made where all are wanted at once: no machine has the memory for more."""
 
+_MADE_AT_ONCE = 4_096
+"""So many tuples a loop over rows makes at a time: who reads the first few only does not wait for more."""
+
 
 class Relation(ABC):
     """Rows under a name, with copies. Reading sees whole batches only, also beside threads that change them."""
@@ -146,9 +149,11 @@ class Relation(ABC):
         They are all of one state: a StaleReadError ends the loop if the rows change before it does.
         """
         for batch, counts in self._steps():
-            for row, copies in zip(tuples(batch), counts, strict=True):
-                for _ in range(copies):
-                    yield row
+            for start in range(0, batch.num_rows, _MADE_AT_ONCE):
+                made = tuples(batch.slice(start, _MADE_AT_ONCE))
+                for row, copies in zip(made, counts[start : start + _MADE_AT_ONCE], strict=True):
+                    for _ in range(copies):
+                        yield row
 
     def to_arrow(self) -> pa.Table:
         """All rows, copies repeated."""
