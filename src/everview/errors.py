@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Final, Self
 
 from everview.redaction import redact, redact_line
 
@@ -84,6 +84,17 @@ def check_text(value: object, what: str) -> None:
     if not isinstance(value, str):
         hint = "decode it first" if isinstance(value, bytes | bytearray) else f"pass {what} as a str"
         raise ArgumentError(f"{what} is a text, and {value!r:.60} is of type {type(value).__name__}", hint=hint)
+
+
+MOST_NAMES: Final = 30
+"""So many of the names that there are a hint lists."""
+
+
+def some_of(names: Iterable[str]) -> str:
+    """Names for a hint: all of them, or the first ones and how many more there are; "none" if there is none."""
+    found = list(names)
+    more = f" and {len(found) - MOST_NAMES} more" if len(found) > MOST_NAMES else ""
+    return ", ".join(found[:MOST_NAMES]) + more or "none"
 
 
 class SchemaError(EverviewError):

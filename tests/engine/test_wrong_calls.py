@@ -102,6 +102,15 @@ def test_a_database_says_what_it_holds(db: ev.Database) -> None:
     assert repr(ev.Database()) == "<Database of version 0: tables none; views none>"
 
 
+def test_hints_do_not_list_hundreds_of_names() -> None:
+    db = ev.Database()
+    db.sql("; ".join(f"CREATE TABLE t{i} (a INT)" for i in range(200)))
+    for call in (lambda: db.insert("u", []), lambda: db.sql("SELECT a FROM u"), lambda: db.drop("u")):
+        with pytest.raises(EverviewError) as caught:
+            call()
+        assert "t29 and 170 more" in (caught.value.hint or "")
+
+
 def test_too_little_memory_is_told_with_what_to_do() -> None:
     """Whichever part of a batch finds none, a table's rows or a view's."""
     db = ev.Database(memory_limit=3_000_000)

@@ -33,7 +33,7 @@ from everview.engine.values.dictionary import Dictionary
 from everview.engine.values.rows import Changes, WordRows
 from everview.engine.view import View
 from everview.engine.view_runtime import BuildPart, ViewRuntime
-from everview.errors import EverviewError, MemoryLimitError, UnknownTableError, check_text
+from everview.errors import EverviewError, MemoryLimitError, UnknownTableError, check_text, some_of
 from everview.plan.view_plan import plan_view
 from everview.query.catalogue import Command, Definition, Queries, relations_read
 from everview.query.options import OptionValues, ReadOptions, ViewOptions
@@ -254,8 +254,8 @@ class Database:
         with self._lock:
             found = _find(self._views, name)
             if found is None:
-                listed = ", ".join(self._views) or "none"
-                raise UnknownTableError(f"there is no view {name}", table=name, hint=f"the views are: {listed}")
+                hint = f"the views are: {some_of(self._views)}"
+                raise UnknownTableError(f"there is no view {name}", table=name, hint=hint)
             return View(self, self._views[found])
 
     def table(self, name: str) -> TableView:
@@ -289,8 +289,7 @@ class Database:
         return Batch(self)
 
     def __repr__(self) -> str:
-        tables, views = ", ".join(self._tables) or "none", ", ".join(self._views) or "none"
-        return f"<Database of version {self.version}: tables {tables}; views {views}>"
+        return f"<Database of version {self.version}: tables {some_of(self._tables)}; views {some_of(self._views)}>"
 
     def advance(self, to: datetime | date | None = None) -> None:
         """Have the clock, which every batch moves to the present, go on: a batch by which only views on now() change.
@@ -311,8 +310,7 @@ class Database:
             if found is None:
                 if _find(self._views, name):
                     raise UnknownTableError(f"{name} is a view", table=name, hint="change the tables that it reads")
-                listed = ", ".join(self._tables) or "none"
-                hint = f"create it with db.sql('CREATE TABLE …'); the tables are: {listed}"
+                hint = f"create it with db.sql('CREATE TABLE …'); the tables are: {some_of(self._tables)}"
                 raise UnknownTableError(f"there is no table {name}", table=name, hint=hint)
             return self._tables[found]
 

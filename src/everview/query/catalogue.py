@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from everview.errors import AmbiguousNameError, DependantsError, UnknownNameError, UnsupportedError, check_text
+from everview.errors import AmbiguousNameError, DependantsError, UnknownNameError, UnsupportedError, check_text, some_of
 from everview.query.schema import Column, Schema, Table
 from everview.query.types import DataType
 from everview.query.view import View, relations_in
@@ -187,7 +187,7 @@ class Catalogue:
         if found == "table":
             raise AmbiguousNameError(f"{name} is a table", hint="only views have options")
         if found is None:
-            known = ", ".join(d.name for d in self.views.values()) or "none"
+            known = some_of(d.name for d in self.views.values())
             raise UnknownNameError(f"there is no view {name}", hint=f"the views are: {known}")
         return self.views[name.lower()]
 
@@ -205,7 +205,7 @@ class Catalogue:
             here = self.kind(name)
             if here is None:
                 if not if_exists:
-                    known = ", ".join(t.name for t in self.schema()) or "none"
+                    known = some_of(t.name for t in self.schema())
                     raise UnknownNameError(f"there is no {kind or 'table or view'} {name}", hint=f"there are: {known}")
                 continue
             if kind is not None and here != kind:

@@ -79,7 +79,7 @@ def parse_one(text: str, what: str) -> tuple[SqlText, exp.Expr]:
         raise source.syntax(
             f"one {what} is expected, and here are {len(statements)} statements",
             source.token(source.first_token(statements[1])),
-            hint="pass one statement at a time, or use parse_script",
+            hint="pass one statement at a time; db.sql takes several",
         )
     return source, statements[0]
 
@@ -111,9 +111,16 @@ def _syntax_error(source: SqlText, error: TokenSyntaxError) -> SqlSyntaxError:
 
 
 def _misspelled(source: SqlText, token: Token) -> str | None:
-    """The keyword that the word before an unexpected one, or the word itself, is probably meant to be."""
+    """What the unexpected word, or the one before it, is probably meant to be: another keyword, or a name."""
     at = next((i for i, t in enumerate(source.tokens) if t.start == token.start), 0)
-    for near in (source.tokens[at - 1] if at else None, token):
+    before = source.tokens[at - 1] if at else None
+    if (
+        before is not None
+        and before.token_type in (TokenType.L_PAREN, TokenType.COMMA)
+        and is_word(token, *_CLAUSE_WORDS)
+    ):
+        return f"a name that is a keyword needs quotes: `{token.text}`"
+    for near in (before, token):
         if near is not None and near.token_type is TokenType.VAR:
             close = get_close_matches(near.text.upper(), _CLAUSE_WORDS, n=1, cutoff=0.7)
             if close and close[0] != near.text.upper():

@@ -22,6 +22,7 @@ from everview.errors import (
     TypeMismatchError,
     UnknownNameError,
     UnsupportedError,
+    some_of,
 )
 from everview.query.types import DataType
 
@@ -161,7 +162,7 @@ class SqlText:
         hints = [f"did you mean {' or '.join(close)}?"] if close else []
         if listed:
             nothing = "there is none: write CREATE TABLE before" if what == "table" else "there is none"
-            hints.append(f"{listed} {', '.join(names)}" if names else nothing)
+            hints.append(f"{listed} {some_of(names)}" if names else nothing)
         return UnknownNameError(
             f"there is no {what} {name}", position=self._place(where), source=self.text, hint=" ".join(hints) or None
         )
