@@ -17,6 +17,9 @@ QUERIES: Final = {
     "grouped": "SELECT e, COUNT(*) AS n, SUM(k) AS s FROM r LATERAL VIEW explode(a) v AS e GROUP BY e",
     "in_from": "SELECT r.k, t.e FROM r, LATERAL explode(r.a) AS t(e)",
     "numbers": "SELECT r.k, id FROM r JOIN range(3) ON r.k = id",
+    "unqualified": "SELECT k, id FROM r JOIN range(3) ON k >= id",
+    "of_unqualified": "SELECT k, e, n FROM r JOIN LATERAL explode(a) AS v(e) ON e > k "
+    "JOIN LATERAL (SELECT COUNT(*) AS n FROM u WHERE u.k = e) w ON n < k",
     "twice": "SELECT e, f.x FROM r LATERAL VIEW explode(a) v AS e LATERAL VIEW explode(b) w AS f",
     "joined": "SELECT u.x, e FROM u JOIN r ON u.k = r.k LATERAL VIEW OUTER explode(r.a) v AS e "
     "WHERE u.x > 0 AND (e IS NULL OR e > 1)",

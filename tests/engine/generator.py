@@ -69,7 +69,7 @@ class Fallible:
 
 @dataclass(frozen=True)
 class Step:
-    """One step. ``kind``: view, rules, batch, feed, close, bad, alter, load."""
+    """One step. ``kind``: view, rules, batch, feed, close, bad, alter, load, advance."""
 
     kind: str
     name: str = ""
@@ -100,6 +100,8 @@ class Case:
     tables: tuple[TableDef, ...]
     steps: tuple[Step, ...]
     check_updates: bool = False
+    clock: datetime | None = None
+    """What time it is at the beginning, if anything goes by it; steps of the kind ``advance`` have it go on."""
 
     def show(self) -> str:
         lines = [f"-- seed {self.seed}", *(f"{t.ddl()};" for t in self.tables)]
@@ -1054,7 +1056,8 @@ def case_for(seed: int, schema: tuple[TableDef, ...], views: tuple[str, ...]) ->
 
 def make_case(seed: int) -> Case:
     """The case of a seed."""
-    from tests.engine.nested_generator import with_nested  # which are made of what is above
+    from tests.engine.clocked_generator import with_clock  # which are made of what is above
+    from tests.engine.nested_generator import with_nested
     from tests.engine.subquery_generator import with_subqueries
 
     script = Script(seed)
@@ -1062,4 +1065,5 @@ def make_case(seed: int) -> Case:
     case = dialled(Case(seed, script.tables, steps, script.r.random() < 0.3))
     if script.fails:
         return case
-    return (with_nested if seed % 2 else with_subqueries)(case, script.tables)
+    found = (with_nested if seed % 2 else with_subqueries)(case, script.tables)
+    return with_clock(found, script.tables) if seed % 5 == 0 else found

@@ -6,15 +6,13 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 
+from tests.engine.construct_generator import PLAIN, Constructs
 from tests.engine.generator import Case, Relation, Step, TableDef, arranged
 from tests.engine.subquery_generator import SubqueryQueries
 
-_PLAIN = set("nsdtzb")
-"""Kinds whose values both systems put in one order, and count as equal or not alike."""
-
 
 class NestedQueries(SubqueryQueries):
-    """Writes queries of grouping sets, LATERAL, spans of time, first rows, ranks, windows and all of subqueries."""
+    """Writes queries of grouping sets, LATERAL, spans of time, first rows, windows, subqueries, and ``Constructs``."""
 
     def __init__(self, r: random.Random, relations: list[Relation]) -> None:
         super().__init__(r, relations)
@@ -23,7 +21,9 @@ class NestedQueries(SubqueryQueries):
 
     def oracle(self, text: str) -> str:
         """The query in words that DuckDB knows."""
-        for ours, theirs in self.spelled:
+        for ours, theirs in reversed(
+            self.spelled
+        ):  # what is around comes first, and holds what is within as we write it
             text = text.replace(ours, theirs)
         return text
 
@@ -33,7 +33,7 @@ class NestedQueries(SubqueryQueries):
         if r.random() < 0.4:
             return self._construct()
         inner, kinds = self._construct()
-        columns = [(f"c{i}", k) for i, k in enumerate(kinds) if k in _PLAIN]
+        columns = [(f"c{i}", k) for i, k in enumerate(kinds) if k in PLAIN]
         if not columns:
             return inner, kinds
         kept = self.relations
@@ -46,7 +46,21 @@ class NestedQueries(SubqueryQueries):
 
     def _construct(self) -> tuple[str, list[str]]:
         r = self.r
-        form = r.choice(("rows", "rows", "lateral", "spans", "sets", "sets", "arranged", "arranged", "united", "twice"))
+        form = r.choice(
+            (
+                "rows",
+                "lateral",
+                "spans",
+                "sets",
+                "arranged",
+                "united",
+                "twice",
+                "further",
+                "further",
+                "further",
+                "further",
+            )
+        )
         if form == "lateral":
             return self._lateral()
         if form == "spans":
@@ -56,12 +70,14 @@ class NestedQueries(SubqueryQueries):
         text, kinds = self.select()
         if form == "united":
             more, others = self._lateral() if r.random() < 0.5 else self.select()
-            shared = [k for k, q in zip(kinds, others, strict=False) if k == q and k in _PLAIN]
+            shared = [k for k, q in zip(kinds, others, strict=False) if k == q and k in PLAIN]
             if shared and kinds[: len(shared)] == others[: len(shared)] == shared:
                 listed = ", ".join(f"c{i}" for i in range(len(shared)))
                 word = r.choice(("UNION ALL", "UNION", "EXCEPT ALL", "INTERSECT"))
                 return f"(SELECT {listed} FROM ({text}) p) {word} (SELECT {listed} FROM ({more}) q)", shared
-        usable = set(kinds) <= _PLAIN
+        usable = set(kinds) <= PLAIN
+        if form == "further" and usable:
+            return Constructs(r, self.spelled).over(text, kinds) or (text, kinds)
         if form == "arranged" and usable:
             return arranged(r, text, kinds)
         return self._sets(text, kinds) if form == "sets" and usable else (text, kinds)
@@ -100,7 +116,7 @@ class NestedQueries(SubqueryQueries):
         froms, scope, conditions = self._froms(1, "x")
         relation = r.choice(self.relations)
         columns = [(f"l.{c}", k) for c, k in relation.columns]
-        ties = [(a, b) for a, k, _ in scope.columns for b, q in columns if k == q and k in _PLAIN]
+        ties = [(a, b) for a, k, _ in scope.columns for b, q in columns if k == q and k in PLAIN]
         if not ties:
             return self.select()
         where = " AND ".join(f"{b} = {a}" for a, b in r.sample(ties, min(len(ties), r.choice((1, 1, 2)))))
@@ -151,7 +167,7 @@ class NestedQueries(SubqueryQueries):
         """A subquery in a subquery, which reads the query around both."""
         r = self.r
         outer, middle, inner = (r.choice(self.relations) for _ in range(3))
-        found = [(f"x.{c}", k) for c, k in outer.columns if k in _PLAIN] or [("1", "n")]
+        found = [(f"x.{c}", k) for c, k in outer.columns if k in PLAIN] or [("1", "n")]
 
         def tie(alias: str, relation: Relation, to: list[tuple[str, str]]) -> str:
             pairs = [(f"{alias}.{c}", b) for c, k in relation.columns for b, q in to if k == q]

@@ -40,7 +40,7 @@ def _run(seeds: range) -> None:
 
 def test_cases_are_made_of_many_things() -> None:
     """The generator makes what it is meant to make."""
-    cases = [make_case(seed) for seed in range(300)]
+    cases = [make_case(seed) for seed in range(1_500)]
     texts = " ".join(s.text for c in cases for s in c.steps)
     for word in (
         "UNION",
@@ -79,6 +79,43 @@ def test_cases_are_made_of_many_things() -> None:
         "p.n / q.n",
     ):
         assert word in texts, word
+    for word in (
+        *(
+            "LEFT JOIN",
+            "RIGHT JOIN",
+            "FULL JOIN",
+            "ANTI JOIN",
+            "SEMI JOIN",
+            "USING (",
+            "NOT EXISTS (",
+            "NOT IN (SELECT",
+        ),
+        *("ANY (SELECT", "ALL (SELECT", "(SELECT COUNT(*)", "LATERAL (", "LATERAL VIEW explode(", "LATERAL VIEW OUTER"),
+        *("posexplode(", "PIVOT (", "UNPIVOT (", "ROLLUP (", "CUBE (", "GROUPING SETS (", "GROUPING(", "VALUES ("),
+        *(
+            "LIMIT ",
+            "OFFSET ",
+            "WITH TIES",
+            "QUALIFY ",
+            "ROW_NUMBER()",
+            "DENSE_RANK()",
+            "ROWS BETWEEN",
+            "RANGE BETWEEN",
+        ),
+        *("NTH_VALUE(", "WINDOW w AS", "window.start", "session_window(", "range(3)", "sequence(", "named_struct("),
+        *(
+            "array(",
+            "COLLECT_LIST(",
+            "COLLECT_SET(",
+            "LISTAGG(",
+            "ANY_VALUE(",
+            "BIT_XOR(",
+            "MEDIAN(",
+            "MAX_BY(",
+            "REGR_",
+        ),
+    ):
+        assert word in texts, word
     options = {s.options for c in cases for s in c.steps if s.options}
     assert options == {*OPTIONS, *DROPPED}
     split = " ".join(s.text for c in cases for s in c.steps if s.name.startswith("d") and s.options)
@@ -90,4 +127,4 @@ def test_cases_are_made_of_many_things() -> None:
         assert ("feed", option) in kinds
     for option in ("over_delete", "duplicate_key", "type", "null", "overflow", "arity"):
         assert ("bad", option) in kinds
-    assert {"close", "batch", "alter", "load"} <= {kind for kind, _ in kinds}
+    assert {"close", "batch", "alter", "load", "advance"} <= {kind for kind, _ in kinds}

@@ -28,6 +28,9 @@ DUCKDB = {
     "grouped": "SELECT e, COUNT(*), SUM(k) FROM (SELECT k, unnest(a) AS e FROM r) GROUP BY e",
     "in_from": "SELECT k, unnest(a) AS e FROM r",
     "numbers": "SELECT r.k, id FROM r JOIN range(3) t(id) ON r.k = id",
+    "unqualified": "SELECT k, id FROM r JOIN range(3) t(id) ON k >= id",
+    "of_unqualified": "SELECT k, e, (SELECT COUNT(*) FROM u WHERE u.k = e) AS n FROM (SELECT k, unnest(a) AS e FROM r) "
+    "WHERE e > k AND n < k",
     "twice": "SELECT e, unnest(b).x FROM (SELECT unnest(a) AS e, b FROM r)",
     "joined": "SELECT u.x, v.e FROM u JOIN r ON u.k = r.k LEFT JOIN LATERAL (SELECT unnest(r.a) AS e) v ON true "
     "WHERE u.x > 0 AND (v.e IS NULL OR v.e > 1)",
