@@ -151,10 +151,11 @@ def _add_join(rows: Rows, join: exp.Join) -> None:
 def _add_right(rows: Rows, item: exp.Expr) -> tuple[list[Named], list[Named]]:
     """Add the right side of a join; gives the columns of both sides.
 
-    What stands before LATERAL is in scope in it, and may be set apart for it, which moves the columns on both sides.
+    What stands before LATERAL is in scope in it, and may be set apart for it, which moves the columns on both sides; so
+    it is with functions, such as range.
     """
     left = list(rows.scope.columns)
-    if not isinstance(item, exp.Lateral | exp.Unnest):
+    if not (isinstance(item, exp.Lateral | exp.Unnest) or isinstance(item.this, exp.Func)):
         rows.scope.columns = []
         _add_item(rows, item)
         rows.scope.columns = [*left, *rows.scope.columns]
