@@ -107,3 +107,15 @@ def test_pages_give_every_row_once(corners: str) -> None:
         pages = [view.page(offset=first, limit=size) for first in range(0, len(view), size)]
         assert Counter(row for page in pages for row in page) == whole
     assert all(row in view for row in whole)
+
+
+def test_explain_measures_parts() -> None:
+    db = ev.Database()
+    db.sql(TABLES)
+    view = db.create_view("v", f"SELECT COUNT(*) AS n {TRIANGLE}")
+    db.insert("r", [(1, j) for j in range(40)])
+    (parts,) = view.stats()["parts"]
+    assert parts["heavy_keys"] == 1
+    measured = str(view.explain(analyze=True))
+    base = f"N = {parts['N']}, θ = {parts['theta']:.2f}, ε = 0.5; heavy keys: 1;"
+    assert f"heavy and light parts at {base} rebalanced {parts['minor']} times for a key" in measured

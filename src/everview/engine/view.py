@@ -227,8 +227,16 @@ class View(Positions, Lookups, Reasons, Regressions):
 def _measured(stats: dict[str, Any]) -> str:
     lines = [f"{stats['updates']:,} updates, {stats['bytes']:,} bytes", _told(stats)]
     lines += [f"batches go {stats['batches']}"]
+    lines += [_parted(p) for p in stats["parts"] if "theta" in p]
     lines += [f"{n['table']}: {n['rows']:,} rows, {n['bytes']:,} bytes" for n in stats["nodes"]]
     return "\n".join(lines)
+
+
+def _parted(part: dict[str, Any]) -> str:
+    base = f"N = {part['N']:,}, θ = {part['theta']:,.2f}, ε = {part['epsilon']:.3g}"
+    rebalanced = f"rebalanced {part['minor']:,} times for a key, {part['major']:,} times for all"
+    heavy, moved = f"heavy keys: {part['heavy_keys']:,}", f"rows moved: {part['moved']:,}"
+    return f"heavy and light parts at {base}; {heavy}; {rebalanced}; {moved}"
 
 
 def _told(stats: dict[str, Any]) -> str:

@@ -153,11 +153,9 @@ class PartitionedTriangle(CountProgram):
         reset = self.nothing_asked(stored)
         b = self._key(self._first[following], places)
         if not self.double:
-            return (*reset, *self.if_heavy(self._first[following], b, True, heavy, shorter))
+            return (*reset, *self.if_heavy(self._first[following], b, heavy, shorter))
         paired, a = Reg("paired"), self._key(self._second[before], places)
-        both = self.if_heavy(
-            self._first[following], b, True, self.if_heavy(self._second[before], a, True, (zero(paired, 1),))
-        )
+        both = self.if_heavy(self._first[following], b, self.if_heavy(self._second[before], a, (zero(paired, 1),)))
         return (*reset, zero(paired), *both, If(Test.EQUAL, paired, Lit(1), heavy, shorter))
 
     def _through(
@@ -196,15 +194,14 @@ class PartitionedTriangle(CountProgram):
             If(Test.AT_MOST, n_list, n_hubs, by_list, (by_hubs,)),
         )
 
-    def viewed(self, stored: Stored, words: Key, changes: Key, settled: bool) -> Block:
+    def viewed(self, stored: Stored, words: Key, changes: Key) -> Block:
         """A row is the first of a pair, or the second, or neither, by its part."""
         j = self.relations.index(stored)
         following, before = (j + 1) % SIDES, (j + 2) % SIDES
         places: Places = dict(zip(stored.words, words, strict=True))
 
         def heavy(status: Status, then: Block, otherwise: Block = ()) -> Block:
-            own = status.stored is stored
-            return self.if_heavy(status, self._key(status, places), settled, then, otherwise, own)
+            return self.if_heavy(status, self._key(status, places), then, otherwise)
 
         one = Reg("one")
         after = self._reached(following, places, one)

@@ -104,18 +104,23 @@ class CountProgram(Measures, ABC):
         """Set the registers of ``asked`` to what one copy of a row, and one unit of its factors, counts."""
 
     @abstractmethod
-    def viewed(self, stored: Stored, words: Key, changes: Key, settled: bool) -> Block:
-        """Change the views by what a row, which changes so, adds to them under the statuses that hold.
+    def viewed(self, stored: Stored, words: Key, changes: Key) -> Block:
+        """Change the views by what a row, which changes so, adds to them under the statuses that hold."""
 
-        Unless parts are ``settled``, as they are before an update, statuses may differ from what degrees call for.
+    def added(self, stored: Stored, words: Key, changes: Key, then: Block) -> Block:
+        """Once what is asked for is known, run a block with the change of each measure of the total in ``d``.
+
+        Not if there is none; where an update finds nothing, which is common, nothing is computed.
         """
-
-    def added(self, stored: Stored, words: Key, changes: Key) -> Block:
-        """The change of each measure of the total, in registers ``d``, once what is asked for is known."""
-        return tuple(
+        change = tuple(
             Compute(self.total_change(s), Math.MULTIPLY, self.changed_by(changes, stored, s), self.asked(stored, s))
             for s in self.measures
         )
+        return (If(Test.NOT_EQUAL, self.asked(stored, 0), Lit(0), (*change, self.if_changed(then))),)
+
+    def if_changed(self, then: Block) -> If:
+        """Run a block if the number of results changes."""
+        return If(Test.NOT_EQUAL, self.total_change(0), Lit(0), then)
 
     def flipped(self, status: Status, key: Key, sign: Reg) -> Block:
         """What to do before a key's status changes (sign −1) and after it (sign 1): its rows leave and enter views."""
@@ -150,28 +155,13 @@ class CountProgram(Measures, ABC):
         """The rows that have these values."""
         return Scan(row, stored.table, self.index(stored, columns), key, 0, body)
 
-    def degree(self, status: Status) -> Reg:
-        """The register of how many rows have an update's own key, before it."""
-        return Reg(f"degree {status.table}")
+    def if_heavy(self, status: Status, key: Key, then: Block, otherwise: Block = ()) -> Block:
+        """Run one of two blocks."""
+        return (Find(Reg(f"is {status.table}"), status.table, key, then, otherwise),)
 
-    def if_heavy(
-        self, status: Status, key: Key, settled: bool, then: Block, otherwise: Block = (), own: bool = False
-    ) -> Block:
-        """Run one of two blocks; settled, keys of a small degree are not looked up; that of an ``own`` key is known."""
-        flag, row = Reg(f"is {status.table}"), Reg(f"row {status.table}")
-        if not settled:
-            return (Find(row, status.table, key, then, otherwise),)
-        degree = self.degree(status) if own else Reg(f"count {status.table}")
-        counting = () if own else (self.counted(degree, status.stored, status.columns, key),)
-        least = self.base.value("heavy_until")
-        if not otherwise:
-            return (*counting, If(Test.AT_MOST, least, degree, (Find(row, status.table, key, then),)))
-        return (
-            zero(flag),
-            *counting,
-            If(Test.AT_MOST, least, degree, (Find(row, status.table, key, (zero(flag, 1),)),)),
-            If(Test.EQUAL, flag, Lit(1), then, otherwise),
-        )
+    def if_any_heavy(self, then: Block) -> Block:
+        """Run a block unless there are no heavy keys at all, as in a graph without hubs."""
+        return (If(Test.EQUAL, self.base.value("heavy"), Lit(0), (), then),)
 
     def products(self, rows: Sequence[tuple[Reg, Stored]], own: Stored) -> Block:
         """Add the product of rows of the other relations to each register of what is asked for a row of one."""
@@ -211,7 +201,7 @@ class CountProgram(Measures, ABC):
         procedures = [*self.base.procedures]
         for stored in self.relations:
             words, changes = self._parameters(stored)
-            body = self.base.opened(self.viewed(stored, words, changes, settled=False))
+            body = self.base.opened(self.viewed(stored, words, changes))
             procedures.append(Procedure(self.row_procedure(stored), (*words, *changes), body))
         procedures += [self._flip(s) for s in self.statuses]
         procedures.append(Procedure("major", (), tuple(i for s in self.statuses for i in self._strictly(s))))
@@ -289,23 +279,14 @@ class CountProgram(Measures, ABC):
         outputs = tuple(Product((change,), words) for change, words in zip(d, self.result_widths, strict=True))
         told: Block = (Emit(DELTA, (*outputs, Update())),) if tag else ()
         limited = () if tag else self._limited(row)
+        due = Call(f"{stored.table}.rebalance", (*words, COME))
         body: Block = (
-            *(self.counted(self.degree(s), stored, s.columns, s.key(words)) for s in self._own(stored)),
             *self.changed(stored, words, changes),
-            *self.added(stored, words, changes),
-            If(Test.NOT_EQUAL, d[0], Lit(0), (Add(row, TOTAL, (), d, limited, (), limited), *told)),
+            *self.added(stored, words, changes, (Add(row, TOTAL, (), d, limited, (), limited), *told)),
             *self.noted(stored, words, changes),
             zero(COME),
-            Add(row, stored.table, words, changes, (zero(COME, 1),), (zero(COME, -1),)),
-            If(
-                Test.NOT_EQUAL,
-                COME,
-                Lit(0),
-                (
-                    *self.base.counted("size", COME),
-                    *self._if_due(stored, Call(f"{stored.table}.rebalance", (*words, COME))),
-                ),
-            ),
+            Add(row, stored.table, words, changes, self._come(row, stored), self._go(row, stored)),
+            If(Test.NOT_EQUAL, COME, Lit(0), (due,)),
         )
         return Procedure(f"{stored.table}.change{tag}", (*words, *changes), self.base.opened(body))
 
@@ -320,7 +301,7 @@ class CountProgram(Measures, ABC):
 
     def noted(self, stored: Stored, words: Key, changes: Key) -> Block:
         """Change the views by an update's row."""
-        return self.viewed(stored, words, changes, settled=True)
+        return self.viewed(stored, words, changes)
 
     def atom_input(self, stored: Stored) -> AtomInput:
         """How a relation's rows come in."""
@@ -330,26 +311,33 @@ class CountProgram(Measures, ABC):
         """The statuses of a relation."""
         return tuple(s for s in self.statuses if s.stored is stored)
 
-    def _if_due(self, stored: Stored, then: Instruction) -> Block:
-        """Run an instruction if a row that has come or gone may call for rebalancing, which is seldom.
+    # Parts were settled before an update, so a key may change its status only where its degree comes to a threshold.
 
-        Parts were settled before it, so a key may change its status only where its degree comes to a threshold.
-        """
-        quarter, most = Reg("quarter"), "heavy_from" if self.base.epsilon == 0 else "light_until"
-        up: Block = ()
-        down: Block = ()
+    def _come(self, row: Reg, stored: Stored) -> Block:
+        """A row has come: it is counted, and COME is 1 if that may call for rebalancing, which is seldom."""
+        degree, due = Reg("degree"), (zero(COME, 1),)
+        most = self.base.value("heavy_from" if self.base.epsilon == 0 else "light_until")
+        block: Block = ()
         for status in reversed(self._own(stored)):
-            degree = self.degree(status)
-            up = (
-                Compute(degree, Math.ADD, degree, Lit(1)),
-                If(Test.EQUAL, self.base.value(most), degree, (then,), up),
-            )
-            down = (If(Test.EQUAL, self.base.value("heavy_until"), degree, (then,), down),)
-        size = self.base.value("size")
-        grown = If(Test.AT_MOST, self.base.value("N"), size, (then,), up)
-        shrunk = If(Test.LESS, size, quarter, (then,), down)
-        less = (Compute(quarter, Math.DIVIDE, self.base.value("N"), Lit(4)), shrunk)
-        return (If(Test.EQUAL, COME, Lit(1), (grown,), less),)
+            block = (self._degree_of(row, status, degree), If(Test.EQUAL, most, degree, due, block))
+        grown = If(Test.AT_MOST, self.base.value("N"), self.base.value("size"), due, block)
+        return (*self.base.counted("size", Lit(1)), grown)
+
+    def _go(self, row: Reg, stored: Stored) -> Block:
+        """A row is about to go, and still counted in degrees: COME is −1 if that may call for rebalancing."""
+        degree, quarter, due = Reg("degree"), Reg("quarter"), (zero(COME, -1),)
+        block: Block = ()
+        for status in reversed(self._own(stored)):
+            least = If(Test.EQUAL, self.base.value("heavy_until"), degree, due, block)
+            block = (self._degree_of(row, status, degree), least)
+        shrunk = If(Test.LESS, self.base.value("size"), quarter, due, block)
+        count = (*self.base.counted("size", Lit(-1)), Compute(quarter, Math.DIVIDE, self.base.value("N"), Lit(4)))
+        return (*count, shrunk)
+
+    def _degree_of(self, row: Reg, status: Status, degree: Reg) -> Count:
+        """How many rows have a row's own key."""
+        key = tuple(self.word(row, status.stored, i) for i in status.columns)
+        return self.counted(degree, status.stored, status.columns, key)
 
     def _rebalance(self, stored: Stored) -> Procedure:
         """A row has come or gone: N may change, or the status of one of the row's keys."""

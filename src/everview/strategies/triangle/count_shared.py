@@ -172,16 +172,22 @@ class SharedTriangle(CountProgram):
             ),
         )
 
-    def added(self, stored: Stored, words: Key, changes: Key) -> Block:
+    def added(self, stored: Stored, words: Key, changes: Key, then: Block) -> Block:
         """The edge as any of the three sides; a loop as several at once."""
         q = dict(zip(self._paths, self._path_registers("q"), strict=True))
+        none = tuple(zero(self.total_change(s)) for s in self.measures)
+        closed = If(Test.EQUAL, words[0], words[1], self._loop(stored, words, changes))
+        is_loop = If(
+            Test.EQUAL, words[0], words[1], (*none, *self._loop(stored, words, changes), self.if_changed(then))
+        )
         body: list[Instruction] = []
         for s in self.measures:
             d = self.total_change(s)
             for i, (number, paths, often) in enumerate(self._terms(s)):
                 factors = [changes[number], q[paths], *_times(often)]
                 body += self._plus(d, factors) if i else multiplied(d, factors)
-        return (*body, If(Test.EQUAL, words[0], words[1], self._loop(stored, words, changes)))
+        found = next(q[paths] for paths in self._paths if paths == (((0, 0), 1),))
+        return (If(Test.NOT_EQUAL, found, Lit(0), (*body, closed, self.if_changed(then)), (is_loop,)),)
 
     def _plus(self, target: Reg, factors: Sequence[Operand]) -> list[Instruction]:
         more = Reg(f"more {target.name}", target.words)
@@ -204,12 +210,12 @@ class SharedTriangle(CountProgram):
             alone += self._plus(d, [changes[number] for number in sides])
         return (Find(row, stored.table, words, tuple(found)), *alone)
 
-    def viewed(self, stored: Stored, words: Key, changes: Key, settled: bool) -> Block:
+    def viewed(self, stored: Stored, words: Key, changes: Key) -> Block:
         """The edge as the first of a path from a heavy vertex, and as the second of one to a heavy vertex."""
         a, b = words
         out, into = self.statuses
-        first = self.if_heavy(out, (a,), settled, self._first(a, b, changes), own=True)
-        return (*first, *self.if_heavy(into, (b,), settled, self._second(a, b, changes), own=True))
+        first = self.if_heavy(out, (a,), self._first(a, b, changes))
+        return (*first, *self.if_heavy(into, (b,), self._second(a, b, changes)))
 
     def noted(self, stored: Stored, words: Key, changes: Key) -> Block:
         """The pair table sees the edge twice if it is a loop: as both edges of a path.
@@ -220,9 +226,8 @@ class SharedTriangle(CountProgram):
         out, into = self.statuses
         twice = self._path_registers("twice")
         both = (*self._summed(twice, changes, changes), Add(Reg("pair"), PAIRS, (a, b), twice))
-        into_heavy = self.if_heavy(into, (b,), True, both, own=True)
-        as_both = If(Test.EQUAL, a, b, self.if_heavy(out, (a,), True, into_heavy, own=True))
-        return (as_both, *self.viewed(stored, words, changes, settled=True))
+        as_both = If(Test.EQUAL, a, b, self.if_heavy(out, (a,), self.if_heavy(into, (b,), both)))
+        return self.if_any_heavy((as_both, *self.viewed(stored, words, changes)))
 
     def _first(self, a: Operand, b: Operand, changes: Key) -> Block:
         """V(a, z) for the in-heavy z that b has edges to: of the shorter of b's list and the heavy ones."""

@@ -127,7 +127,7 @@ class LoomisWhitney(CountProgram):
         bound = tuple(c for c, v in enumerate(stored.words) if v in places)
         return (self.scanned(row, stored, bound, tuple(places[stored.words[c]] for c in bound), inner),)
 
-    def viewed(self, stored: Stored, words: Key, changes: Key, settled: bool) -> Block:
+    def viewed(self, stored: Stored, words: Key, changes: Key) -> Block:
         """The row in the view of each bundle that it has, where it is heavy."""
         j = self.relations.index(stored)
         body: list[Instruction] = []
@@ -135,8 +135,8 @@ class LoomisWhitney(CountProgram):
             if k != j and bundle:
                 status = self._status[j, k]
                 paired = self._paired(j, k, words, changes)
-                body += self.if_heavy(status, status.key(words), settled, paired, own=True)
-        return tuple(body)
+                body += self.if_heavy(status, status.key(words), paired)
+        return self.if_any_heavy(tuple(body))
 
     def flipped(self, status: Status, key: Key, sign: Reg) -> Block:
         """Only the view of the status's own bundle changes; a light key has nothing there."""

@@ -219,7 +219,7 @@ class FourPath(CountProgram):
         read = Find(row, other.heavy, centre, self._plus_q(own, near, self._in_view(row, other.heavy)))
         return (Find(first, e.near.table, end, self._if_joint(centre, (read,), (walk,))),)
 
-    def viewed(self, stored: Stored, words: Key, changes: Key, settled: bool) -> Block:
+    def viewed(self, stored: Stored, words: Key, changes: Key) -> Block:
         """What a row adds to the views."""
         for e in self.ends:
             if stored is e.near:

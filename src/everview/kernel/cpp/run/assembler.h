@@ -254,10 +254,26 @@ class Assembler {
     lines_[at].detail = static_cast<std::uint8_t>(loop.levels.packed() | (loop.own_group ? kOwnGroup : 0));
     const std::uint32_t body = here();
     block(i.first);
+    if (begin == Code::kScan && finds_by(loop, body)) lines_[body].detail = kFoundAhead;
     const std::uint32_t end = add(next);
     lines_[end].reg = static_cast<std::uint16_t>(loop.reg);
+    lines_[end].table = number_of(loop.table);
     lines_[end].jump = body;
     lines_[at].jump = here();
+  }
+
+  // Whether the line is a Find by words of the loop's row, and others that stay the same throughout.
+  bool finds_by(const Loop& loop, std::uint32_t at) const {
+    if (at == here() || lines_[at].code != Code::kFind) return false;
+    const Line& find = lines_[at];
+    bool by_row = false;
+    for (std::size_t s = 0; s < find.count; ++s) {
+      const Slot& slot = find.slots[s];
+      if (slot.source != Slot::Source::kField) continue;
+      if (slot.reg != loop.reg) return false;
+      by_row = true;
+    }
+    return by_row;
   }
 
   // The three blocks follow, each but the last with a jump to the end; the first slots say where they are.

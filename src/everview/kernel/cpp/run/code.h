@@ -59,6 +59,7 @@ struct alignas(32) Line {
 static_assert(sizeof(Line) == 32);
 
 inline constexpr std::uint8_t kOwnGroup = 0x80;  // In the detail of a loop, beside its levels: the group of the row in the key's register.
+inline constexpr std::uint8_t kFoundAhead = 1;   // In the detail of a Find with which a scan's body begins: its key is known for all rows.
 enum : std::uint8_t { kStays, kGoesAtOnce, kGoesAfter };  // The detail of an addition.
 
 }  // namespace everview

@@ -3,6 +3,7 @@
 
 #include <bit>
 #include <cmath>
+#include <optional>
 
 #include "decoder.h"
 #include "../cursor/nest.h"
@@ -272,6 +273,12 @@ class Interpreter {
         case Code::kWideMath: {
           ++steps.count;
           const Word* const k = read_words(i, 0);
+          if (const std::optional<Word> word = short_result(i.detail, k, i.other, i.count)) {
+            registers[i.reg] = *word;
+            std::fill_n(registers + i.reg + 1, i.jump - 1, sign_of(*word));
+            pc = i.next();
+            break;
+          }
           const Wide a(k, i.other), b(k + i.other, std::size_t{i.count} - i.other);
           const WideResult result = i.detail == 2 ? multiply(a, b) : add(a, b, i.detail == 1);
           if (!write(result, i.jump, registers + i.reg)) fail_wide_overflow();
@@ -283,7 +290,9 @@ class Interpreter {
         case Code::kWideIf: {
           ++steps.count;
           const Word* const k = read_words(i, 0);
-          const int order = compare(Wide(k, i.other), Wide(k + i.other, std::size_t{i.count} - i.other));
+          const std::size_t first = i.other, second = std::size_t{i.count} - first;
+          const bool is_one_word = is_short(k, first) && is_short(k + first, second);
+          const int order = is_one_word ? (k[0] > k[first]) - (k[0] < k[first]) : compare(Wide(k, first), Wide(k + first, second));
           pc = test_words(i.detail, order, 0) ? i.next() : lines + i.jump;
           break;
         }
@@ -388,6 +397,9 @@ class Interpreter {
           ++steps.count;
           registers[i.reg] = rows[0];
           pc = i.next();
+          if (looks_ahead(*pc)) {
+            for (const Row row : rows.subspan(1, std::min(rows.size(), kAhead) - 1)) fetch_found(*pc, tables[i.table], row, registers);
+          }
           break;
         }
         case Code::kNextScan: {
@@ -400,6 +412,10 @@ class Interpreter {
           ++steps.count;
           registers[i.reg] = loop.rows[loop.at];
           pc = lines + i.jump;
+          if (looks_ahead(*pc)) {
+            if (loop.at + 2 * kAhead <= loop.end) tables[i.table].prefetch(loop.rows[loop.at + 2 * kAhead - 1]);
+            if (loop.at + kAhead <= loop.end) fetch_found(*pc, tables[i.table], loop.rows[loop.at + kAhead - 1], registers);
+          }
           break;
         }
 
@@ -546,6 +562,19 @@ class Interpreter {
     return table.group_of(i.other, row_in(registers[i.slots[0].reg], table), levels);
   }
 
+  // Scans whose body begins with a Find by words of the row fetch what it will read some rows ahead, and the rows themselves
+  // twice as far: it only warms the processor's cache.
+  static constexpr std::size_t kAhead = 4;
+  static bool looks_ahead(const Line& body) noexcept { return body.code == Code::kFind && body.detail == kFoundAhead; }
+  void fetch_found(const Line& find, const Table& scanned, Row row, const Word* registers) const {
+    Hasher hasher;
+    for (std::size_t s = 0; s < find.count; ++s) {
+      const Slot& slot = find.slots[s];
+      hasher.add(slot.source == Slot::Source::kField ? scanned.words(row)[slot.field.column] : read_slot(slot, registers));
+    }
+    program_.tables[find.table].prefetch_slot(hasher.tag());
+  }
+
   template <class Read>
   static void emit(const Line& i, Channel& channel, const Read& read) {
     channel.make_room(1);
@@ -582,6 +611,17 @@ class Interpreter {
     }
     for (std::size_t i = 0; i < width; ++i) *channel.end(first + i) = product.word(i);
     return width;
+  }
+
+  // a + b, a - b or a * b of numbers that need one word each, if the result does, too.
+  static std::optional<Word> short_result(std::uint8_t operation, const Word* k, std::size_t first, std::size_t count) noexcept {
+    if (!is_short(k, first) || !is_short(k + first, count - first)) return std::nullopt;
+    const Word a = k[0], b = k[first];
+    Word result = 0;
+    const bool overflows = operation == 2   ? __builtin_mul_overflow(a, b, &result)
+                           : operation == 1 ? __builtin_sub_overflow(a, b, &result)
+                                            : __builtin_add_overflow(a, b, &result);
+    return overflows ? std::nullopt : std::optional<Word>(result);
   }
 
   // A value of a row, whose words begin at `word` of all values', with a change.

@@ -224,20 +224,22 @@ inline std::size_t prefetch_from_bytes = std::size_t{128} << 10;
 // of date by the time the update runs.
 class Prefetcher {
  public:
-  explicit Prefetcher(std::vector<Probe> probes) : probes_(std::move(probes)), found_(probes_.size() * kRing) {}
+  explicit Prefetcher(std::vector<Probe> probes) : probes_(std::move(probes)), found_(probes_.size() * kRing) {
+    far_.reserve(probes_.size());
+  }
 
   void begin(const std::vector<const Word*>& columns, std::size_t rows) noexcept {
     columns_ = &columns;
     rows_ = rows;
-    active_ = false;
+    far_.clear();
   }
 
   // To be called before each update.
   void advance(std::size_t row) noexcept {
-    if (row % kChecked == 0 && std::exchange(active_, worthwhile()) != active_ && active_) {
+    if (row % kChecked == 0 && look_at_sizes()) {
       for (std::size_t next = row; next < std::min(rows_, row + kRing); ++next) fetch_slots(next);
     }
-    if (!active_) return;
+    if (far_.empty()) return;
     if (row + 3 * kStep < rows_) fetch_heads(row + 3 * kStep);
     if (row + 2 * kStep < rows_) fetch_members(row + 2 * kStep);
     if (row + kStep < rows_) fetch_rows(row + kStep);
@@ -250,18 +252,26 @@ class Prefetcher {
 
   static constexpr std::size_t kChecked = 1024;  // Updates between two looks at the tables' sizes.
 
-  bool worthwhile() const noexcept {
-    std::size_t bytes = 0;
-    for (const Probe& probe : probes_) bytes = std::max(bytes, probe.table->nbytes());
-    return bytes >= prefetch_from_bytes;
+  // Which lookups are worth it now; whether these are others than before.
+  bool look_at_sizes() noexcept {
+    std::size_t kept = 0;
+    bool changed = false;
+    for (const Probe& probe : probes_) {
+      if (probe.table->nbytes() < prefetch_from_bytes) continue;
+      if (kept == far_.size()) far_.push_back(nullptr);
+      changed |= std::exchange(far_[kept++], &probe) != &probe;
+    }
+    changed |= kept != far_.size();
+    far_.resize(kept);
+    return changed;
   }
 
   std::uint32_t* found(std::size_t row) noexcept { return found_.data() + row % kRing * probes_.size(); }
 
   void fetch_slots(std::size_t row) noexcept {
     std::uint32_t* const tags = found(row);
-    for (std::size_t p = 0; p < probes_.size(); ++p) {
-      const Probe& probe = probes_[p];
+    for (std::size_t p = 0; p < far_.size(); ++p) {
+      const Probe& probe = *far_[p];
       tags[p] = kNoRow;
       if (!passes(probe, row)) continue;
       Hasher hasher;
@@ -281,24 +291,24 @@ class Prefetcher {
 
   void fetch_heads(std::size_t row) noexcept {
     std::uint32_t* const numbers = found(row);
-    for (std::size_t p = 0; p < probes_.size(); ++p) {
+    for (std::size_t p = 0; p < far_.size(); ++p) {
       if (numbers[p] == kNoRow) continue;
-      const Probe& probe = probes_[p];
+      const Probe& probe = *far_[p];
       numbers[p] = probe.is_group() ? probe.groups().prefetch_group(numbers[p]) : probe.table->prefetch_row(numbers[p]);
     }
   }
 
   void fetch_members(std::size_t row) noexcept {
     const std::uint32_t* const numbers = found(row);
-    for (std::size_t p = 0; p < probes_.size(); ++p) {
-      if (numbers[p] != kNoRow && probes_[p].is_group()) probes_[p].groups().prefetch_members(numbers[p]);
+    for (std::size_t p = 0; p < far_.size(); ++p) {
+      if (numbers[p] != kNoRow && far_[p]->is_group()) far_[p]->groups().prefetch_members(numbers[p]);
     }
   }
 
   void fetch_rows(std::size_t row) noexcept {
     const std::uint32_t* const numbers = found(row);
-    for (std::size_t p = 0; p < probes_.size(); ++p) {
-      const Probe& probe = probes_[p];
+    for (std::size_t p = 0; p < far_.size(); ++p) {
+      const Probe& probe = *far_[p];
       if (numbers[p] != kNoRow && probe.is_group()) probe.groups().prefetch_rows(numbers[p], probe.table->view());
     }
   }
@@ -307,7 +317,7 @@ class Prefetcher {
   std::vector<std::uint32_t> found_;  // Of the next rows' probes: tags, then numbers of rows and groups.
   const std::vector<const Word*>* columns_ = nullptr;
   std::size_t rows_ = 0;
-  bool active_ = false;
+  std::vector<const Probe*> far_;  // Those of large tables.
 };
 
 }  // namespace everview

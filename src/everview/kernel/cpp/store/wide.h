@@ -22,6 +22,10 @@ inline std::size_t needed_words(const Word* words, std::size_t size) noexcept {
   return size;
 }
 
+inline bool is_short(const Word* words, std::size_t size) noexcept {
+  return std::all_of(words + 1, words + size, [sign = sign_of(words[0])](Word word) { return word == sign; });
+}
+
 inline bool is_zero(const Word* words, std::size_t size) noexcept {
   return std::all_of(words, words + size, [](Word word) { return word == 0; });
 }
