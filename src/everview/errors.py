@@ -86,6 +86,12 @@ def check_text(value: object, what: str) -> None:
         raise ArgumentError(f"{what} is a text, and {value!r:.60} is of type {type(value).__name__}", hint=hint)
 
 
+def check_whole(value: object, what: str) -> None:
+    """Raise unless a whole number was given as ``what``."""
+    if not isinstance(value, int):
+        raise ArgumentError(f"{what} is a whole number, and {value!r:.60} is none")
+
+
 MOST_NAMES: Final = 30
 """So many of the names that there are a hint lists."""
 

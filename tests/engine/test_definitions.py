@@ -15,6 +15,7 @@ from everview.errors import (
     DependantsError,
     DroppedError,
     EverviewError,
+    ExpressionError,
     SchemaError,
     UnknownNameError,
     UnknownTableError,
@@ -413,3 +414,20 @@ def test_statements_without_a_meaning_elsewhere() -> None:
 def test_schema_errors_are_of_their_class() -> None:
     assert issubclass(DependantsError, SchemaError)
     assert issubclass(DroppedError, DataError)
+
+
+def test_rows_that_were_there_are_no_rows_of_a_batch() -> None:
+    """A view that fails on them names the values, and no position that nobody has given."""
+    db = ev.Database()
+    db.sql("CREATE TABLE t (k STRING, n BIGINT)")
+    db.insert("t", [("a", 1), ("b", 0)])
+    for query in ("SELECT k, 10 / n AS q FROM t", "SELECT SUM(10 / n) AS s FROM t"):
+        with pytest.raises(ExpressionError, match="for n = 0: division by zero; nothing has changed") as caught:
+            db.create_view("v", query)
+        assert (caught.value.table, caught.value.row, caught.value.refused) == (None, None, ())
+    db.create_view("v", "SELECT k, 10 / n AS q FROM t WHERE n > 0")
+    db.delete("t", [("b", 0)])
+    db.create_view("w", "SELECT k, 10 / n AS q FROM t")
+    with pytest.raises(ExpressionError, match="row 1 of the changes to t") as caught:
+        db.insert("t", [("c", 1), ("d", 0)])
+    assert [refused.row for refused in caught.value.refused] == [1]

@@ -37,7 +37,9 @@ CALLS: list[tuple[Callable[[Any], Any], str]] = [
     (lambda db: db.insert(None, [(1, 1)]), "the name of a table or view is a text"),
     (lambda db: db.drop(3), "a name is a text"),
     (lambda db: db.view("v").subscribe(3), "a subscriber is a function of a record batch, and 3 is none"),
-    (lambda db: db.view("v").page(offset="a", limit=1), "offset and limit are whole numbers, and 'a' is none"),
+    (lambda db: db.view("v").page(offset="a", limit=1), "offset is a whole number, and 'a' is none"),
+    (lambda db: db.view("v").page(limit=2.5), "limit is a whole number, and 2.5 is none"),
+    (lambda db: db.view("v").diff(since="a"), "since, a version of the database, is a whole number"),
 ]
 
 

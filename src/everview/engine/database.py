@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import date, datetime
 from os import PathLike
 from threading import RLock
@@ -209,7 +210,7 @@ class Database:
                 with loaded([runtime]):
                     for name in sorted(runtime.reads):
                         for rows in self._rows_of(name):
-                            for _ in runtime.process(self._changes(name, rows)):
+                            for _ in runtime.process(replace(self._changes(name, rows), is_given=False)):
                                 pass
                             self._check_filling(view, runtime, limit)
                             progress.add(len(rows))

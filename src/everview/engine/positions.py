@@ -17,7 +17,7 @@ from everview.engine.input.from_python import from_values
 from everview.engine.input.rejection import Where
 from everview.engine.relation import Relation, Row, tuples
 from everview.engine.values.rows import WordRows
-from everview.errors import ArgumentError, RowShapeError, TooManyRowsError
+from everview.errors import RowShapeError, TooManyRowsError, check_whole
 from everview.strategies.strategy import MOST_RANKS
 
 _PROBES = 32
@@ -64,9 +64,8 @@ class Positions(Relation):
 
     def page(self, *, offset: int = 0, limit: int) -> list[Row]:
         """Some rows, from a position on."""
-        for number in (offset, limit):
-            if not isinstance(number, int):
-                raise ArgumentError(f"offset and limit are whole numbers, and {number!r:.60} is none")
+        check_whole(offset, "offset")
+        check_whole(limit, "limit")
         if offset < 0 or limit < 0:
             raise ValueError("offset and limit are not negative")
         with self._lock:

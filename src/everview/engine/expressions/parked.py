@@ -178,7 +178,7 @@ def came_from(changes: Changes, columns: Columns, update: pa.Array) -> Origins:
     """Where rows of a delta came from: the updates that made these words."""
 
     def origins(group: Group) -> list[Origin]:
-        if not changes.is_base:
+        if not changes.is_base or not changes.is_given:
             return []
         mask = pa.repeat(True, len(update))
         for column, word in zip(columns, group, strict=True):

@@ -26,7 +26,7 @@ def unlimited(machine: Machine) -> Iterator[None]:
 def explained(fault: UpdateFault, changes: Changes | None = None) -> DataError:
     """A unit's fault as an error of the batch; ``changes`` are those it happened in, if they are the user's own."""
     table = row = None
-    if changes is not None and changes.is_base:
+    if changes is not None and changes.is_base and changes.is_given:
         table, row = changes.relation, changes.first + fault.update
     if fault.kind == "memory":
         return MemoryLimitError(

@@ -121,6 +121,8 @@ class Changes:
     """Which operation of the batch they are of,"""
     operations: pa.Array | None = None
     """or each of them, if they are of several."""
+    is_given: bool = True
+    """False of rows of a table that were there already, by which a view is filled: no row of a batch is to blame."""
     _values: dict[int, pa.Array] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -140,7 +142,7 @@ class Changes:
 
     def place(self, update: int) -> Place:
         """The table and the row that the user gave for one of these updates; nothing if they are not the user's own."""
-        if not self.is_base:
+        if not self.is_base or not self.is_given:
             return Place()
         row = self.first + update if self.places is None else int(self.places[update].as_py())
         operation = self.operation if self.operations is None else int(self.operations[update].as_py())
