@@ -88,7 +88,7 @@ def check_text(value: object, what: str) -> None:
 
 def check_whole(value: object, what: str) -> None:
     """Raise unless a whole number was given as ``what``."""
-    if not isinstance(value, int):
+    if not hasattr(value, "__index__"):  # NumPy's integers are whole numbers, too
         raise ArgumentError(f"{what} is a whole number, and {value!r:.60} is none")
 
 

@@ -53,6 +53,10 @@ def test_other_types(db: ev.Database, call: Callable[[Any], Any], says: str) -> 
     assert (4, 1) in db.view("v")
 
 
+def test_whole_numbers_of_numpy(db: ev.Database) -> None:
+    assert db.view("v").page(offset=np.int64(1), limit=np.int32(5)) == db.view("v").page(offset=1, limit=5)
+
+
 def test_a_batch_stands_in_a_block(db: ev.Database) -> None:
     batch = db.batch()
     with pytest.raises(ClosedError, match="the batch has not begun") as caught:
