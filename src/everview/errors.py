@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Self
@@ -86,12 +87,6 @@ def check_text(value: object, what: str) -> None:
         raise ArgumentError(f"{what} is a text, and {value!r:.60} is of type {type(value).__name__}", hint=hint)
 
 
-def check_whole(value: object, what: str) -> None:
-    """Raise unless a whole number was given as ``what``."""
-    if not hasattr(value, "__index__"):  # NumPy's integers are whole numbers, too
-        raise ArgumentError(f"{what} is a whole number, and {value!r:.60} is none")
-
-
 MOST_NAMES: Final = 30
 """So many of the names that there are a hint lists."""
 
@@ -101,6 +96,13 @@ def some_of(names: Iterable[str]) -> str:
     found = list(names)
     more = f" and {len(found) - MOST_NAMES} more" if len(found) > MOST_NAMES else ""
     return ", ".join(found[:MOST_NAMES]) + more or "none"
+
+
+def whole_number(value: object, what: str) -> int:
+    """A whole number that was given as ``what``, of any type that stands for one, as NumPy's do."""
+    if hasattr(value, "__index__"):
+        return operator.index(value)
+    raise ArgumentError(f"{what} is a whole number, and {value!r:.60} is none", hint="pass an int")
 
 
 class SchemaError(EverviewError):

@@ -40,6 +40,13 @@ CALLS: list[tuple[Callable[[Any], Any], str]] = [
     (lambda db: db.view("v").page(offset="a", limit=1), "offset is a whole number, and 'a' is none"),
     (lambda db: db.view("v").page(limit=2.5), "limit is a whole number, and 2.5 is none"),
     (lambda db: db.view("v").diff(since="a"), "since, a version of the database, is a whole number"),
+    (lambda db: db.view("v").sample("a"), "the number of rows of a sample is a whole number, and 'a' is none"),
+    (lambda db: db.view("v").sample(1, seed=(1,)), "the seed is a whole number, and (1,) is none"),
+    (lambda db: db.view("v").lookup_many(5), "keys are a list of mappings from columns to values, and 5 is none"),
+    (lambda db: db.view("v").lookup_many({"b": 1}), "keys are a list of mappings"),
+    (lambda db: db.view("v").lookup_many([1]), "a key is a mapping from columns to values, and 1 is none"),
+    (lambda db: db.view("v").linear_regression("n", None), "features are a list of columns, and None is none"),
+    (lambda db: db.view("v").linear_regression("n", "b"), "features are a list of columns, and 'b' is none"),
 ]
 
 
@@ -54,7 +61,18 @@ def test_other_types(db: ev.Database, call: Callable[[Any], Any], says: str) -> 
 
 
 def test_whole_numbers_of_numpy(db: ev.Database) -> None:
-    assert db.view("v").page(offset=np.int64(1), limit=np.int32(5)) == db.view("v").page(offset=1, limit=5)
+    view, one = db.view("v"), np.int64(1)
+    assert view[one] == view[1]
+    assert view.page(offset=one, limit=np.int32(5)) == view.page(offset=1, limit=5)
+    assert view.sample(one, seed=one) == view.sample(1, seed=1)
+    assert view.why(view[0], limit=10**30).keys() == {"t"}
+
+
+@pytest.mark.parametrize("row", [5, None, "ab", (), (1, 2, 3)])
+def test_what_is_no_row(db: ev.Database, row: Any) -> None:
+    for ask in (lambda view: view.first_at_or_after(row), lambda view: view.rank(row), lambda view: view.why(row)):
+        with pytest.raises(RowShapeError, match=r"2 columns|holds rows"):
+            ask(db.view("v"))
 
 
 def test_a_batch_stands_in_a_block(db: ev.Database) -> None:

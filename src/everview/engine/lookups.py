@@ -18,7 +18,7 @@ from everview.engine.operators.answers import Given
 from everview.engine.relation import Relation
 from everview.engine.values.dictionary import UNKNOWN
 from everview.engine.values.words import is_wide
-from everview.errors import ScanWarning, UnknownNameError
+from everview.errors import ArgumentError, ScanWarning, UnknownNameError
 from everview.query.options import ViewOptions
 
 _LEVELS_ABOVE = 3
@@ -41,10 +41,7 @@ class Lookups(Relation):
 
         All keys have the same columns; one that comes twice counts once. Rows come in no order.
         """
-        listed = pa.table(keys).to_pylist() if hasattr(keys, "__arrow_c_stream__") else list(keys)
-        for key in listed:
-            if not isinstance(key, Mapping):
-                raise TypeError(f"a key is a mapping from columns to values, and {key!r} is none")
+        listed = pa.table(keys).to_pylist() if hasattr(keys, "__arrow_c_stream__") else _keys(keys)
         return self._looked_up(listed) if listed else self.schema.empty_table()
 
     def _looked_up(self, keys: Sequence[Mapping[str, Any]]) -> pa.Table:
@@ -111,6 +108,18 @@ class Lookups(Relation):
         if any(word == UNKNOWN and is_wide(type_) for word, type_ in zip(words, types, strict=True)):
             return Given(columns, lambda: dict(zip(places, self._words(row, types) or words, strict=True)))
         return Given(columns, lambda: dict(zip(places, words, strict=True)))
+
+
+def _keys(given: Any) -> list[Mapping[str, Any]]:
+    """What was given as keys, if it is some."""
+    hint = "pass a list of dicts, as [{'customer': 7}], or an Arrow table"
+    if not isinstance(given, Iterable) or isinstance(given, Mapping):
+        raise ArgumentError(f"keys are a list of mappings from columns to values, and {given!r:.60} is none", hint=hint)
+    keys = list(given)
+    for key in keys:
+        if not isinstance(key, Mapping):
+            raise ArgumentError(f"a key is a mapping from columns to values, and {key!r:.60} is none", hint=hint)
+    return keys
 
 
 def more_lookups(options: ViewOptions, columns: Iterable[str]) -> ViewOptions:

@@ -17,7 +17,7 @@ from everview.engine.input.from_python import from_values
 from everview.engine.input.rejection import Where
 from everview.engine.relation import Relation, Row, tuples
 from everview.engine.values.rows import WordRows
-from everview.errors import RowShapeError, TooManyRowsError, check_whole
+from everview.errors import TooManyRowsError, whole_number
 from everview.strategies.strategy import MOST_RANKS
 
 _PROBES = 32
@@ -43,8 +43,9 @@ class Positions(Relation):
         """The row at a position, or those at a slice of positions; negative ones count from the end."""
         if isinstance(position, slice):
             return self._sliced(position)
-        if not isinstance(position, int):
+        if not hasattr(position, "__index__"):
             raise TypeError(f"a position is an integer or a slice, not a {type(position).__name__}")
+        position = whole_number(position, "a position")
         with self._lock:
             self._prepare_positions()
             offset = position if position >= 0 else position + self.count()
@@ -64,8 +65,7 @@ class Positions(Relation):
 
     def page(self, *, offset: int = 0, limit: int) -> list[Row]:
         """Some rows, from a position on."""
-        check_whole(offset, "offset")
-        check_whole(limit, "limit")
+        offset, limit = whole_number(offset, "offset"), whole_number(limit, "limit")
         if offset < 0 or limit < 0:
             raise ValueError("offset and limit are not negative")
         with self._lock:
@@ -107,9 +107,10 @@ class Positions(Relation):
 
         The same ``seed`` over the same rows draws the same ones.
         """
+        n = whole_number(n, "the number of rows of a sample")
         if n < 0:
             raise ValueError("a sample has no negative number of rows")
-        drawn = random.Random(seed)
+        drawn = random.Random(None if seed is None else whole_number(seed, "the seed"))
         with self._lock:
             self._prepare_positions()
             size = self.count()
@@ -130,11 +131,7 @@ class Positions(Relation):
         Rows are ordered by values, NULL first: by the columns in the order that ``explain`` says, where rows are kept
         in one, else by the columns from left to right.
         """
-        if isinstance(row, str | bytes) or len(row) != len(self._types):
-            raise RowShapeError(
-                f"a row of {self.name} has {len(self._types)} columns, and {row!r} is none",
-                hint=f"its columns are {', '.join(self.schema.names)}",
-            )
+        row = self._row(row)
         with self._lock:
             self._prepare_positions()
             where = Where(self.name, "look-up in")
@@ -149,8 +146,9 @@ class Positions(Relation):
             self._check_reach(size or 0)
             everything = range(len(values))
             wanted = _in_order(values, everything)
-            later = (r for r in self._all() if _in_order(r, everything) >= wanted)
-            return min(later, key=lambda r: _in_order(r, everything), default=None)
+            keyed = ((_in_order(row, everything), row) for row in self._all())
+            later = (found for found in keyed if found[0] >= wanted)
+            return min(later, key=lambda found: found[0], default=(None, None))[1]
 
     def _searched(self, wanted: tuple[Any, ...], columns: Sequence[int], size: int) -> Row | None:
         """The first row in order that is not before what is wanted: many positions are looked at together."""

@@ -20,7 +20,7 @@ from everview.engine.base_table import BaseTable
 from everview.engine.companions import companion
 from everview.engine.operators.answers import Given
 from everview.engine.operators.build import build_part
-from everview.engine.relation import Relation
+from everview.engine.relation import MOST_LISTED, Relation
 from everview.engine.values.rows import WordRows, repeated
 from everview.engine.values.words import arrow_type, from_words, is_wide, to_words
 from everview.errors import UnsupportedError
@@ -66,6 +66,7 @@ class Reasons(Relation):
     def _why(self, db: Database, runtime: ViewRuntime, row: Sequence[Any], limit: int | None) -> dict[str, pa.Table]:
         if limit is not None and (type(limit) is not int or limit < 1):
             raise ValueError(f"a limit is a number of derivations, 1 or more, and not {limit!r}")
+        limit = None if limit is not None and limit > MOST_LISTED else limit
         if row not in self:
             raise KeyError(f"{row!r} is not in {self.name}")
         sought = self._sought(row)

@@ -6,12 +6,12 @@ The normal equations are solved exactly, as fractions, and rounded once at the e
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 from everview.engine.moments import Moment, Sums, as_float
-from everview.errors import DataError, SingularMatrix
+from everview.errors import ArgumentError, DataError, SingularMatrix
 
 _NOISE = 16
 """What is left of a column of doubles without what follows from others is noise up to so many units (mean square)."""
@@ -45,9 +45,7 @@ class Regressions(Moment):
         so that further calls cost nothing that depends on their number. A SingularMatrix if the features do not
         determine their coefficients, as one follows from the others.
         """
-        if isinstance(features, str):
-            raise TypeError(f"features are a list of columns: [{features!r}]")
-        named = [target, *features]
+        named = [target, *_features(features)]
         columns = self._number_columns(named)
         with self._lock:
             sums = self._sums(columns, 2)
@@ -59,6 +57,14 @@ class Regressions(Moment):
                     hint="leave them out in the view, with WHERE",
                 )
         return _fitted(self.name, named, sums, intercept)
+
+
+def _features(given: object) -> Iterable[str]:
+    """What was given as features, if it is a list."""
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        hint = f"pass [{given!r}]" if isinstance(given, str) else "pass the names of columns"
+        raise ArgumentError(f"features are a list of columns, and {given!r:.60} is none", hint=hint)
+    return given
 
 
 def _fitted(view: str, named: Sequence[str], sums: Sums, intercept: bool) -> Regression:

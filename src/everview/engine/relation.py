@@ -99,15 +99,20 @@ class Relation(ABC):
 
     def __contains__(self, row: object) -> bool:
         """True if the row is there."""
+        row = self._row(row)
+        with self._lock:
+            return self._contains(row)
+
+    def _row(self, row: object) -> Sequence[Any]:
+        """A row that was given, if it has the form of one."""
         if not isinstance(row, Sequence) or isinstance(row, str | bytes):
-            raise RowShapeError(f"{self.name} holds rows, and {row!r} is none", hint="test a tuple of its columns")
+            raise RowShapeError(f"{self.name} holds rows, and {row!r} is none", hint="pass a tuple of its columns")
         if len(row) != len(self._types):
             raise RowShapeError(
                 f"a row of {self.name} has {len(self._types)} columns, not {len(row)}",
                 hint=f"its columns are {', '.join(self.schema.names)}",
             )
-        with self._lock:
-            return self._contains(row)
+        return row
 
     def _contains(self, row: Sequence[Any]) -> bool:
         sought = self._sought(row)

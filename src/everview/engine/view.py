@@ -20,7 +20,7 @@ from everview.engine.row_history import RowHistory
 from everview.engine.storage.check_saved import blaming_the_file
 from everview.engine.values.rows import WordRows
 from everview.engine.view_runtime import ViewRuntime
-from everview.errors import DroppedError, HistoryExceeded, check_whole
+from everview.errors import DroppedError, HistoryExceeded, whole_number
 from everview.plan.explain import Explanation
 from everview.plan.formula_plan import FormulaExplanation, explained
 from everview.query.options import MOST_LOOKUPS, ViewOptions
@@ -149,7 +149,7 @@ class View(Positions, Lookups, Reasons, Regressions):
 
         It is known for as many batches as OPTIONS (history = …) says; a HistoryExceeded before that.
         """
-        check_whole(since, "since, a version of the database,")
+        since = whole_number(since, "since, a version of the database,")
         with self._lock:
             history = self._database.history(self._runtime.view.name)
             if history is None:
