@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 MOST = 1 << 20
 """A larger batch goes the other way, which tells how far it has come and can be interrupted."""
-FEW_TO_LOAD = 1_024
+FEW_TO_LOAD = 16
 """A view without rows makes its state faster at one go, if there are more than so many."""
 
 
