@@ -472,6 +472,41 @@ def test_views_over_formulas_and_options() -> None:
     assert db.views == ()
 
 
+def test_what_is_looked_up_after_loading(tmp_path: Path) -> None:
+    """An index of the rows is saved, and the census is made anew: its rows are in the index already."""
+    db = database(F1)
+    db.formula("q(x, y) := B(x) and R(y) and not E(x, y)", degree=3, lookup="y")
+    db.formula("p(x, y) := E(x, y) or R(x) and R(y)", degree=3)
+    asked = {"q": "y", "p": "y"}
+
+    def looked_up() -> dict[str, Counter[tuple[Any, ...]]]:
+        rows = {n: [db.view(n).lookup(**{c: v}).to_pylist() for v in range(1, 9)] for n, c in asked.items()}
+        return {n: Counter(tuple(row.values()) for found in each for row in found) for n, each in rows.items()}
+
+    for step in range(3):
+        assert looked_up() == {name: Counter(db.view(name)) for name in asked}
+        db.save(tmp_path / "saved.db")
+        db = ev.Database.load(tmp_path / "saved.db", verify=step == 2)
+        feed = db.view("q").changes() if step else None
+        db.insert("R", [(step + 4,)])
+        db.delete("B", [(step + 1,)] if step != 2 else [(4,)])
+        assert looked_up() == {name: Counter(db.view(name)) for name in asked}
+        assert feed is None or all(n == (1 if row[1] == step + 4 else -1) for row, n in changes(feed).items())
+
+
+def test_differences_of_sentences() -> None:
+    db = database(F1)
+    view = db.formula("even() := exists[0 mod 2] x (B(x))", degree=3, history=10)
+    first = db.version
+    assert view.diff(since=first).to_pylist() == []
+    db.insert("B", [(3,)])
+    second = db.version
+    assert [(r["_change_type"], r["_count"]) for r in view.diff(since=first).to_pylist()] == [("insert", 1)]
+    db.insert("B", [(5,)])
+    assert [(r["_change_type"], r["_count"]) for r in view.diff(since=second).to_pylist()] == [("delete", 1)]
+    assert view.diff(since=first).to_pylist() == []
+
+
 def test_three_variables_are_tested_and_listed() -> None:
     db = database(F1)
     view = db.formula("t(x, y, z) := B(x) and R(y) and R(z) and y != z and not E(x, y)", degree=3)

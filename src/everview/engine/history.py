@@ -123,7 +123,8 @@ def _net(changes: pa.Table, version: int, keys: Sequence[int] | None) -> pa.Tabl
     rows = pa.table([*as_keys(changes.columns[:width]), *halves], names=[*names, *_HALVES])
     summed = rows.group_by(names, use_threads=False).aggregate([(half, "sum") for half in _HALVES])
     above, below = (summed[f"{half}_sum"].to_pylist() for half in _HALVES)
-    totals = [(high << 32) + low for high, low in zip(above, below, strict=True)]
+    # Over no columns and no rows there is one sum, which is NULL.
+    totals = [((high or 0) << 32) + (low or 0) for high, low in zip(above, below, strict=True)]
     if any(abs(n) > MOST_COPIES for n in totals):
         raise TooManyRowsError(
             "a row has come or gone more often since then than 64 bits can say",

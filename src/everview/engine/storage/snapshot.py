@@ -324,9 +324,15 @@ def _restore(database: Database, file: Reader, progress: Progress) -> None:
 
 
 def _refill(database: Database, view: ViewRuntime) -> None:
-    """Have a formula's census, of which nothing is saved, made of the rows of the tables that it reads."""
+    """Have a formula's census, of which nothing is saved, made of the rows of the tables that it reads.
+
+    What keeps its rows beside it, as an index does, was saved, and is told of none of them.
+    """
     if not view.formulas:
         return
+    telling = [formula for formula in view.formulas if formula.emits_deltas]
+    for formula in telling:
+        formula.emit_deltas(False)
     with loaded([view]):
         for name in sorted(view.reads):
             for rows in database._rows_of(name):
@@ -334,6 +340,8 @@ def _refill(database: Database, view: ViewRuntime) -> None:
                     pass
     view.judge(may_suspend=True)
     view.conclude()
+    for formula in telling:
+        formula.emit_deltas(True)
 
 
 def _rebuild(database: Database, file: Reader, progress: Progress) -> None:
