@@ -145,3 +145,23 @@ def test_an_answer_is_refused_with_what_to_do() -> None:
     db.sql(TABLES)
     with pytest.raises(UnsupportedError, match="define a view by it"):
         db.sql("SELECT explode(a) AS e FROM r")
+
+
+def test_stack_gives_rows_of_values() -> None:
+    """As the SELECTs that DuckDB is asked: the last row is filled up with NULL."""
+    db = ev.Database()
+    db.sql("CREATE TABLE t (a INT, b INT)")
+    db.sql("CREATE MATERIALIZED VIEW v AS SELECT k, x FROM t LATERAL VIEW stack(2, 'a', a, 'b', b) s AS k, x")
+    db.sql("CREATE MATERIALIZED VIEW w AS SELECT a, stack(2, 1, b, 3) AS (p, q) FROM t")
+    db.insert("t", [(1, 2), (3, None)])
+    asked = (
+        "SELECT 'a', a FROM t UNION ALL SELECT 'b', b FROM t",
+        "SELECT a, 1, b FROM t UNION ALL SELECT a, 3, NULL FROM t",
+    )
+    for name, query in zip("vw", asked, strict=True):
+        with duckdb.connect() as connection:
+            connection.execute("CREATE TABLE t (a INT, b INT); INSERT INTO t VALUES (1, 2), (3, NULL)")
+            wanted = connection.execute(query).fetchall()
+        assert sorted(map(repr, db.view(name))) == sorted(map(repr, wanted))
+    db.delete("t", [(1, 2)])
+    assert sorted(map(repr, db.view("v"))) == ["('a', 3)", "('b', None)"]

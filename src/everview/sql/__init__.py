@@ -3,6 +3,7 @@
 What passes through, in this order:
 
 - ``parse``, ``dialect``, ``sql_text``: text becomes sqlglot's tree, in which every place is known;
+- ``written_out``: what Spark means by other words;
 - ``statements``, ``ddl``, ``script``, ``session``, ``options``, ``answer``: what each statement asks for;
 - ``select``, ``fromclause``, ``one_row``, ``grouping``, ``grouping_sets``, ``conditions``, ``semijoin``, ``body``:
   a query becomes blocks and stages;

@@ -248,7 +248,13 @@ def _ordered_by(source: SqlText, call: exp.Anonymous, order: exp.Expr | None) ->
         return None, False
     item, *others = order.expressions
     if others:
-        raise source.unsupported("WITHIN GROUP by several keys", others[0], hint="order by struct(a, b)")
+        found = [_ordered_by(source, call, exp.Order(expressions=[one.copy()])) for one in (item, *others)]
+        if len({turned for _, turned in found}) > 1:
+            raise source.unsupported(
+                "WITHIN GROUP by keys in different directions", others[0], hint="order by all of them ASC, or all DESC"
+            )
+        fields = [part for i, (key, _) in enumerate(found) for part in (exp.Literal.string(f"k{i}"), key)]
+        return exp.Anonymous(this="named_struct", expressions=fields), found[0][1]
     if not isinstance(item, exp.Ordered):
         return item, False
     turned = bool(item.args.get("desc"))

@@ -25,7 +25,7 @@ from everview.sql.aggregates import WHOLE, AggregateCall, misfit, packed_type, r
 from everview.sql.chains import left_spine
 from everview.sql.datatypes import arithmetic, can_cast, read_type
 from everview.sql.functions.elements import element
-from everview.sql.functions.elsewhere import CLOCK, GENERATORS, NON_DETERMINISTIC, WINDOW_FUNCTIONS, refuse_shift
+from everview.sql.functions.elsewhere import CLOCK, GENERATORS, NON_DETERMINISTIC, WINDOW_FUNCTIONS
 from everview.sql.functions.entry import Function
 from everview.sql.functions.registry import accepts, call_type, entry_of, is_span, is_strict
 from everview.sql.functions.times import span_type
@@ -361,7 +361,6 @@ class Checker:
             raise self.source.unsupported("window function", node)
         if name in ("collate", "collation"):
             raise self.source.unsupported("COLLATE", node, hint="text is compared byte by byte; lower(x) ignores case")
-        refuse_shift(node, self.source)
         if is_span(node):
             types, strict = self._all(node.expressions[1:])
             return Typed(span_type(node, types, self.source), strict)

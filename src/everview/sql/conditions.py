@@ -90,12 +90,8 @@ def _add_conjunct(rows: Rows, node: exp.Expr, place: str) -> None:
             (add_clock_condition if reads_clock(rows, part) else _add_conjunct)(rows, part, place)
         return
     if isinstance(node, exp.EQ) and isinstance(node.this, exp.Tuple) and isinstance(node.expression, exp.Tuple):
-        lefts, rights = node.this.expressions, node.expression.expressions
-        if len(lefts) != len(rights):
-            raise rows.source.mismatch(f"a row of {len(lefts)} is compared with a row of {len(rights)}", node)
-        for left, right in zip(lefts, rights, strict=True):
-            _add_conjunct(rows, exp.EQ(this=left, expression=right), place)
-        return
+        widths = len(node.this.expressions), len(node.expression.expressions)
+        raise rows.source.mismatch(f"a row of {widths[0]} is compared with a row of {widths[1]}", node)
     checker = rows.checker(place)
     typed = checker.boolean(node)
     whole = written(node, checker, typed.type)

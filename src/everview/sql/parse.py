@@ -22,6 +22,7 @@ from everview.sql.chains import balanced
 from everview.sql.dialect import EverviewSpark, TokenSyntaxError
 from everview.sql.limits import MOST_TYPES, MOST_WORDS
 from everview.sql.sql_text import SqlText, is_word, position_at
+from everview.sql.written_out import spelled
 
 _DIALECT = EverviewSpark()
 _CLAUSE_WORDS = frozenset(
@@ -64,7 +65,7 @@ def parse_statements(text: str) -> tuple[SqlText, list[exp.Expr]]:
     _check_beginnings(source)
     _check_tokens(source)
     statements = guarded(source, lambda: _DIALECT.parse(text))
-    found = [balanced(s) for s in statements if s is not None and not isinstance(s, exp.Semicolon)]
+    found = [balanced(spelled(s)) for s in statements if s is not None and not isinstance(s, exp.Semicolon)]
     for statement in found:
         _check_statement(source, statement)
     return source, found

@@ -6,7 +6,7 @@ from typing import Final
 
 from sqlglot import exp
 
-from everview.query.types import BIGINT, BINARY, INT, STRING, Kind
+from everview.query.types import BIGINT, BINARY, INT, STRING, DataType, Kind
 from everview.sql.dialect import EverviewSpark
 from everview.sql.functions.conversions import bytes_of
 from everview.sql.functions.entry import Call, function
@@ -33,6 +33,28 @@ def _bits(of: Call) -> exp.Expr | None:
     if octets is None:
         return None
     return exp.paren(exp.Mul(this=octets, expression=exp.Literal.number(_BITS_OF_A_BYTE)))
+
+
+_NAMES: Final[dict[Kind, str]] = {Kind.NULL: "void", Kind.TIMESTAMP_NTZ: "timestamp_ntz"}
+
+
+def _type_name(of: Call) -> exp.Expr:
+    type_ = of.first_type
+    if type_ is None:
+        raise refused("typeof", "the type of its argument is not known")
+    return exp.Literal.string(_shown(type_))
+
+
+def _shown(type_: DataType) -> str:
+    """A type as Spark's catalog writes it."""
+    if type_.kind is Kind.STRUCT:
+        fields = (f"{name}:{_shown(part)}" for name, part in zip(type_.names, type_.parts, strict=True))
+        return f"struct<{','.join(fields)}>"
+    if type_.is_nested:
+        return f"{type_.kind.value.lower()}<{','.join(map(_shown, type_.parts))}>"
+    if type_.kind is Kind.DECIMAL:
+        return f"decimal({type_.precision},{type_.scale})"
+    return _NAMES.get(type_.kind) or str(type_.kind.value).lower()
 
 
 def _of_bytes(of: Call) -> exp.Expr | None:
@@ -112,4 +134,38 @@ FUNCTIONS: Final = (
     function("base64", "y", STRING, "base64(s)", "base64(y)", spelling=_of_bytes),
     function("unbase64", "s", BINARY, "unbase64('aGVsbG8=')", "unbase64(base64(y))"),
     function("encode", "s s", BINARY, "encode(s, 'UTF-8')", spelling=_encoded),
+    function(
+        "url_encode",
+        "s",
+        STRING,
+        "url_encode(s)",
+        "url_encode('a b&c/é~*._-+')",
+        macros={
+            "spark_url_encode(x)": "replace(replace(replace(url_encode(x), '%20', '+'), '%2A', '*'), '~', '%7E')",
+        },
+    ),
+    function(
+        "url_decode",
+        "s",
+        STRING,
+        "url_decode(url_encode(s))",
+        "url_decode('a%20b%26+c')",
+        macros={
+            "spark_url_decode(x)": "CASE WHEN regexp_matches(x, '%([^0-9A-Fa-f]|.[^0-9A-Fa-f]|.?$)') "
+            "THEN error('everview: url_decode of text that is no URL: ' || x) "
+            "ELSE url_decode(replace(x, '+', ' ')) END",
+        },
+    ),
+    function(
+        "typeof",
+        "x",
+        STRING,
+        "typeof(i)",
+        "typeof(p)",
+        "typeof(NULL)",
+        "typeof(array(named_struct('a', l, 'b', map(s, t))))",
+        "typeof(ts)",
+        "typeof(d)",
+        spelling=_type_name,
+    ),
 )

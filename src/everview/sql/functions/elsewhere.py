@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from sqlglot import exp
-
 from everview.query.aggregates import BY_NAME
-from everview.sql.sql_text import SqlText
 
 _SHIFTS = frozenset("dateadd date_add".split())
 
@@ -28,14 +25,3 @@ NON_DETERMINISTIC = frozenset(
     "session_user current_database current_schema current_catalog current_timezone monotonically_increasing_id "
     "spark_partition_id input_file_name shuffle randstr uniform version".split()
 )
-
-
-def refuse_shift(call: exp.Anonymous, source: SqlText) -> None:
-    """Raise for ``dateadd(unit, number, time)``, which has another form here."""
-    if call.name.lower() in _SHIFTS and len(call.expressions) == 3:
-        raise source.unsupported(
-            f"{call.name.lower()} with a unit",
-            call,
-            message=f"{call.name.lower()} with a unit of time is not known here",
-            hint="write timestampadd(DAY, 1, d), d + INTERVAL 1 DAY, date_add(d, days) or add_months(d, months)",
-        )

@@ -1,0 +1,133 @@
+"""What Spark means by other words, written out in these before anything is read.
+
+Row values, ``(a, b)``, are compared part by part from the left: a row is a struct in Spark, in which NULL is equal to
+NULL and before all other values, so a comparison of two rows is never NULL. LIKE ANY and ALL are several LIKEs;
+``stack`` is INLINE of an array; ``dateadd(unit, n, t)`` is ``timestampadd``; ``try_divide(a, b)`` is a / nullif(b, 0).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from sqlglot import exp
+
+from everview.sql.nodes import call, is_whole
+
+_SHIFTS: Final = ("dateadd", "date_add")
+_TRIED: Final[dict[str, type[exp.Binary]]] = {"try_divide": exp.Div, "try_mod": exp.Mod}
+
+_EQUAL = (exp.EQ, exp.NullSafeEQ)
+_LESS: dict[type[exp.Expr], tuple[bool, bool]] = {
+    exp.LT: (False, False),
+    exp.LTE: (False, True),
+    exp.GT: (True, False),
+    exp.GTE: (True, True),
+}
+"""Whether the sides are to change places, and whether equal ones will do."""
+
+
+def spelled(statement: exp.Expr) -> exp.Expr:
+    """The statement with all of these written out."""
+    holder = exp.Paren(this=statement)
+    for node in list(statement.find_all(exp.In, exp.Predicate, exp.Tuple, exp.Anonymous)):
+        other = _spelled(node)
+        if other is not None:
+            node.replace(exp.paren(other, copy=False) if isinstance(other, exp.Connector) else other)
+    found: exp.Expr = holder.this
+    found.parent = None
+    return found
+
+
+def _spelled(node: exp.Expr) -> exp.Expr | None:
+    """What a node is to be replaced by; None if it stays as it is."""
+    if isinstance(node, exp.Tuple):
+        is_value = isinstance(node.parent, exp.Anonymous | exp.Lambda | exp.Alias | exp.Select)
+        is_value = is_value or (isinstance(node.parent, exp.Distinct) and isinstance(node.parent.parent, exp.Anonymous))
+        return exp.Anonymous(this="struct", expressions=node.expressions) if is_value and node.expressions else None
+    if isinstance(node, exp.Anonymous):
+        return _called(node)
+    left, right = node.this, node.args.get("expression")
+    if isinstance(node, exp.In):
+        rows = node.expressions
+        if not isinstance(left, exp.Tuple) or not rows or not all(_fits(left, row) for row in rows):
+            return None
+        return exp.or_(*(_equal(left, row) for row in rows), copy=False)
+    if isinstance(node, exp.Like | exp.ILike) and isinstance(right, exp.Any | exp.All):
+        return None if isinstance(node.parent, exp.Not) else _alike(node, right)
+    if not isinstance(left, exp.Tuple) or not isinstance(right, exp.Tuple) or not _fits(left, right):
+        return None
+    if isinstance(node, _EQUAL):
+        return _equal(left, right)
+    if isinstance(node, exp.NEQ | exp.NullSafeNEQ):
+        return exp.Not(this=exp.paren(_equal(left, right), copy=False))
+    if type(node) in _LESS:
+        turned, or_equal = _LESS[type(node)]
+        pairs = list(zip(left.expressions, right.expressions, strict=True))
+        return _less([(b, a) for a, b in pairs] if turned else pairs, or_equal)
+    return None
+
+
+def _called(node: exp.Anonymous) -> exp.Expr | None:
+    name, arguments = node.name.lower(), node.expressions
+    found: exp.Expr | None = None
+    if name in _SHIFTS and len(arguments) == 3:
+        found = call("timestampadd", *arguments)
+    elif name in _TRIED and len(arguments) == 2:
+        divisor = call("nullif", arguments[1], exp.Literal.number(0))
+        found = exp.paren(_TRIED[name](this=exp.paren(arguments[0].copy()), expression=divisor), copy=False)
+    elif name == "stack" and len(arguments) > 1 and is_whole(arguments[0]):
+        found = _stacked(int(arguments[0].name), arguments[1:])
+    if found is not None:
+        found.meta.update(node.meta)
+    return found
+
+
+def _stacked(count: int, values: Sequence[exp.Expr]) -> exp.Expr | None:
+    """So many rows of values, one after the other, filled up with NULLs."""
+    width = -(-len(values) // count) if count else 0
+    if not width:
+        return None
+    rows = []
+    for first in range(0, count * width, width):
+        parts = [*values[first : first + width], *(exp.Null() for _ in range(first + width - len(values)))]
+        named = zip((exp.Literal.string(f"col{i}") for i in range(width)), parts[:width], strict=True)
+        rows.append(call("named_struct", *(part for pair in named for part in pair)))
+    return call("inline", call("array", *rows))
+
+
+def _fits(left: exp.Tuple, right: exp.Expr) -> bool:
+    return isinstance(right, exp.Tuple) and len(left.expressions) == len(right.expressions)
+
+
+def _equal(left: exp.Expr, right: exp.Expr) -> exp.Expr:
+    """Two rows are equal if all parts are, NULL and NULL, too."""
+    pairs = zip(left.expressions, right.expressions, strict=True)
+    return exp.and_(*(exp.NullSafeEQ(this=a.copy(), expression=b.copy()) for a, b in pairs), copy=False)
+
+
+def _less(pairs: Sequence[tuple[exp.Expr, exp.Expr]], or_equal: bool) -> exp.Expr:
+    """The first part that differs decides; NULL is the least."""
+    (a, b), *rest = pairs
+    both = exp.LT(this=a.copy(), expression=b.copy())
+    is_null, is_not = (exp.Is(this=side.copy(), expression=exp.Null()) for side in (a, b))
+    less: exp.Expr = exp.Anonymous(
+        this="coalesce", expressions=[both, exp.and_(is_null, exp.Not(this=is_not), copy=False)]
+    )
+    if not rest and not or_equal:
+        return less
+    same: exp.Expr = exp.NullSafeEQ(this=a.copy(), expression=b.copy())
+    if rest:
+        same = exp.and_(same, exp.paren(_less(rest, or_equal), copy=False), copy=False)
+    return exp.or_(less, exp.paren(same, copy=False), copy=False)
+
+
+def _alike(node: exp.Expr, quantifier: exp.Expr) -> exp.Expr | None:
+    """``x LIKE ANY (…)`` as OR, and ``x LIKE ALL (…)`` as AND."""
+    patterns = quantifier.this.unnest()
+    listed = patterns.expressions if isinstance(patterns, exp.Tuple) else [patterns]
+    if not listed or any(isinstance(p, exp.Query) for p in listed):
+        return None
+    likes = [type(node)(this=node.this.copy(), expression=pattern.copy()) for pattern in listed]
+    found = exp.or_(*likes, copy=False) if isinstance(quantifier, exp.Any) else exp.and_(*likes, copy=False)
+    return found if len(likes) > 1 else likes[0]
