@@ -423,8 +423,8 @@ def test_a_time_that_cannot_be_computed() -> None:
 def test_why_and_lookups_of_views_by_the_clock() -> None:
     db, moment = a_window()
     db.insert("e", [(1, moment[0]), (2, moment[0] + timedelta(days=1))])
-    (rows,) = db.view("recent").why((1,)).values()
-    assert [r["id"] for r in rows.to_pylist()] == [1]
+    found = db.view("recent").why((1,))
+    assert {alias: rows.column("id").to_pylist() for alias, rows in found.items()} == {"e": [1]}
     assert db.view("recent").lookup(id=2).num_rows == 1
     moment[0] += timedelta(days=7)
     db.advance()

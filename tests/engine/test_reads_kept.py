@@ -120,3 +120,20 @@ UNIONS = [
 @pytest.mark.parametrize(("rules", "verdict"), UNIONS)
 def test_unions_are_looked_up_as_their_members_are(rules: str, verdict: str) -> None:
     assert ev.explain(rules).to_dict()["tasks"]["lookup"]["verdict"] == verdict
+
+
+def test_rows_that_are_counted_and_in_no_result_are_passed_over() -> None:
+    schema = "CREATE TABLE r (a INT); CREATE TABLE s (a INT)"
+    for word in ("EXCEPT", "INTERSECT ALL"):
+        said = ev.explain(f"SELECT a FROM r {word} SELECT a FROM s", schema).to_dict()
+        assert said["bounds"]["delay"] == said["tasks"]["list"]["time"] == "O(|Q1| + |Q2|)"
+        assert said["tasks"]["test"]["time"] == "O(1)"
+
+
+def test_formulas_have_prices() -> None:
+    db = ev.Database()
+    db.sql("CREATE TABLE v (x BIGINT); CREATE TABLE e (x BIGINT, y BIGINT)")
+    view = db.formula("lonely(x) := v(x) and not exists y (e(x, y))", degree=4)
+    tasks = view.explain().to_dict()["tasks"]
+    assert (kept(view, "test"), kept(view, "access")) == ("O(1)", "O(|Q|)")
+    assert all(task["time"] for task in tasks.values())

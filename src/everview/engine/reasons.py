@@ -101,14 +101,16 @@ class _Trace:
         path: str,
         wanted: Wanted,
         taken: Collection[str] = (),
+        called: str = "",
     ) -> None:
         """Follow a row of a body, which is that of a view, or of its stage of this number.
 
-        ``taken`` are the names of other occurrences beside it, under the same path.
+        ``taken`` are the names of other occurrences beside it, under the same path. It may be ``called`` itself as the
+        only occurrence in it is, where it has only some of its rows.
         """
         is_alone = not isinstance(body, SetOperation)
         for number, (block, matters) in enumerate(_giving(body)):
-            names = self._names(block, path, taken)
+            names = self._names(block, path, taken, called)
             left = self.limit
             for places in matters:
                 part = _some(wanted, places)
@@ -180,7 +182,7 @@ class _Trace:
             if len(same) and not block.grouping.keys:
                 yield dict
 
-    def _names(self, block: Block, path: str, taken: Collection[str]) -> list[str]:
+    def _names(self, block: Block, path: str, taken: Collection[str], called: str) -> list[str]:
         """A name for each atom: its alias, with a number behind it where that is taken by another occurrence.
 
         It is empty for a stage that nobody named. Where several blocks read a table by the same alias, as those of an
@@ -193,7 +195,7 @@ class _Trace:
             if table is None and not atom.alias and atom.relation not in self.db._views:
                 names.append("")
                 continue
-            name = base = f"{path}{atom.alias or atom.relation}"
+            name = base = called or f"{path}{atom.alias or atom.relation}"
             number = 1
             while name in names or name in taken or (name in self.found and self.found[name].table is not table):
                 number += 1
@@ -229,7 +231,9 @@ class _Trace:
             wanted = lambda words=words: dict(enumerate(words))  # noqa: E731 the words of now, not of the last row
             if atom.relation in stages:
                 stage = stages.index(atom.relation)
-                self.body(runtime, runtime.view.stages[stage].body, stage, below, wanted, taken)
+                body = runtime.view.stages[stage].body
+                called = name if isinstance(body, Timed) else ""
+                self.body(runtime, body, stage, below, wanted, taken, called)
             else:
                 view = self.db._views[atom.relation]
                 self.body(view, view.view.body, len(view.view.stages), below, wanted, taken)

@@ -10,6 +10,7 @@ from typing import Any
 from everview.plan.explain import Explanation
 from everview.plan.formula_shards import Components
 from everview.plan.hardness import TASKS, Task
+from everview.plan.reads import PASSED
 from everview.plan.text import CLASS_NAMES, entry, tables, tasks_lines
 from everview.plan.view_plan import PartPlan, ViewPlan
 from everview.query.constraints import constraints_of
@@ -18,6 +19,7 @@ from everview.query.schema import Schema
 from everview.query.view import FormulaBody, View
 from everview.strategies.bounds import Bounds
 from everview.strategies.fo_mod.plan import LOWER_BOUND, FormulaPlan
+from everview.strategies.strategy import Cost
 from everview.strategies.strategy import Task as Asked
 
 _GUIDES = ("degree", "domain", "component")
@@ -123,10 +125,13 @@ class FormulaExplanation(Explanation):
             asked = Asked.LIST if name == "answer" else Asked(name)
             if asked in known:
                 reason = "the degree is bounded, and the number of types that occur does not grow"
-                found[name] = Task("constant", str(known[asked].update), str(known[asked].read), reason)
-            else:
-                why = _REFUSED.get(name) if not self.plan.formula.is_counted else None
-                found[name] = Task("unknown", None, None, why or "rows are listed for it, in no order")
+                cost = known[asked]
+                found[name] = Task("constant", str(cost.update), str(cost.read), reason, kept=cost)
+                continue
+            why = _REFUSED.get(name) if not self.plan.formula.is_counted else None
+            found[name] = Task("unknown", None, None, why or "rows are listed for it, in no order")
+            if why is None:
+                found[name] = found[name].as_kept(Cost(known[Asked.LIST].update, PASSED))
         return found
 
     def to_dict(self) -> dict[str, Any]:

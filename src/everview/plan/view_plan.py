@@ -170,10 +170,12 @@ class ViewPlan:
             if part.keeps_result:
                 both = "EXCEPT" in part.operator_words or "INTERSECT" in part.operator_words
                 kept = Bound(("|Q1| + |Q2|",) if both else ("|Q|",), Fraction(1))
+                # Rows that are counted, and are in no result, are passed over when it is read.
+                passed = found.delay.plus(kept) if both and part is self.result else found.delay
                 found = Bounds(
                     found.preprocessing.plus(kept),
                     found.update.plus(Bound(("|Δ|",), Fraction(1))),
-                    found.delay,
+                    passed,
                     found.space.plus(kept),
                 )
         for ordered in (a for p in self.parts for a in p.arranged):
