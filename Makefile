@@ -53,6 +53,11 @@ soak: $(INSTALLED) ## run 20,000 random cases against DuckDB (ARGS="--first 7": 
 	@$(BIN)/python -m tests.engine.soak --cases 20000 $(ARGS)
 	@$(BIN)/python -m tests.spark.soak_faults
 
+.PHONY: soak-spark
+soak-spark: $(INSTALLED) ## a few hundred random views of all constructs on Spark; SETS=40 for more
+	@JAVA_HOME="$$(scripts/java.sh)" && export JAVA_HOME && EVERVIEW_TEST_SCALE=$(or $(SETS),24) \
+	  $(BIN)/python -m pytest tests/spark/test_suite.py -k constructs $(ARGS)
+
 .PHONY: soak-faults
 soak-faults: $(INSTALLED) ## kill 100 processes of Spark jobs at random; ARGS="--kills 20 --first 7" for fewer, another seed
 	@JAVA_HOME="$$(scripts/java.sh)" && export JAVA_HOME && $(BIN)/python -m pytest -m soak tests/spark/test_faults.py

@@ -103,15 +103,23 @@ class ValuesInOrder:
         return term if isinstance(term, Var) and same_words(self.types[term], value.type) else None
 
     def words(
-        self, columns: Mapping[Var, pa.Array], arrays: Mapping[Expression, pa.Array], weight: pa.Array
+        self,
+        columns: Mapping[Var, pa.Array],
+        arrays: Mapping[Expression, pa.Array],
+        weight: pa.Array,
+        fits: pa.Array | None,
     ) -> Iterator[pa.Array]:
-        """The words by which each is kept in order; wide ones are kept alive for as long as their rows are there."""
+        """The words by which each is kept in order; wide ones are kept alive for as long as their rows are there.
+
+        Of rows that do not fit none is kept: it may be computed when they come and not when they go, or the reverse.
+        """
         for value in self.values:
             column = self._column(value)
             if column is not None:
                 yield ordered_words(columns[column], value.type)
                 continue
-            found = to_words(arrays[value], value.type, self.dictionary)
+            array = arrays[value] if fits is None else pc.if_else(fits, arrays[value], None)
+            found = to_words(array, value.type, self.dictionary)
             if is_wide(value.type):
                 self.dictionary.count(found, weight)
             yield ordered_words(found, value.type)

@@ -407,7 +407,8 @@ class _AtomInputRuntime:
         found.append(flag)
         for part, places in self.parts:
             found += part.change([arrays[place] for place in places], [changes.rows.weight], part.words)
-        found += self.values.words(words, dict(zip(self.arguments, arrays, strict=False)), changes.rows.weight)
+        computed = dict(zip(self.arguments, arrays, strict=False))
+        found += self.values.words(words, computed, changes.rows.weight, fits)
         return found, failed
 
     def _guarded(self, values: AtomValues, without: pa.Array) -> pa.Array:
