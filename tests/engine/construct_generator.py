@@ -198,7 +198,7 @@ class Constructs:
         theirs += [
             f"{call}({value}) FILTER (WHERE {by} = {literal}) AS c{len(keys) + i}" for i, literal in enumerate(literals)
         ]
-        group = f" GROUP BY {', '.join(keys)}" if keys else " HAVING COUNT(*) > 0"
+        group = f" GROUP BY {', '.join(keys)}" if keys else ""
         self.spelled.append((ours, f"SELECT {', '.join(theirs)} FROM ({text}) pivoted{group}"))
         return ours, [*(kinds[int(k[1:])] for k in keys), *["n"] * len(literals)]
 

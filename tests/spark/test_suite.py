@@ -16,6 +16,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
+from everview.errors import PipelineError
 from everview.plan.shards import MOST_OCCURRENCES
 from everview.spark.checkpoint.pins import plan_over
 from everview.sql import parse_schema
@@ -124,7 +125,10 @@ def that_fit(views: dict[str, str], ddl: str) -> dict[str, str]:
     used: Counter[str] = Counter()
     kept = {}
     for name, sql in views.items():
-        level = plan_over({name: sql}, schema, max(SHARDS)).distribution.first
+        try:
+            level = plan_over({name: sql}, schema, max(SHARDS)).distribution.first
+        except PipelineError:  # it is too large alone
+            continue
         own = Counter({t.name: len(level.routes(t.name)) for t in level.tables})
         if max((used + own).values(), default=0) <= MOST_OCCURRENCES - 2:  # for checks of keys
             used += own
