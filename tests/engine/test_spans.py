@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import duckdb
@@ -103,3 +103,28 @@ def test_refusals_say_what_is_wrong_and_where(query: str, error: type[Exception]
 def test_a_query_that_is_answered_once_has_none() -> None:
     with pytest.raises(UnsupportedError, match="define a view"):
         a_database().sql(SPANS["tumbling"][0])
+
+
+def test_cumulate_has_windows_that_begin_together_and_grow() -> None:
+    db = ev.Database()
+    db.sql("CREATE TABLE t (k INT, q INT, ts TIMESTAMP_NTZ)")
+    function = "TABLE(CUMULATE(TABLE t, DESCRIPTOR(ts), INTERVAL '2' MINUTES, INTERVAL '10' MINUTES))"
+    db.sql(f"CREATE VIEW v AS SELECT window_start, window_end, k, SUM(q) AS s FROM {function} GROUP BY 1, 2, 3")
+    r = random.Random(1)
+    day = datetime(2020, 1, 1)
+    rows = [(r.randrange(2), r.randrange(5), day + timedelta(seconds=r.randrange(3000))) for _ in range(60)]
+    db.insert("t", [*rows, (1, 1, None), (0, 7, day), (0, 8, day + timedelta(minutes=2))])
+    db.delete("t", rows[:20])
+    there = [*rows[20:], (0, 7, day), (0, 8, day + timedelta(minutes=2))]
+    with duckdb.connect() as connection:
+        connection.execute("CREATE TABLE t (k INT, q INT, ts TIMESTAMP)")
+        connection.executemany("INSERT INTO t VALUES (?, ?, ?)", there)
+        begin = "time_bucket(INTERVAL 10 MINUTE, ts)"
+        wanted = connection.execute(
+            "SELECT b, b + n * INTERVAL 2 MINUTE AS e, k, SUM(q) "
+            f"FROM (SELECT *, {begin} AS b FROM t), range(1, 6) AS r(n) "
+            "WHERE ts < b + n * INTERVAL 2 MINUTE GROUP BY ALL"
+        ).fetchall()
+    assert sorted(db.view("v")) == sorted(wanted)
+    with pytest.raises(TypeMismatchError, match="multiple of its step"):
+        db.sql("CREATE VIEW w AS SELECT window_end FROM CUMULATE(t, ts, INTERVAL 3 MINUTES, INTERVAL 10 MINUTES)")

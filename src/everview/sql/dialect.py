@@ -26,7 +26,7 @@ WRITTEN: Final = "written"
 CHECK_OPTIONS: Final = "options"
 """Where a CHECK's node keeps the words behind it, such as NOT ENFORCED."""
 _CONSTRUCTORS = ("ARRAY", "STRUCT", "MAP")
-_SPAN_FUNCTIONS = ("tumble", "hop")
+_SPAN_FUNCTIONS = ("tumble", "hop", "cumulate")
 _SPECIAL_SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "SUBSTRING", "SUBSTR", "POSITION")
 
 

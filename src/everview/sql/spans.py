@@ -1,4 +1,4 @@
-"""Spans of time to group by: window(…), session_window(…), and what Flink calls TUMBLE, HOP and SESSION.
+"""Spans of time to group by: window(…), session_window(…), and what Flink calls TUMBLE, HOP, CUMULATE and SESSION.
 
 A span of fixed width is known of a row alone: it begins at a multiple of the slide. So ``window(ts, '10 minutes')`` is
 a computed column, and where spans overlap, the rows are joined with the numbers of the spans that a moment is in. A
@@ -30,11 +30,11 @@ from everview.sql.session import Rows, stage_columns, written
 
 MOST_SPANS: Final = 100
 """A moment may be in so many spans of one length."""
-_FIXED: Final = ("window", "tumble", "hop")
+_FIXED: Final = ("window", "tumble", "hop", "cumulate")
 _SESSIONS: Final = ("session_window", "session")
 _SPANS: Final = (*_FIXED, *_SESSIONS)
 _EDGES: Final = {f"{name}_{edge}": (name, edge) for name in ("tumble", "hop", "session") for edge in ("start", "end")}
-_TABLE_FUNCTIONS: Final = ("tumble", "hop")
+_TABLE_FUNCTIONS: Final = ("tumble", "hop", "cumulate")
 _LAST: Final = "window_time"
 _EPOCH: Final = exp.cast(exp.Literal.string("1970-01-01 00:00:00"), "TIMESTAMP_NTZ", dialect="spark")
 Edges = tuple[exp.Expr, exp.Expr]
@@ -51,6 +51,8 @@ class _Span:
     start: int = 0
     gap: int = 0
     """The pause that ends a session."""
+    grows: bool = False
+    """True if all spans begin where the longest one does, and end a slide later each."""
 
 
 def add_spans(rows: Rows, select: exp.Select) -> None:
@@ -75,7 +77,7 @@ def add_spans(rows: Rows, select: exp.Select) -> None:
 
 
 def spanned_table(rows: Rows, item: exp.Table) -> exp.Subquery | None:
-    """``TUMBLE(t, ts, width)`` or ``HOP(t, ts, slide, width)`` in FROM as the SELECT of its rows that it means."""
+    """``TUMBLE(t, ts, width)``, ``HOP`` or ``CUMULATE(t, ts, step, width)`` in FROM as the SELECT that it means."""
     function: exp.Expr = item.this
     if call_name(function) == "table" and len(function.expressions) == 1:
         function = function.expressions[0]
@@ -125,7 +127,7 @@ def _read(rows: Rows, node: exp.Expr) -> _Span:
     source, name = rows.source, call_name(node)
     name = _EDGES[name][0] if name in _EDGES else name
     time, *arguments = node.expressions or [exp.Null()]
-    least, most = {"hop": (2, 3), "tumble": (1, 2), "window": (1, 3)}.get(name, (1, 1))
+    least, most = {"hop": (2, 3), "cumulate": (2, 3), "tumble": (1, 2), "window": (1, 3)}.get(name, (1, 1))
     if not least <= len(arguments) <= most:
         wanted = f"{least + 1} to {most + 1}" if least < most else str(least + 1)
         raise source.mismatch(f"{name} takes {wanted} arguments, and here are {len(node.expressions)}", node)
@@ -134,7 +136,7 @@ def _read(rows: Rows, node: exp.Expr) -> _Span:
         raise source.mismatch("a window is longer than nothing", node)
     if name in _SESSIONS:
         return _Span(_described(time), gap=lengths[0])
-    if name == "hop":  # Flink has the slide first
+    if name in ("hop", "cumulate"):  # Flink has the slide first
         lengths[:2] = reversed(lengths[:2])
     elif name == "tumble":
         lengths.insert(1, lengths[0])
@@ -145,7 +147,11 @@ def _read(rows: Rows, node: exp.Expr) -> _Span:
         raise source.too_large(
             f"a moment would be in more than {MOST_SPANS} windows", node, hint="let the window slide by more"
         )
-    return _Span(_described(time), width, slide, start % slide)
+    if name == "cumulate" and width % slide:
+        raise source.mismatch("the length of CUMULATE is a multiple of its step", node)
+    return _Span(
+        _described(time), width, slide, start % (width if name == "cumulate" else slide), 0, name == "cumulate"
+    )
 
 
 def _moment(rows: Rows, node: exp.Expr) -> tuple[exp.Expr, DataType]:
@@ -167,15 +173,20 @@ def _fixed(rows: Rows, span: _Span, time: exp.Expr, type_: DataType) -> Edges:
     since = call("unix_micros", time) if is_plain else call("timestampdiff", exp.column("MICROSECOND"), _EPOCH, time)
     if span.start:
         since = exp.Sub(this=since, expression=_number(span.start))
-    past = call("pmod", since, _number(span.slide))
+    past = call("pmod", since, _number(span.width if span.grows else span.slide))
     numbers = _numbers(rows, -(-span.width // span.slide))
-    if numbers is not None:
+    if numbers is not None and not span.grows:
         past = exp.Add(this=past, expression=exp.Mul(this=numbers, expression=_number(span.slide)))
     if is_plain:
         begin = call("timestamp_micros", exp.Sub(this=call("unix_micros", time), expression=exp.Paren(this=past)))
     else:
         begin = call("timestampadd", exp.column("MICROSECOND"), exp.Neg(this=exp.Paren(this=past)), time)
     begin = _column(rows, begin)
+    if span.grows and numbers is not None:
+        length = exp.Mul(this=exp.paren(exp.Add(this=numbers, expression=_number(1))), expression=_number(span.slide))
+        end: exp.Expr = _column(rows, call("timestampadd", exp.column("MICROSECOND"), length, begin))
+        add_condition(rows, exp.LT(this=time.copy(), expression=end.copy()), "WHERE")
+        return begin, end
     end = exp.Add(this=begin.copy(), expression=interval_of(span.width))
     if span.width % span.slide:
         add_condition(rows, exp.LT(this=time.copy(), expression=exp.Paren(this=end.copy())), "WHERE")

@@ -8,6 +8,7 @@ from typing import Final
 from sqlglot import exp
 
 from everview.query.types import INT, NULL, DataType, Kind, array_of, common_type
+from everview.sql.durations import MICROSECONDS, duration
 from everview.sql.functions.conversions import converted
 from everview.sql.functions.entry import Call, Function, function, same
 from everview.sql.nodes import call, cast
@@ -118,27 +119,43 @@ def _repeated(node: exp.Anonymous, types: Sequence[DataType], source: SqlText) -
     return array_of(types[0])
 
 
+_DAY: Final = MICROSECONDS["DAY"]
+
+
 def _sequence(node: exp.Anonymous, types: Sequence[DataType], source: SqlText) -> DataType:
     found = common_type(types[0], types[1])
-    if found is None or not (found.is_integer or found.kind is Kind.DATE):
+    is_time = found is not None and found.is_temporal and (len(types) > 2 or found.kind is Kind.DATE)
+    if found is None or not (found.is_integer or is_time):
         raise source.mismatch(
-            f"sequence takes integers or dates, and these are {types[0]} and {types[1]}",
+            f"sequence takes integers, dates, or times and a step, and these are {types[0]} and {types[1]}",
             node,
             hint="count numbers, and compute the values of them: transform(sequence(0, 9), i -> …)",
         )
-    if found.kind is Kind.DATE and len(types) > 2:
-        raise source.unsupported(
-            "sequence of dates with a step",
-            node.expressions[2],
-            hint="write transform(sequence(0, 9), i -> date_add(d, 7 * i))",
-        )
+    if is_time and len(types) > 2:
+        months, micros = duration(source, node.expressions[2])
+        is_whole_step = micros % _DAY == 0 if found.kind is Kind.DATE else not months
+        if (months and micros) or not is_whole_step:
+            raise source.unsupported(
+                f"sequence of {found} with this step",
+                node.expressions[2],
+                hint="dates go by days or by months, times by other lengths than months",
+            )
     return array_of(found)
 
 
 def _counted(of: Call) -> exp.Expr:
+    start, stop, *step = of.arguments
+    if step and of.type.element.is_temporal:
+        months, micros = duration(SqlText(""), step[0])
+        number = exp.Literal.number(abs(months or micros))
+        signed = number if (months or micros) >= 0 else exp.Neg(this=number)
+        if of.type.element.kind is not Kind.DATE:
+            return call("spark_time_steps", start, stop, signed)
+        if months:
+            return call("spark_month_steps", start, stop, signed)
+        return call("spark_day_steps", start, stop, exp.IntDiv(this=signed, expression=exp.Literal.number(_DAY)))
     if of.type.element.kind is Kind.DATE:
         return call("spark_dates", *of.arguments)
-    start, stop, *step = of.arguments
     return cast(call("spark_numbers", start, stop, step[0] if step else call("spark_way", start, stop)), of.type)
 
 
@@ -191,6 +208,13 @@ _SEQUENCE_MACROS: Final = {
     "WHEN step = 0 THEN [CAST(a AS BIGINT)] "
     f"WHEN (CAST(b AS HUGEINT) - a) // step >= {MOST_ELEMENTS} THEN {_TOO_MANY} "
     "ELSE generate_series(CAST(a AS BIGINT), CAST(b AS BIGINT), CAST(step AS BIGINT)) END",
+    "spark_day_steps(a, b, step)": "list_transform(spark_numbers(0, CAST(b AS DATE) - CAST(a AS DATE), step), "
+    "lambda n: CAST(a AS DATE) + CAST(n AS INTEGER))",
+    "spark_month_steps(a, b, step)": "list_filter(list_transform(spark_numbers(0, datediff('month', CAST(a AS DATE), "
+    "CAST(b AS DATE)), step), lambda n: CAST(CAST(a AS DATE) + to_months(CAST(n AS INTEGER)) AS DATE)), "
+    "lambda d: CASE WHEN step > 0 THEN d <= CAST(b AS DATE) ELSE d >= CAST(b AS DATE) END)",
+    "spark_time_steps(a, b, step)": "list_transform(spark_numbers(0, epoch_us(b) - epoch_us(a), step), "
+    "lambda n: a + to_microseconds(n))",
     "spark_dates(a, b)": "list_transform(spark_numbers(0, CAST(b AS DATE) - CAST(a AS DATE), "
     "spark_way(CAST(a AS DATE), CAST(b AS DATE))), lambda n: CAST(a AS DATE) + CAST(n AS INTEGER))",
 }
@@ -331,6 +355,10 @@ FUNCTIONS: Final = (
         "sequence(CAST(n AS BIGINT), 3)",
         "sequence(DATE '2024-02-27', DATE '2024-03-02')",
         "sequence(DATE '2024-02-27', DATE '2024-02-25')",
+        "sequence(DATE '2024-02-27', date_add(DATE '2024-02-27', n), INTERVAL 2 DAYS)",
+        "sequence(DATE '2024-01-31', DATE '2024-05-15', INTERVAL 1 MONTH)",
+        "sequence(DATE '2024-03-31', DATE '2023-12-31', INTERVAL '-1' MONTH)",
+        "sequence(TIMESTAMP '2024-02-27 10:00:00', TIMESTAMP '2024-02-27 12:30:00', INTERVAL 1 HOUR)",
         macros=_SEQUENCE_MACROS,
         spelling=_counted,
     ),
