@@ -237,6 +237,10 @@ class Reader:
             raise self.damaged(f"the checksum of section {name} is wrong")
         return BufferedReader(SectionReader(self._file, offset, length), _PIECE)
 
+    def has(self, name: str) -> bool:
+        """Whether there is such a section: files of earlier versions lack some."""
+        return name in self._places
+
     def length(self, name: str) -> int:
         """How many bytes a section has."""
         return self._places[name][1]

@@ -42,7 +42,7 @@ from everview.engine.storage.container import Path, Reader, SectionWriter, Write
 from everview.engine.storage.unit_state import read_unit, write_unit
 from everview.engine.transaction import Transaction, judge
 from everview.engine.update_kinds import queue_schema
-from everview.engine.values.dictionary import KINDS, Dictionary, saved_schema
+from everview.engine.values.dictionary import KINDS, NESTED, Dictionary, saved_schema
 from everview.engine.values.nested import as_keys
 from everview.engine.values.rows import ZERO, WordRows, ones, zeros
 from everview.engine.values.words import arrow_type, from_words, is_wide
@@ -359,7 +359,7 @@ def _rebuild(database: Database, file: Reader, progress: Progress) -> None:
             Transaction(database).propagate(changes)
     judge(database)
     _restore_row_histories(database, file, retains=True)
-    for kind in KINDS:
+    for kind in _kinds(file):
         for values in _batches(file, f"dictionary/{kind}"):
             dictionary.release(values["id"])
     dictionary.collect()
@@ -428,13 +428,18 @@ def _listed(pieces: Iterable[WordRows], of: Sequence[DataType], dictionary: Dict
 def _values(file: Reader, progress: Progress, *, used_once: bool = False) -> Dictionary:
     """The saved dictionary; with ``used_once`` each value is counted as used once, whatever the file says."""
     made = Dictionary()
-    for kind in KINDS:
+    for kind in _kinds(file):
         name = f"dictionary/{kind}"
         for values in _batches(file, name):
             made.load(kind, values.set_column(2, "count", ones(len(values))) if used_once else values)
         progress.add(file.length(name))
     made.finish_loading()
     return made
+
+
+def _kinds(file: Reader) -> list[str]:
+    """The kinds of values that a file has: one that was saved before columns could be nested has no such."""
+    return [kind for kind in KINDS if kind != NESTED or file.has(f"dictionary/{kind}")]
 
 
 def _word_rows(file: Reader, number: int, table: BaseTable, progress: Progress) -> Iterator[WordRows]:

@@ -18,16 +18,19 @@ NULL: Final = -(2**63)
 UNKNOWN: Final = -1
 """What ``lookup`` answers for a value that nobody has stored; never an id."""
 
+NESTED: Final = "nested"
+"""The kind of arrays, structs and maps."""
+
 # How each kind lies in Arrow when saved: 64-bit offsets, since all values together may exceed 2 GB, and a decimal that
 # holds every precision and scale up to 38 exactly. The names are those of the saved state, the places the kernel's.
 _KINDS: Final = {
     "string": pa.large_string(),
     "binary": pa.large_binary(),
     "decimal": pa.decimal256(76, 38),
-    "nested": pa.large_binary(),
+    NESTED: pa.large_binary(),
 }
 KINDS: Final = tuple(_KINDS)
-"""Strings, binary, decimals and nested values (``nested``), by the names that they are saved under."""
+"""Strings, binary, decimals and nested values, by the names that they are saved under."""
 _TOGETHER: Final = 8_192
 """So many values are saved at once."""
 _STRING, _BINARY, _DECIMAL, _NESTED = range(4)
