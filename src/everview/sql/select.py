@@ -371,6 +371,8 @@ class Lower(Lowering):
             columns = relation.visible()
         else:
             columns = list(rows.scope.columns)
+        if not columns:
+            raise self.source.query("* stands for no column here", node, hint="name the columns that are wanted")
         dropped = {c.name.lower(): c for c in star.args.get("except_") or ()}
         for name, place in dropped.items():
             if name not in {c.name.lower() for c in columns}:
