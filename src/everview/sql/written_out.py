@@ -54,7 +54,7 @@ def _spelled(node: exp.Expr) -> exp.Expr | None:
             return None
         return exp.or_(*(_equal(left, row) for row in rows), copy=False)
     if isinstance(node, exp.Like | exp.ILike) and isinstance(right, exp.Any | exp.All):
-        return None if isinstance(node.parent, exp.Not) else _alike(node, right)
+        return _alike(node, right)
     if not isinstance(left, exp.Tuple) or not isinstance(right, exp.Tuple) or not _fits(left, right):
         return None
     if isinstance(node, _EQUAL):
@@ -123,11 +123,13 @@ def _less(pairs: Sequence[tuple[exp.Expr, exp.Expr]], or_equal: bool) -> exp.Exp
 
 
 def _alike(node: exp.Expr, quantifier: exp.Expr) -> exp.Expr | None:
-    """``x LIKE ANY (…)`` as OR, and ``x LIKE ALL (…)`` as AND."""
+    """``x LIKE ANY (…)`` as OR, and ``x LIKE ALL (…)`` as AND; NOT LIKE is asked of each pattern, as in Spark."""
     patterns = quantifier.this.unnest()
     listed = patterns.expressions if isinstance(patterns, exp.Tuple) else [patterns]
     if not listed or any(isinstance(p, exp.Query) for p in listed):
         return None
-    likes = [type(node)(this=node.this.copy(), expression=pattern.copy()) for pattern in listed]
+    likes: list[exp.Expr] = [type(node)(this=node.this.copy(), expression=pattern.copy()) for pattern in listed]
+    if node.args.get("negate"):
+        likes = [exp.Not(this=like) for like in likes]
     found = exp.or_(*likes, copy=False) if isinstance(quantifier, exp.Any) else exp.and_(*likes, copy=False)
     return found if len(likes) > 1 else likes[0]
