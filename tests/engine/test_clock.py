@@ -562,3 +562,17 @@ def test_steps_of_a_move_are_those_of_what_is_due() -> None:
         taken.append(db.view("w").stats()["steps"] - steps)
         assert sum(n for _, n in db.view("w")) == size == db.table("e").count()
     assert taken[1] <= 1.5 * taken[0], taken
+
+
+def test_who_asks_why_keeps_no_rows_that_are_over() -> None:
+    """Reading why, by whatever way, is no further reader of a table whose rows leave it when they are over."""
+    db, moment = a_window()
+    db.create_view("counted", "SELECT x.id, COUNT(*) AS n FROM e x WHERE x.ts > now() - INTERVAL 7 DAYS GROUP BY x.id")
+    db.insert("e", [(1, moment[0]), (2, moment[0] + timedelta(days=1))])
+    assert list(db.view("counted").why((1, 1))) == ["x"]
+    db.view("recent").why((1,))
+    moment[0] += timedelta(days=7, hours=1)
+    db.advance()
+    assert [row[0] for row in db.table("e")] == [2]
+    db.delete("e", [(1, moment[0] - timedelta(days=7, hours=1))])  # It is over, which nobody need know.
+    assert list(db.view("counted")) == [(2, 1)]

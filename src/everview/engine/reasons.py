@@ -101,16 +101,14 @@ class _Trace:
         path: str,
         wanted: Wanted,
         taken: Collection[str] = (),
-        called: str = "",
     ) -> None:
         """Follow a row of a body, which is that of a view, or of its stage of this number.
 
-        ``taken`` are the names of other occurrences beside it, under the same path. It may be ``called`` itself as the
-        only occurrence in it is, where it has only some of its rows.
+        ``taken`` are the names of other occurrences beside it, under the same path.
         """
         is_alone = not isinstance(body, SetOperation)
         for number, (block, matters) in enumerate(_giving(body)):
-            names = self._names(block, path, taken, called)
+            names = self._names(runtime, block, path, taken)
             left = self.limit
             for places in matters:
                 part = _some(wanted, places)
@@ -182,7 +180,7 @@ class _Trace:
             if len(same) and not block.grouping.keys:
                 yield dict
 
-    def _names(self, block: Block, path: str, taken: Collection[str], called: str) -> list[str]:
+    def _names(self, runtime: ViewRuntime, block: Block, path: str, taken: Collection[str]) -> list[str]:
         """A name for each atom: its alias, with a number behind it where that is taken by another occurrence.
 
         It is empty for a stage that nobody named. Where several blocks read a table by the same alias, as those of an
@@ -191,11 +189,12 @@ class _Trace:
         names: list[str] = []
         is_read = not any(e.parts == (_NO_ROW,) for e in block.predicates)
         for atom in block.atoms:
-            table = self.db._tables.get(atom.relation)
+            timed = _timed(runtime, atom)
+            table = self.db._tables.get(atom.relation if timed is None else timed.relation)
             if table is None and not atom.alias and atom.relation not in self.db._views:
                 names.append("")
                 continue
-            name = base = called or f"{path}{atom.alias or atom.relation}"
+            name = base = f"{path}{atom.alias or atom.relation}"
             number = 1
             while name in names or name in taken or (name in self.found and self.found[name].table is not table):
                 number += 1
@@ -222,6 +221,12 @@ class _Trace:
                 if self.limit is None or len(kept) < self.limit:
                     kept.setdefault(words)
             return
+        timed = _timed(runtime, atom)
+        if timed is not None:  # Its rows are those of its relation, which nobody is to read beside it, as they go.
+            (inner,) = timed.body.atoms
+            terms = [o.expression.term for o in timed.body.outputs]
+            self._rows(runtime, inner, path, name, beside, [columns[terms.index(t)] for t in inner.terms])
+            return
         below, taken = (f"{name}.", ()) if name else (path, tuple(sorted(beside)))
         stages = [s.name for s in runtime.view.stages]
         for words in rows:
@@ -231,9 +236,7 @@ class _Trace:
             wanted = lambda words=words: dict(enumerate(words))  # noqa: E731 the words of now, not of the last row
             if atom.relation in stages:
                 stage = stages.index(atom.relation)
-                body = runtime.view.stages[stage].body
-                called = name if isinstance(body, Timed) else ""
-                self.body(runtime, body, stage, below, wanted, taken, called)
+                self.body(runtime, runtime.view.stages[stage].body, stage, below, wanted, taken)
             else:
                 view = self.db._views[atom.relation]
                 self.body(view, view.view.body, len(view.view.stages), below, wanted, taken)
@@ -262,6 +265,12 @@ class _Trace:
         names = [c.name for c in table.schema.columns]
         schema = pa.schema([pa.field(n, arrow_type(t)) for n, t in zip(names, table.types, strict=True)])
         return pa.table(arrays, schema=schema)
+
+
+def _timed(runtime: ViewRuntime, atom: Atom) -> Timed | None:
+    """The stage that an atom reads, if it has the rows of a relation by the clock."""
+    body = next((s.body for s in runtime.view.stages if s.name == atom.relation), None)
+    return body if isinstance(body, Timed) else None
 
 
 def _giving(body: Body) -> Iterator[tuple[Block, Sequence[Collection[int]]]]:
