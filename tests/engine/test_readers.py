@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
 from types import FrameType
 from typing import Any
+
+import pyarrow as pa
+import pytest
 
 import everview as ev
 
@@ -16,6 +23,22 @@ CREATE MATERIALIZED VIEW counted AS SELECT a, COUNT(*) AS n FROM joined GROUP BY
 """
 
 
+def calls_of(act: Callable[[], None]) -> Counter[str]:
+    """The calls of Python functions in something that is done, by the files that they are in."""
+    calls: Counter[str] = Counter()
+
+    def count(frame: FrameType, event: str, argument: Any) -> None:
+        if event == "call":
+            calls[frame.f_code.co_filename] += 1
+
+    sys.setprofile(count)
+    try:
+        act()
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
 def calls_of_an_insert(idle: int) -> int:
     """The calls of Python functions that one row takes beside so many tables, and views of these."""
     db = ev.Database()
@@ -25,23 +48,69 @@ def calls_of_an_insert(idle: int) -> int:
         db.sql(f"CREATE MATERIALIZED VIEW seen{i} AS SELECT y, COUNT(*) AS n FROM idle{i} GROUP BY y")
     db.insert("s", [(1, 2)])
     db.insert("r", [(0, 1)])
-    calls = 0
-
-    def count(frame: FrameType, event: str, argument: Any) -> None:
-        nonlocal calls
-        calls += event == "call"
-
-    sys.setprofile(count)
-    try:
-        db.insert("r", [(7, 1)])
-    finally:
-        sys.setprofile(None)
+    calls = calls_of(lambda: db.insert("r", [(7, 1)]))
     assert sorted(db.view("counted")) == [(0, 1), (7, 1)]
-    return calls
+    return calls.total()
 
 
 def test_idle_tables_and_views_cost_a_batch_nothing() -> None:
     assert abs(calls_of_an_insert(12) - calls_of_an_insert(2)) < 20
+
+
+OURS = str(Path(ev.__file__).parent)
+"""Where our modules are."""
+SALES = """
+CREATE TABLE shops (shop BIGINT PRIMARY KEY, city STRING);
+CREATE TABLE sales (id BIGINT, shop BIGINT, amount DECIMAL(12, 2));
+CREATE MATERIALIZED VIEW v AS SELECT city, COUNT(*) AS n, SUM(amount) AS total
+    FROM sales JOIN shops ON sales.shop = shops.shop WHERE amount > 1 GROUP BY city
+"""
+
+
+@pytest.mark.parametrize("form", ["tuples", "dicts", "Arrow", "changes"])
+def test_an_update_of_a_grouped_view_passes_few_modules_and_calls(form: str) -> None:
+    db = ev.Database()
+    db.sql(SALES)
+    db.insert("shops", [(1, "Rome"), (2, "Oslo")])
+    feed = db.view("v").changes()
+    found: list[Any] = []
+
+    def update(number: int) -> Callable[[], None]:
+        row = {"id": number, "shop": number % 2 + 1, "amount": Decimal(number)}
+        table = pa.Table.from_pylist([row], schema=db.table("sales").schema)
+        changes = table.append_column("_change_type", pa.array(["insert"]))
+        given: dict[str, Any] = {"tuples": [tuple(row.values())], "dicts": [row], "Arrow": table}
+
+        def run() -> None:
+            db.apply("sales", changes) if form == "changes" else db.insert("sales", given[form])
+            found.extend(feed.read())
+
+        return run
+
+    for number in range(5):
+        update(number)()
+    found.clear()
+    calls = calls_of(update(7))
+    assert [row["total"] for batch in found for row in batch.to_pylist()] == [Decimal(3), Decimal(10)]
+    assert calls.total() <= 100
+    assert sum(name.startswith(OURS) for name in calls) <= 12
+
+
+def test_views_that_an_update_does_not_reach_cost_no_calls() -> None:
+    """Neither those whose condition the row does not meet, nor those in which it has no partner."""
+
+    def calls(views: int) -> int:
+        db = ev.Database()
+        db.sql("CREATE TABLE r (a BIGINT, b BIGINT); CREATE TABLE s (b BIGINT, c BIGINT)")
+        for i in range(views):
+            db.sql(f"CREATE MATERIALIZED VIEW f{i} AS SELECT b, COUNT(*) AS n FROM r WHERE a > {10 + i} GROUP BY b")
+            db.sql(f"CREATE MATERIALIZED VIEW j{i} AS SELECT a, c FROM r JOIN s ON r.b = s.b WHERE c <> {i}")
+        feeds = [db.view(name).changes() for name in db.views]
+        db.insert("r", [(0, 1)])
+        assert not any(feed.read() for feed in feeds)
+        return calls_of(lambda: db.insert("r", [(7, 1)])).total()
+
+    assert calls(20) == calls(2)
 
 
 def test_what_definitions_change_is_seen_by_the_next_batch() -> None:

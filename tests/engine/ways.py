@@ -15,6 +15,6 @@ from everview.engine.direct.batch import DirectBatch
 def the_other_way() -> Iterator[None]:
     """Have no batch go the direct way."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(DirectBatch, "of", staticmethod(lambda db, operations: None))
+        patch.setattr(DirectBatch, "of", staticmethod(lambda *given: None))
         patch.setattr(batches, "given_rows", lambda base, rows, sign: None)
         yield

@@ -171,9 +171,14 @@ def _last_of_each(keys: Sequence[pa.Array]) -> pa.Array:
 # --- what users hand over --------------------------------------------------------------------------------------------
 
 
+def _twice(base: BaseTable, rows: Any, what: str) -> Any:
+    """Rows that can be looked at twice, as most can."""
+    return rows if type(rows) is list or type(rows) is pa.Table else kept_rows(base.schema, rows, what=what)
+
+
 def inserted(base: BaseTable, rows: Any) -> Operation:
     """Rows to insert."""
-    rows = kept_rows(base.schema, rows, what="insert")
+    rows = _twice(base, rows, "insert")
     given = given_rows(base, rows, 1)
     if given is not None:
         return given
@@ -192,7 +197,7 @@ def deleted(base: BaseTable, rows: Any, keys: Any) -> Operation:
         )
     if keys is not None:
         return KeyDeletion(base.schema.name, _read_keys(base, keys))
-    rows = kept_rows(base.schema, rows, what="delete")
+    rows = _twice(base, rows, "delete")
     given = given_rows(base, rows, -1)
     if given is not None:
         return given
@@ -202,7 +207,7 @@ def deleted(base: BaseTable, rows: Any, keys: Any) -> Operation:
 
 def applied(base: BaseTable, changes: Any) -> Operation:
     """Rows with a change type."""
-    changes = kept_rows(base.schema, changes, what="change")
+    changes = _twice(base, changes, "change")
     given = given_rows(base, changes, 0)
     return WeightedRows(base.schema.name, *read_changes(base.schema, changes)) if given is None else given
 

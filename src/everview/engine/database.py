@@ -323,7 +323,7 @@ class Database:
         ``bases`` are the tables that the operations were read for, which must still be there.
         """
         with self._lock:
-            for base in bases:
+            for base in [base for base in bases if base.dropped]:
                 base.check_there()
             Transaction(self).run(operations, disjoint=disjoint)
 
@@ -494,5 +494,7 @@ class Database:
 
 def _find(names: dict[str, Any], wanted: str) -> str | None:
     """A name in any case."""
+    if type(wanted) is str and wanted in names:
+        return wanted
     check_text(wanted, "the name of a table or view")
     return next((n for n in names if n.lower() == wanted.lower()), None)

@@ -52,11 +52,9 @@ def move_clock(transaction: Transaction, now: int) -> bool:
     return True
 
 
-def clock_does_nothing(db: Database, now: int, tables: set[str]) -> bool:
+def clock_does_nothing(db: Database, now: int, tables: frozenset[str]) -> bool:
     """True if nothing is due by then, and no view that goes by the clock is behind the tables that a batch changes."""
     readers = db.readers
-    if not readers.by_clock:
-        return True
     if readers.expiring.keys() - readers.swept or set(readers.behind(tables)) & set(readers.by_clock):
         return False
     return not any(t.is_due(now) for view in readers.by_clock for member in view.family for t in member.timed)

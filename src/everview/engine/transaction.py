@@ -73,38 +73,39 @@ class Transaction:
         """
         self._db.fill_what_is_lost()
         self._now = self._db._clock.next(to)
-        is_net_batch = self._applied_directly(operations, disjoint)
+        tables, readers = frozenset([operation.table for operation in operations]), self._db.readers
+        is_still = not readers.by_clock or clock_does_nothing(self._db, self._now, tables)
+        direct = DirectBatch.of(self._db, readers, tables, operations) if is_still else None
+        is_net_batch = None
+        if direct is not None:
+            direct.disjoint = disjoint
+            is_net_batch = self._applied_directly(direct, operations)
         if is_net_batch is None:
             with within(self._left()):
                 is_net_batch = self._applied(operations, disjoint)
         self._db._clock.now = self._now
         self._db.version += 1
-        self._end_feeds_of_suspended(operations)
+        for runtime in readers.formulas_behind(tables):
+            self._end_feeds_if_suspended(runtime)
         try:
             self._keep_changed_rows()
             self._deliver(is_net_batch=is_net_batch)
         finally:
             self._db._dictionary.collect()
 
-    def _end_feeds_of_suspended(self, operations: Sequence[Operation]) -> None:
-        """Tell the feeds of views without a result, formulas beyond a limit, that nobody knows what has changed."""
-        for runtime in self._db.readers.formulas_behind(frozenset(operation.table for operation in operations)):
-            why = runtime.suspension
-            for feed in self._db._feeds[runtime.view.name] if why is not None else ():
-                if feed.is_open and why is not None:
-                    feed.end(why)
+    def _end_feeds_if_suspended(self, runtime: ViewRuntime) -> None:
+        """Tell the feeds of a view without a result, a formula beyond a limit, that nobody knows what has changed."""
+        why = runtime.suspension
+        for feed in self._db._feeds[runtime.view.name] if why is not None else ():
+            if feed.is_open and why is not None:
+                feed.end(why)
 
-    def _applied_directly(self, operations: Sequence[Operation], disjoint: bool) -> bool | None:
+    def _applied_directly(self, direct: DirectBatch, operations: Sequence[Operation]) -> bool | None:
         """Do as much as possible in one call of the kernel, and gives what ``_applied`` does; None if nothing was done.
 
         Whatever goes wrong is taken back and left to ``_applied`` to say.
         """
         db = self._db
-        is_still = clock_does_nothing(db, self._now, {operation.table for operation in operations})
-        direct = DirectBatch.of(db, operations) if is_still else None
-        if direct is None:
-            return None
-        direct.disjoint = disjoint
         db._machine.begin(self._most_log_bytes())
         db._dictionary.begin()
         self._direct = direct

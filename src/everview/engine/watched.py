@@ -11,6 +11,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from everview.engine.operators.join import Join
 from everview.engine.view_runtime import ViewRuntime
 from everview.plan.cores import careful
 from everview.programs.limits import PRODUCTS
@@ -22,13 +23,20 @@ WATCH: Final = "watch"
 """The key of the companion that looks at each row's product."""
 
 
+def has_products(runtime: ViewRuntime) -> bool:
+    """True if the largest size of each factor is kept."""
+    return any(_keeps_products(core) for core in runtime.result.cores)
+
+
 def needs_watch(runtime: ViewRuntime) -> bool:
     """True if a row's product may leave its type now, and nobody looks at it."""
     return WATCH not in runtime.companions and any(
-        table.name == PRODUCTS and core.part.size(PRODUCTS)
-        for core in runtime.result.cores
-        for table in core.maintained.program.tables
+        _keeps_products(core) and core.part.size(PRODUCTS) for core in runtime.result.cores
     )
+
+
+def _keeps_products(core: Join) -> bool:
+    return any(table.name == PRODUCTS for table in core.maintained.program.tables)
 
 
 def judge_products(db: Database, runtime: ViewRuntime) -> None:

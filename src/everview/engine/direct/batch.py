@@ -19,7 +19,6 @@ from everview.engine.base_table import MOST_COPIES, BaseTable
 from everview.engine.change_feed import MOST_BYTES, ChangeFeed, Delivery
 from everview.engine.direct.plan import DirectPlan
 from everview.engine.direct.read import reader_of
-from everview.engine.direct.views import direct_table
 from everview.engine.loading import can_load
 from everview.engine.operators.aggregates.min_max import Extremes
 from everview.engine.operators.group_by import GroupBy
@@ -34,6 +33,7 @@ from everview.kernel.machine import total
 if TYPE_CHECKING:
     from everview.engine.batch import Operation
     from everview.engine.database import Database
+    from everview.engine.readers import Readers
     from everview.kernel._kernel import BatchView, FeedBatch
 
 MOST = 1 << 20
@@ -83,7 +83,7 @@ class GivenRows:
 
 def given_rows(base: BaseTable, rows: object, sign: int) -> GivenRows | None:
     """Rows that the user inserts, deletes or applies; None if they have to be looked at more closely."""
-    read = reader_of(base).given(rows, changes=sign == 0)
+    read = (base.reader or reader_of(base)).given(rows, changes=sign == 0)
     return None if read is None else GivenRows(base.schema.name, read, sign)
 
 
@@ -137,7 +137,9 @@ class DirectBatch:
         """How many rows of each view have changed."""
 
     @staticmethod
-    def of(db: Database, operations: Sequence[Operation]) -> DirectBatch | None:
+    def of(
+        db: Database, readers: Readers, tables: frozenset[str], operations: Sequence[Operation]
+    ) -> DirectBatch | None:
         """The batch; None if it is of a kind that goes the other way."""
         pieces: list[_Piece] = []
         size = 0
@@ -147,13 +149,12 @@ class DirectBatch:
             if piece is None:
                 return None
             pieces.append(piece)
-        tables = frozenset([operation.table for operation in operations])
-        plan = db.readers.direct_plan(db, tables)
+        plan = readers.direct_plan(db, tables)
         if plan.takes_sets or not size:
             return None
         excluded = _excluded(db, plan, size)
         if excluded:
-            plan = db.readers.direct_plan(db, tables, frozenset(excluded))
+            plan = readers.direct_plan(db, tables, frozenset(excluded))
         if plan.others and not _may_wait(db, plan):
             return None
         return DirectBatch(db, plan, pieces) if plan.views or not plan.others else None
@@ -172,7 +173,7 @@ class DirectBatch:
         """Have the kernel run it; False if it is to be taken back."""
         db, plan = self._db, self.plan
         pieces = [
-            (direct_table(base), rows, weight, base.copies, plan.routes[base.schema.name])
+            (plan.kernel_tables[base.schema.name], rows, weight, base.copies, plan.routes[base.schema.name])
             for base, rows, weight, _ in self._pieces
         ]
         views, gains = self._views()
@@ -185,7 +186,7 @@ class DirectBatch:
             return False
         for base, _, _, copies in self._pieces:
             base.copies += copies
-        if any(needs_watch(runtime) for runtime, _ in plan.views):
+        if plan.watched and any(map(needs_watch, plan.watched)):
             return False
         for number, count, net, updates, groups, handed in found:
             node = plan.nodes[number]

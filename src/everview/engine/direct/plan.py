@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from everview.engine.direct.views import DirectStage, DirectView, direct_view
+from everview.engine.direct.views import DirectStage, DirectView, direct_table, direct_view
+from everview.engine.watched import has_products
 from everview.query.schema import Updates
 
 if TYPE_CHECKING:
@@ -51,6 +52,9 @@ class DirectPlan:
         self.has_companions = False
         self.routes: dict[str, list[tuple[int, int]]] = {table: [] for table in tables}
         """For each table the nodes that read it, and by which number each knows it."""
+        self.kernel_tables = {table: direct_table(db._tables[table]) for table in tables}
+        self.watched: list[ViewRuntime] = []
+        """Those of the views whose products of factors are watched."""
         self._places: dict[str, int] = {}
         for runtime in readers.behind(tables):
             self.has_companions = self.has_companions or bool(runtime.companions)
@@ -82,6 +86,8 @@ class DirectPlan:
             own[stage.name] = number
         self._places[runtime.view.name] = len(self.nodes) - 1
         self.views.append((runtime, how))
+        if has_products(runtime):
+            self.watched.append(runtime)
 
     def _have_read_by_others(self, db: Database) -> None:
         """Note which views' changes are to be handed to views, and companions, that the kernel does not run."""

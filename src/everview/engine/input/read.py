@@ -46,7 +46,7 @@ def table_schema(table: Table) -> pa.Schema:
 
 def kept_rows(table: Table, data: object, *, what: str) -> object:
     """Rows that can be looked at twice: what speaks Arrow becomes a table, and what gives one row at a time a list."""
-    return data if type(data) is list else kept(data, Where(table.name, _ACTIONS.get(what, f"{what} into")))
+    return kept(data, Where(table.name, _ACTIONS.get(what, f"{what} into")))
 
 
 def read_rows(table: Table, data: object, *, what: str = "insert") -> pa.Table:
