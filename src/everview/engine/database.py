@@ -494,7 +494,5 @@ class Database:
 
 def _find(names: dict[str, Any], wanted: str) -> str | None:
     """A name in any case."""
-    if type(wanted) is str and wanted in names:
-        return wanted
     check_text(wanted, "the name of a table or view")
-    return next((n for n in names if n.lower() == wanted.lower()), None)
+    return wanted if wanted in names else next((n for n in names if n.lower() == wanted.lower()), None)

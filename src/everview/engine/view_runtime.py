@@ -97,7 +97,7 @@ class ViewRuntime:
         """The tables and views that it reads."""
         self.above = {name: view for name, view in (views or {}).items() if name in self.reads}
         """Those of them that are views."""
-        self._listed = [a for _, s in self.stages for block in grouped_blocks(s) for a in block.listed]
+        self._listed = [a for _, s in self.stages for block in grouped_blocks(s) for a in block.valued]
         self._parked = [(p, source) for _, source in self.stages for p in source.parked]
         self.net = Fold(self.types, 1, dictionary, is_kept=False)
         self._sums: dict[str, Fold] = {}
@@ -307,7 +307,7 @@ class ViewRuntime:
         """True if a row that joins several relations fails on what others than such a row have given it."""
         grouped = grouped_blocks(block)
         plain = [block.projection] if isinstance(block, Select) else [g.projection for g in grouped]
-        for projection in (*plain, *(a.projection for g in grouped for a in g.listed)):
+        for projection in (*plain, *(a.projection for g in grouped for a in g.valued)):
             if projection.parked is parked:
                 atoms = projection.core.plan.query.atoms
                 of_nothing = (a.variables for a in atoms if self._is_of_nothing(a.relation))

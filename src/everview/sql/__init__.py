@@ -24,7 +24,8 @@ What passes through, in this order:
 - ``formula_components``: what a formula's tables promise of components, and how that is checked;
 - ``meaning``, ``aggregate_spelling``, ``nodes``, ``macros``, ``expansion``, ``sizes``, ``duckdb``, ``duckdb_errors``:
   expressions for DuckDB;
-- ``column_expressions``, ``fallible``: which of them Arrow computes, and which may fail on data.
+- ``column_expressions``, ``word_expressions``, ``fallible``: which of them Arrow computes, which the kernel, and which
+  may fail on data.
 """
 
 from everview.sql.rules import parse_rules

@@ -25,7 +25,7 @@ from everview.sql.duckdb import read_expression
 from everview.sql.literals import constant, fit, literal_type
 
 _ARITHMETIC: Final[dict[type[exp.Expr], str]] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Mod: "%"}
-_COMPARISONS: Final[dict[type[exp.Expr], str]] = {
+COMPARISONS: Final[dict[type[exp.Expr], str]] = {
     exp.EQ: "=",
     exp.NEQ: "<>",
     exp.LT: "<",
@@ -37,8 +37,8 @@ _COMPARED: Final = (Kind.STRING, Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_NTZ)
 _TIMES: Final = {str(kind.value): DataType(kind) for kind in (Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_NTZ)}
 
 
-class _NotSimple(Exception):
-    pass
+class NotSimple(Exception):
+    """An expression, or a part of one, is not that simple."""
 
 
 def column_expression(expression: Expression, types: Mapping[Var, DataType]) -> ColumnExpression | None:
@@ -49,12 +49,14 @@ def column_expression(expression: Expression, types: Mapping[Var, DataType]) -> 
         return None
     try:
         tree = read_expression(expression, places)
-        return _Reader({places[v]: Leaf(v, types[v]) for v in variables}).read(tree)
-    except (_NotSimple, SqlglotError):
+        return Reader({places[v]: Leaf(v, types[v]) for v in variables}).read(tree)
+    except (NotSimple, SqlglotError):
         return None
 
 
-class _Reader:
+class Reader:
+    """Reads a tree whose columns have these names."""
+
     def __init__(self, columns: Mapping[str, Leaf]) -> None:
         self.columns = columns
         self._chained: dict[int, ColumnExpression] = {}
@@ -85,73 +87,73 @@ class _Reader:
             return self._common_bits(self.read(node.this), self.read(node.expression))
         if kind is exp.Neg:
             return self._negated(self.read(node.this))
-        if kind in _COMPARISONS:
-            return _compared(_COMPARISONS[kind], [self.read(node.this), self.read(node.expression)])
+        if kind in COMPARISONS:
+            return compared(COMPARISONS[kind], [self.read(node.this), self.read(node.expression)])
         if kind is exp.Between and not node.args.get("symmetric"):
             tested = self.read(node.this)
-            low = _compared(">=", [tested, self.read(node.args["low"])])
-            high = _compared("<=", [tested, self.read(node.args["high"])])
+            low = compared(">=", [tested, self.read(node.args["low"])])
+            high = compared("<=", [tested, self.read(node.args["high"])])
             return Operation("and", (low, high), BOOLEAN)
         if kind is exp.In:
             return self._in(node)
         if kind is exp.Is and isinstance(node.expression, exp.Null):
             return Operation("null", (self._not_constant(self.read(node.this)),), BOOLEAN)
-        return self._logic_or_cast(node)
+        return self._logic_orcast_of(node)
 
-    def _logic_or_cast(self, node: exp.Expr) -> ColumnExpression:
+    def _logic_orcast_of(self, node: exp.Expr) -> ColumnExpression:
         if type(node) in (exp.And, exp.Or):
-            sides = (_boolean(self.read(node.this)), _boolean(self.read(node.expression)))
+            sides = (as_boolean(self.read(node.this)), as_boolean(self.read(node.expression)))
             return Operation("and" if isinstance(node, exp.And) else "or", sides, BOOLEAN)
         if type(node) is exp.Not:
-            return Operation("not", (_boolean(self.read(node.this)),), BOOLEAN)
+            return Operation("not", (as_boolean(self.read(node.this)),), BOOLEAN)
         if type(node) is exp.Cast:
             inner = self.read(node.this)
             target = next((DataType(k) for k in _INTEGERS if k.value == node.to.sql(EverviewSpark)), None)
             if target is None or not inner.type.is_integer:
-                raise _NotSimple
-            return _cast(inner, target)
-        raise _NotSimple
+                raise NotSimple
+            return cast_of(inner, target)
+        raise NotSimple
 
     @staticmethod
     def _not_constant(argument: ColumnExpression) -> ColumnExpression:
         if isinstance(argument, Leaf) and isinstance(argument.term, Const):
-            raise _NotSimple
+            raise NotSimple
         return argument
 
     def _arithmetic(self, sign: str, left: ColumnExpression, right: ColumnExpression) -> ColumnExpression:
         if Kind.DECIMAL in (left.type.kind, right.type.kind):
             return _exact(sign, left, right)
         if not (left.type.is_integer and right.type.is_integer):
-            raise _NotSimple
+            raise NotSimple
         if sign == "%":
             self._not_constant(left)
             divisor = right.term.value if isinstance(right, Leaf) and isinstance(right.term, Const) else 0
             if not isinstance(divisor, int) or divisor <= 0:
-                raise _NotSimple
+                raise NotSimple
         type_ = arithmetic(sign, left.type, right.type)
         assert type_ is not None
-        return Operation(sign, (_cast(left, type_), _cast(right, type_)), type_)
+        return Operation(sign, (cast_of(left, type_), cast_of(right, type_)), type_)
 
     def _common_bits(self, left: ColumnExpression, right: ColumnExpression) -> ColumnExpression:
         if not (left.type.is_integer and right.type.is_integer):
-            raise _NotSimple
+            raise NotSimple
         type_ = common_type(left.type, right.type)
         assert type_ is not None
-        return Operation("&", (_cast(self._not_constant(left), type_), _cast(right, type_)), type_)
+        return Operation("&", (cast_of(self._not_constant(left), type_), cast_of(right, type_)), type_)
 
     def _negated(self, inner: ColumnExpression) -> ColumnExpression:
         if not inner.type.is_integer:
-            raise _NotSimple
+            raise NotSimple
         return Operation("neg", (inner,), inner.type)
 
     def _in(self, node: exp.Expr) -> ColumnExpression:
         members = [_constant(m) for m in node.expressions]
         if not members or node.args.get("query") or node.args.get("unnest") or node.args.get("field"):
-            raise _NotSimple
+            raise NotSimple
         known = [m for m in members if m is not None]
         if len(known) < len(members):
-            raise _NotSimple
-        return _compared("in", [self._not_constant(self.read(node.this)), *known])
+            raise NotSimple
+        return compared("in", [self._not_constant(self.read(node.this)), *known])
 
 
 _INTEGERS: Final = (Kind.TINYINT, Kind.SMALLINT, Kind.INT, Kind.BIGINT)
@@ -183,12 +185,12 @@ def _shifted(node: exp.Expr) -> Leaf:
         first, second = second, first
     leaf = _constant(first)
     if leaf is None or leaf.type.kind is not Kind.DATE or type(second) is not exp.Interval:
-        raise _NotSimple
+        raise NotSimple
     number, unit = second.name, str(second.args.get("unit")).upper()
     assert isinstance(leaf.term, Const)
     day = leaf.term.value
     if not (number.isascii() and number.isdigit()) or not isinstance(day, date):
-        raise _NotSimple
+        raise NotSimple
     count = int(number) if isinstance(node, exp.Add) else -int(number)
     try:
         if unit in _MONTHS:
@@ -197,7 +199,7 @@ def _shifted(node: exp.Expr) -> Leaf:
             return Leaf(Const(day + timedelta(_DAYS[unit] * count)), leaf.type)
     except (ValueError, OverflowError):  # beyond the years that there are
         pass
-    raise _NotSimple
+    raise NotSimple
 
 
 def _months_later(day: date, months: int) -> date:
@@ -210,59 +212,60 @@ def _months_later(day: date, months: int) -> date:
 def _exact(sign: str, left: ColumnExpression, right: ColumnExpression) -> ColumnExpression:
     """Decimals added or multiplied: exactly, and then rounded to the type that Spark gives the result."""
     if sign == "%" or not all(s.type.is_integer or s.type.kind is Kind.DECIMAL for s in (left, right)):
-        raise _NotSimple
-    sides = tuple(_as_decimal(side) for side in (left, right))
+        raise NotSimple
+    sides = tuple(in_decimal(side) for side in (left, right))
     type_ = arithmetic(sign, *(s.type for s in sides))
     assert type_ is not None
     whole, scale = max(s.type.precision - s.type.scale for s in sides), max(s.type.scale for s in sides)
     most = sum(s.type.precision for s in sides) if sign == "*" else whole + scale
     if most + 2 > 2 * MOST_DIGITS:
-        raise _NotSimple  # the exact result has more digits than Arrow's widest decimal
+        raise NotSimple  # the exact result has more digits than Arrow's widest decimal
     return Operation(sign, sides, type_)
 
 
-def _as_decimal(side: ColumnExpression) -> ColumnExpression:
+def in_decimal(side: ColumnExpression) -> ColumnExpression:
     """A number as a decimal; an integer literal has its own digits only."""
     value = side.term.value if isinstance(side, Leaf) and isinstance(side.term, Const) else None
     if side.type.is_integer and isinstance(value, int):
         return Leaf(Const(Decimal(value)), decimal(len(str(abs(value))), 0))
-    return _cast(side, as_decimal(side.type))
+    return cast_of(side, as_decimal(side.type))
 
 
-def _boolean(side: ColumnExpression) -> ColumnExpression:
+def as_boolean(side: ColumnExpression) -> ColumnExpression:
+    """A condition."""
     if side.type.kind is not Kind.BOOLEAN:
-        raise _NotSimple
+        raise NotSimple
     return side
 
 
-def _compared(operator: str, sides: Sequence[ColumnExpression]) -> ColumnExpression:
+def compared(operator: str, sides: Sequence[ColumnExpression]) -> ColumnExpression:
     """A comparison in the type that is common to all sides."""
     type_ = sides[0].type
     for side in sides[1:]:
         found = common_type(type_, side.type)
         if found is None:
-            raise _NotSimple
+            raise NotSimple
         type_ = found
     kinds = {s.type.kind for s in sides}
     exact = all(s.type.is_integer or s.type.kind is Kind.DECIMAL for s in sides)
     if not exact and (len(kinds) > 1 or type_.kind not in _COMPARED):
-        raise _NotSimple
-    return Operation(operator, tuple(_cast(s, type_) for s in sides), BOOLEAN)
+        raise NotSimple
+    return Operation(operator, tuple(cast_of(s, type_) for s in sides), BOOLEAN)
 
 
-def _cast(inner: ColumnExpression, target: DataType) -> ColumnExpression:
+def cast_of(inner: ColumnExpression, target: DataType) -> ColumnExpression:
     """The same value in another type, if that holds every value or else fails."""
     if inner.type == target:
         return inner
     if target.kind is Kind.DECIMAL:
         have = as_decimal(inner.type)
         if have.precision - have.scale > target.precision - target.scale or have.scale > target.scale:
-            raise _NotSimple  # its digits were cut at the most there can be
+            raise NotSimple  # its digits were cut at the most there can be
     elif not (inner.type.is_integer and target.is_integer):
-        raise _NotSimple
+        raise NotSimple
     if isinstance(inner, Leaf) and isinstance(inner.term, Const):
         fitted = fit(inner.term.value, target)
         if fitted is None:
-            raise _NotSimple
+            raise NotSimple
         return Leaf(fitted, target)
     return Operation("cast", (inner,), target)

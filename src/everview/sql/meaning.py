@@ -8,6 +8,7 @@ round in another way (their entries in ``functions/``).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
 from typing import Final
 
 import sqlglot
@@ -16,7 +17,7 @@ from sqlglot import exp
 from everview.errors import QueryError, SizeError
 from everview.query.aggregates import SIMPLE, Summed
 from everview.query.terms import Expression, Var
-from everview.query.types import DOUBLE, MOST_DIGITS, STRING, DataType, Kind, as_decimal
+from everview.query.types import DOUBLE, MOST_DIGITS, STRING, DataType, Kind, as_decimal, common_type
 from everview.sql.aggregate_spelling import aggregated
 from everview.sql.aggregates import WHOLE, is_aggregate, read_aggregate
 from everview.sql.chains import balanced
@@ -38,7 +39,8 @@ from everview.sql.sql_text import SqlText
 _FAILING: Final = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.Neg, exp.Cast, exp.Func)
 _COMPARED: Final = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ)
 _COMPARISONS: Final = (*_COMPARED, exp.In, exp.Between)
-_PAIRED: Final = (exp.Add, exp.Sub, exp.Mul, exp.Mod, *_COMPARED)
+_COMPUTED: Final = (exp.Add, exp.Sub, exp.Mul, exp.Mod)
+_PAIRED: Final = (*_COMPUTED, *_COMPARED)
 
 
 def spelled_out(expression: Expression, names: Mapping[Var, str], types: Mapping[Var, DataType]) -> str:
@@ -164,14 +166,31 @@ def _windowed(node: exp.Window, type_: DataType) -> exp.Expr:
 
 
 def _widen(node: exp.Expr, types: dict[int, DataType]) -> None:
-    """A FLOAT beside another number is a DOUBLE; DuckDB would make the other one a FLOAT."""
+    """A FLOAT beside another number is a DOUBLE; DuckDB would make the other one a FLOAT.
+
+    Decimals of several scales are brought to the one that is common to all: what DuckDB has computed of decimals may
+    have so many digits that it would round the others.
+    """
     for united in _united(node):
         kinds = [types.get(id(side)) for side in united]
+        found = None if isinstance(node, _COMPUTED) else _common_decimal(kinds)
+        if found is not None:
+            for side in united:
+                types[id(side.replace(cast(side, found)))] = found
+            continue
         known = {k.kind for k in kinds if k is not None and k.is_numeric}
         if Kind.FLOAT in known and len(known) > 1:
             for side, kind in zip(united, kinds, strict=True):
                 if kind is not None and kind.is_numeric and kind.kind is not Kind.DOUBLE:
                     types[id(side.replace(cast(side, DOUBLE)))] = DOUBLE
+
+
+def _common_decimal(types: Sequence[DataType | None]) -> DataType | None:
+    """The type that is common to decimals of several scales, and integers; None if there is no need of one."""
+    if len({t.scale for t in types if t is not None and t.kind is Kind.DECIMAL}) < 2:
+        return None
+    found = reduce(lambda a, b: None if a is None or b is None else common_type(a, b), types)
+    return found if found is not None and found.kind is Kind.DECIMAL else None
 
 
 def _united(node: exp.Expr) -> list[list[exp.Expr]]:

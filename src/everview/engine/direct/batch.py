@@ -17,9 +17,12 @@ import pyarrow.compute as pc
 from everview.engine import change_feed
 from everview.engine.base_table import MOST_COPIES, BaseTable
 from everview.engine.change_feed import MOST_BYTES, ChangeFeed, Delivery
+from everview.engine.direct.groups import in_order
 from everview.engine.direct.plan import DirectPlan
 from everview.engine.direct.read import reader_of
 from everview.engine.loading import can_load
+from everview.engine.operators.aggregates.distinct import DistinctCount
+from everview.engine.operators.aggregates.in_tree import InTree
 from everview.engine.operators.aggregates.min_max import Extremes
 from everview.engine.operators.group_by import GroupBy
 from everview.engine.operators.group_output import difference
@@ -270,10 +273,13 @@ class DirectBatch:
         """Make rows of groups that the kernel cannot; False if one of them fails."""
         assert isinstance(source, GroupBy)
         words, old, new, was, now = (tuple(words_array(c) for c in columns) for columns in groups)
+        numbers = {id(a): i for i, a in enumerate(in_order(source))}
         listed = [
-            (a.result_of(before), a.result_of(after))
-            for a, before, after in zip(source.listed, was, now, strict=True)
-            if isinstance(a, Extremes)
+            ((was[i], None), (now[i], None))
+            if isinstance(a, DistinctCount)
+            else (a.result_of(was[i]), a.result_of(now[i]))
+            for a, i in ((a, numbers[id(a)]) for a in source.further)
+            if isinstance(a, Extremes | DistinctCount | InTree)
         ]
         found = source.finish.both(words, old, new, listed)
         if found.failed is not None and pc.any(found.failed).as_py():

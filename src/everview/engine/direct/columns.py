@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Final
@@ -41,6 +42,8 @@ def has_code(type_: DataType) -> bool:
 def number_of_value(value: object, type_: DataType) -> int | None:
     """A constant as the number that its word or decimal is; None if it is of a type that has none."""
     match value:
+        case float():
+            return int(struct.unpack("<q", struct.pack("<d", value + 0.0))[0])
         case bool() | int():
             return int(value) * int(10**type_.scale)
         case Decimal():

@@ -99,7 +99,18 @@ def _atom_input(core: Join, one: Any, constants: Constants) -> dict[str, Any]:
         "conditions": conditions,
         "sums": [(*summand(p, [one.arguments[i] for i in places], writer), p.words) for p, places in one.parts],
         "outputs": [writer.column(v) for v in one.atom_input.variables],
+        "values": [_in_order(value, one.values.column(value), writer) for value in one.values.values],
     }
+
+
+def _in_order(value: Expression, column: Var | None, writer: Writer) -> tuple[int | None, Code, bool]:
+    """A value that is kept in order: a column, or what is computed; and whether it is of floating point."""
+    is_floating = value.type.kind in (Kind.FLOAT, Kind.DOUBLE)
+    if column is not None:
+        return writer.column(column), [], is_floating
+    if not is_exact(value.type):
+        raise NotInWords(f"{value}")
+    return None, writer.code(value), False
 
 
 def _equals(column: int, term: Const, type_: DataType, constants: Constants) -> Code:

@@ -1,4 +1,4 @@
-"""Expressions over words: what ``query/column_expression.py`` can say, as code that the kernel computes."""
+"""Expressions over words: what ``sql/word_expressions.py`` reads, as code that the kernel computes."""
 
 from __future__ import annotations
 
@@ -13,9 +13,15 @@ from everview.query.types import MOST_DIGITS, DataType, Kind
 
 _OPS: Final = (
     *("column", "constant", "+", "-", "*", "%", "&", "neg", "cast", "=", "<>", "<", "<=", "and", "or", "not", "null"),
-    "in",
+    *("in", "if", "nothing", "pmod", "/", "part", "instant", "like", "to double", "+ doubles", "- doubles"),
+    *("* doubles", "/ doubles", "= doubles", "< doubles", "<= doubles"),
 )
 """In the order of the kernel's numbers (``cpp/batch/expression.h``)."""
+_PARTS: Final = (
+    *("year", "quarter", "month", "day", "hour", "minute", "date", "from year", "from quarter", "from month"),
+    *("from week", "from day", "from hour", "from minute", "from second"),
+)
+"""Of times, in the order of the kernel's numbers (``cpp/batch/calendar.h``)."""
 _NUMBER: Final = {name: number for number, name in enumerate(_OPS)}
 _BITS: Final = {Kind.TINYINT: 8, Kind.SMALLINT: 16, Kind.INT: 32, Kind.BIGINT: 64}
 _PLAIN: Final = (*_BITS, Kind.BOOLEAN, Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_NTZ)
@@ -82,16 +88,16 @@ class Writer:
                 return code
             raise NotInWords(f"{expression}")
         if isinstance(term, Const):
-            if not _is_number(expression.type):
+            if not (_is_number(expression.type) or expression.type.kind is Kind.DOUBLE):
                 raise NotInWords(f"{expression}")
             return [_NUMBER["constant"], self.constants.number(term.value, expression.type)]
-        from everview.sql.column_expressions import column_expression
+        from everview.sql.word_expressions import word_expression
 
         try:
             types = {v: self.columns[v][1] for v in expression.variables}
         except KeyError:
             raise NotInWords(f"{expression}") from None
-        found = column_expression(expression, types)
+        found = word_expression(expression, types)
         if found is None or found.type != expression.type or _is_deep(found):
             raise NotInWords(f"{expression}")
         try:
@@ -102,17 +108,30 @@ class Writer:
     def _written(self, part: ColumnExpression, *, any_type: bool = False) -> Code:
         if isinstance(part, Leaf):
             if isinstance(part.term, Const):
-                if not (any_type or _is_number(part.type)):
+                if not (any_type or _is_number(part.type) or part.type.kind is Kind.DOUBLE):
                     raise NotInWords
                 return [_NUMBER["constant"], self.constants.number(part.term.value, part.type)]
-            if not (any_type or self.reads(part.term, part.type)):
+            if not (any_type or self.reads(part.term, part.type) or part.type.kind is Kind.DOUBLE):
                 raise NotInWords
             return [_NUMBER["column"], self.column(part.term)]
         return self._operation(part)
 
     def _operation(self, part: Operation) -> Code:
         operator, arguments = part.operator, part.arguments
-        if operator in ("+", "-", "*", "%", "&"):
+        if operator in _PARTS:
+            return [*self._all(arguments), _NUMBER["part"], _PARTS.index(operator)]
+        if operator == "number":
+            return self._written(arguments[0])
+        if operator in ("if", "nothing", "instant"):
+            if not (_is_number(part.type) or part.type.kind is Kind.DOUBLE):
+                raise NotInWords
+            return [*self._all(arguments), _NUMBER[operator]]
+        if operator == "like":
+            tested, pattern = arguments
+            return [*self._written(tested, any_type=True), _NUMBER["like"], self._member(pattern)]
+        if part.arguments[0].type.kind is Kind.DOUBLE or part.type.kind is Kind.DOUBLE:
+            return self._of_doubles(part)
+        if operator in ("+", "-", "*", "/", "%", "pmod", "&"):
             scales = _scales(part)
             return [*self._all(arguments), _NUMBER[operator], *scales, limit_code(part.type)]
         if operator in ("neg", "cast"):
@@ -136,6 +155,19 @@ class Writer:
         if is_text and operator not in ("=", "<>"):
             raise NotInWords
         return [*left, *right, _NUMBER[operator]]
+
+    def _of_doubles(self, part: Operation) -> Code:
+        operator, arguments = part.operator, part.arguments
+        if operator == "null":
+            return [*self._written(arguments[0], any_type=True), _NUMBER["null"]]
+        if operator == "cast":
+            return [*self._written(arguments[0]), _NUMBER["to double"], arguments[0].type.scale]
+        left, right = map(self._written, arguments)
+        if operator == "<>":
+            return [*left, *right, _NUMBER["= doubles"], _NUMBER["not"]]
+        if operator in (">", ">="):
+            operator, left, right = "<" + operator[1:], right, left
+        return [*left, *right, _NUMBER[f"{operator} doubles"]]
 
     def _all(self, arguments: tuple[ColumnExpression, ...]) -> Code:
         return [word for argument in arguments for word in self._written(argument)]
@@ -182,6 +214,9 @@ def _scales(part: Operation) -> tuple[int, int]:
     if part.type.kind is not Kind.DECIMAL:
         return 0, 0
     left, right = (a.type.scale for a in part.arguments)
+    if part.operator == "/":
+        up = part.type.scale + right - left
+        return max(0, up), max(0, -up)
     if part.operator == "*":
         exact, moved = left + right, (0, 0)
     else:

@@ -9,7 +9,8 @@ from everview.engine.direct.columns import has_code, type_code
 from everview.engine.direct.cores import summand
 from everview.engine.direct.expressions import Code, Constants, NotInWords, Writer, is_exact, limit_code
 from everview.engine.direct.rows import kept_rows, rows_of
-from everview.engine.operators.aggregates.accumulated import Listed
+from everview.engine.operators.aggregates.distinct import DistinctCount
+from everview.engine.operators.aggregates.in_tree import WORDS, InTree
 from everview.engine.operators.aggregates.min_max import Extremes
 from everview.engine.operators.aggregates.sums import PRESENT, VALUE
 from everview.engine.operators.group_by import GroupBy
@@ -40,7 +41,7 @@ def groups_of(grouped: GroupBy, shows_keys: bool, constants: Constants) -> dict[
             keys.append((None, writer.code(expression)))
         else:
             raise NotInWords(f"{expression}")
-    count, *words = grouped.widths
+    count, *words = grouped.widths[: 1 + len(grouped.slots)]
     slots: list[dict[str, Any]] = []
     place = core.width + count
     for slot, width in zip(grouped.slots, words, strict=True):
@@ -51,21 +52,29 @@ def groups_of(grouped: GroupBy, shows_keys: bool, constants: Constants) -> dict[
             value, kind = summand(slot.whole, slot.whole.arguments, writer)
             slots.append({"words": width, "inside": None, "value": value, "kind": kind})
     residual = projection.residual
+    numbered = list(enumerate(grouped.valued, 1))
     return {
         "conditions": [] if residual is None else [writer.code(c) for c in residual.conditions],
         "keys": keys,
         "count_words": count,
         "slots": slots,
+        "further": grouped.groups.measures - sum(grouped.widths[: 1 + len(words)]),
         "kept": kept_rows(grouped.groups),
-        "listed": [_listed(i, a, constants) for i, a in enumerate(grouped.listed, 1)],
+        "listed": [_listed(i, a, constants) for i, a in numbered if isinstance(a, Extremes)],
+        "distinct": [_distinct(i, a, grouped, constants) for i, a in numbered if isinstance(a, DistinctCount)],
+        "read": [_read(i, a, grouped) for i, a in enumerate(grouped.in_tree)],
         "finish": _finish(grouped, constants) if shows_keys else None,
     }
 
 
-def _listed(core: int, listed: Listed, constants: Constants) -> dict[str, Any]:
+def in_order(grouped: GroupBy) -> list[Extremes | DistinctCount | InTree]:
+    """The aggregates that are no sums, as the kernel numbers them."""
+    listed = [a for a in grouped.valued if isinstance(a, Extremes)]
+    return [*listed, *grouped.distinct, *grouped.in_tree]
+
+
+def _listed(core: int, listed: Extremes, constants: Constants) -> dict[str, Any]:
     """An aggregate whose values are kept in order, along the view's core of this number."""
-    if not isinstance(listed, Extremes):
-        raise NotInWords
     read, answers = listed.part._functions[READ]
     return {
         "core": core,
@@ -78,6 +87,28 @@ def _listed(core: int, listed: Listed, constants: Constants) -> dict[str, Any]:
     }
 
 
+def _distinct(core: int, distinct: DistinctCount, grouped: GroupBy, constants: Constants) -> dict[str, Any]:
+    """A number of different values, which are listed along the view's core of this number."""
+    return {
+        "core": core,
+        "rows": rows_of(distinct.projection, None, constants, as_words=True),
+        "values": kept_rows(distinct.values),
+        "measure": grouped.place_of(distinct),
+    }
+
+
+def _read(number: int, extreme: InTree, grouped: GroupBy) -> dict[str, Any]:
+    """An aggregate whose values the core itself keeps in order."""
+    ask, answers = grouped.core.part._functions[extreme.function]
+    return {
+        "ask": ask,
+        "answers": answers,
+        "keys": extreme.places,
+        "measure": grouped.groups.measures - WORDS * (len(grouped.in_tree) - number),
+        "is_floating": extreme.type.kind in (Kind.FLOAT, Kind.DOUBLE),
+    }
+
+
 def _finish(grouped: GroupBy, constants: Constants) -> dict[str, Any] | None:
     """From groups to rows; None if that cannot be said in words."""
     finish, grouping = grouped.finish, grouped.grouping
@@ -87,15 +118,19 @@ def _finish(grouped: GroupBy, constants: Constants) -> dict[str, Any] | None:
     try:
         aggregates: list[Code] = []
         listed: dict[Var, int] = {}
+        numbers = {id(a): i for i, a in enumerate(in_order(grouped))}
+        further = iter(grouped.further)
         for v, aggregate in zip(grouping.aggregate_names, grouping.aggregates, strict=True):
             named[v] = len(named), aggregate.type
             if is_summed(aggregate):
                 aggregates.append(_aggregate(finish, v, aggregate))
                 continue
-            if aggregate.argument is None or not same_words(aggregate.argument.type, aggregate.type):
+            assert aggregate.argument is not None
+            kept = next(further)
+            if not isinstance(kept, DistinctCount) and not same_words(aggregate.argument.type, aggregate.type):
                 return None
-            aggregates.append([_LISTED, len(listed), *[0] * 5])
-            listed[v] = len(grouping.keys) + len(listed)
+            aggregates.append([_LISTED, numbers[id(kept)], *[0] * 5])
+            listed[v] = len(grouping.keys) + numbers[id(kept)]
         writer = _GroupWriter(constants, named)
         writer.aggregates = frozenset(grouping.aggregate_names) - listed.keys()
         outputs = grouped.finish.block.outputs

@@ -40,7 +40,7 @@ def _output(expression: Expression, projection: Projection, writer: Writer, as_w
     if isinstance(expression.term, Var) and expression.term in projection.shown:
         return writer.column(expression.term), []
     type_ = expression.type
-    if not (is_exact(type_) or (type_.kind is Kind.DECIMAL and not as_word)):
+    if not (is_exact(type_) or type_.kind is Kind.DOUBLE or (type_.kind is Kind.DECIMAL and not as_word)):
         raise NotInWords(f"{expression}")
     return None, writer.code(expression)
 

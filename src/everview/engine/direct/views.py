@@ -10,6 +10,8 @@ from everview.engine.direct.cores import cores_of
 from everview.engine.direct.expressions import Constants, NotInWords
 from everview.engine.direct.groups import groups_of
 from everview.engine.direct.rows import rows_of
+from everview.engine.operators.aggregates.distinct import DistinctCount
+from everview.engine.operators.aggregates.in_tree import InTree
 from everview.engine.operators.aggregates.min_max import Extremes
 from everview.engine.operators.group_by import GroupBy
 from everview.engine.operators.select import Select
@@ -104,7 +106,7 @@ def _why_not(source: Operator) -> str:
     for aggregate, kept in zip(
         (a for a in source.grouping.aggregates if not is_summed(a)), source.further, strict=True
     ):
-        if not isinstance(kept, Extremes):
+        if not isinstance(kept, Extremes | DistinctCount | InTree):
             return f"{aggregate}"
     return "DISTINCT of groups" if source.fold is not None else ""
 

@@ -16,7 +16,7 @@ from everview.engine.values.dictionary import NULL
 from everview.engine.values.words import NARROW_DIGITS, arrow_type, data_type
 from everview.errors import DataError, MemoryLimitError
 from everview.query.terms import Expression, Var
-from everview.query.types import BOOLEAN, MOST_DIGITS, DataType
+from everview.query.types import BOOLEAN, DataType
 
 FAILED = "an expression of the view failed on the data: "
 """What a failure of DuckDB on rows begins with."""
@@ -228,9 +228,12 @@ def planned(text: str, batch: Batch, *, tried: bool = False) -> Any:
 
 
 def with_room(array: pa.Array) -> pa.Array:
-    """Decimals with all the digits there are: DuckDB gives a product of short ones 18 digits, and fails beyond."""
+    """Decimals with more than 18 digits: DuckDB gives a product of shorter ones 18, and fails beyond.
+
+    They are as few as that: two columns with all the digits there are would lose those behind the point when united.
+    """
     if pa.types.is_decimal(array.type) and array.type.precision <= NARROW_DIGITS:
-        return array.cast(pa.decimal128(MOST_DIGITS, array.type.scale))
+        return array.cast(pa.decimal128(NARROW_DIGITS + 1, array.type.scale))
     return array
 
 

@@ -95,9 +95,9 @@ class ValuesInOrder:
         self.dictionary = dictionary
         self.types = types
         self.values = tuple(every[number] for number in numbers)
-        self.computed = tuple(value for value in self.values if self._column(value) is None)
+        self.computed = tuple(value for value in self.values if self.column(value) is None)
 
-    def _column(self, value: Expression) -> Var | None:
+    def column(self, value: Expression) -> Var | None:
         """The variable that has the value by the same words."""
         term = value.term
         return term if isinstance(term, Var) and same_words(self.types[term], value.type) else None
@@ -114,7 +114,7 @@ class ValuesInOrder:
         Of rows that do not fit none is kept: it may be computed when they come and not when they go, or the reverse.
         """
         for value in self.values:
-            column = self._column(value)
+            column = self.column(value)
             if column is not None:
                 yield ordered_words(columns[column], value.type)
                 continue

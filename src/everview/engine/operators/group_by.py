@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from everview.engine.expressions.parked import Failure, Origin, Parked, came_from
 from everview.engine.operators.aggregates.accumulated import Accumulated, Listed
+from everview.engine.operators.aggregates.distinct import DistinctCount
 from everview.engine.operators.aggregates.gathered import GatheredValues
 from everview.engine.operators.aggregates.in_tree import WORDS, InTree, as_measure, change_between, from_measure
 from everview.engine.operators.aggregates.min_max import Extremes
@@ -27,7 +28,7 @@ from everview.kernel.program import MOST_WORDS
 from everview.plan.core_plan import CorePlan
 from everview.plan.cores import is_summed
 from everview.programs.link import Linker
-from everview.query.aggregates import Chosen, Gathered, Ordered
+from everview.query.aggregates import Chosen, Counted, Gathered, Ordered
 from everview.query.types import DataType
 from everview.query.view import Aggregate, Block, Grouping, Output
 
@@ -57,17 +58,19 @@ class GroupBy(Answers):
         extremes = enumerate(plans[0].core.extremes)
         self.in_tree = tuple(InTree(i, e, self.grouping.keys, self.core, dictionary) for i, e in extremes)
         """The aggregates that are read off the core itself."""
-        self.widths = self._measure_widths()
-        """Of how many words the count and each slot are, and each value that is read off the core."""
-        types = [k.type for k in self.grouping.keys]
-        self.groups = Fold(types, len(self.widths), dictionary, linker, widths=self.widths)
         read = [a.aggregate for a in self.in_tree]
         listed = [a for a in self.grouping.aggregates if not is_summed(a) and a not in read]
-        self.listed: list[Listed] = [
-            _listed(a)(a, self.grouping, Join(p, (), relations, dictionary, linker), dictionary, linker)
+        self.widths = self._measure_widths(listed)
+        """Of how many words the count and each slot are, each number of values, and each that is read off the core."""
+        types = [k.type for k in self.grouping.keys]
+        self.groups = Fold(types, len(self.widths), dictionary, linker, widths=self.widths)
+        self.valued: list[Listed | DistinctCount] = [
+            _valued(a)(a, self.grouping, Join(p, (), relations, dictionary, linker), dictionary, linker)
             for a, p in zip(listed, plans[1:], strict=True)
         ]
-        further: dict[Aggregate, Listed | InTree] = dict(zip(listed, self.listed, strict=True))
+        self.distinct = [a for a in self.valued if isinstance(a, DistinctCount)]
+        """Those of them whose values are kept with the groups."""
+        further: dict[Aggregate, Listed | DistinctCount | InTree] = dict(zip(listed, self.valued, strict=True))
         further |= {a.aggregate: a for a in self.in_tree}
         self.further = [further[a] for a in self.grouping.aggregates if a in further]
         """The aggregates that are no sums of the core, in their order."""
@@ -80,13 +83,14 @@ class GroupBy(Answers):
 
     is_net_per_update = False
 
-    def _measure_widths(self) -> tuple[int, ...]:
+    def _measure_widths(self, valued: Sequence[Aggregate]) -> tuple[int, ...]:
         """Sums inside the core are as wide as it says; the others have as many more words as its count has."""
         count, *summed = self.core.widths
         inside = iter(summed)
         return (
             count,
             *(next(inside) if s.parts else min(MOST_WORDS, s.whole.words + count - 1) for s in self.slots),
+            *(1 for a in valued if _valued(a) is DistinctCount),
             *(WORDS for _ in self.in_tree),
         )
 
@@ -128,19 +132,19 @@ class GroupBy(Answers):
     @property
     def cores(self) -> tuple[Join, ...]:
         """The core of the groups, and one for each aggregate that needs its own."""
-        return (self.core, *(a.core for a in self.listed))
+        return (self.core, *(a.core for a in self.valued))
 
     @property
     def folds(self) -> tuple[Kept, ...]:
         """The groups, the values of aggregates, and distinct rows."""
-        further = [f for a in self.listed for f in a.folds]
+        further = [f for a in self.valued for f in a.folds]
         return (self.groups, *further, *((self.fold,) if self.fold else ()))
 
     @property
     def parked(self) -> tuple[Parked, ...]:
         """The rows, and the groups, that an expression fails on."""
         below = [p for core in self.cores for p in core.parked]
-        return (*below, self.projection.parked, *(a.projection.parked for a in self.listed), self.failing)
+        return (*below, self.projection.parked, *(a.projection.parked for a in self.valued), self.failing)
 
     @property
     def is_over_nothing(self) -> bool:
@@ -164,12 +168,16 @@ class GroupBy(Answers):
         keyed = chosen.outputs
         if chosen.mask is not None:
             measures = tuple(m.filter(chosen.mask) for m in measures)
-        deltas = [a.delta(changes) for a in self.listed]
+        deltas = [a.delta(changes) for a in self.valued]
         if not len(keyed) and not any(map(len, deltas)):
             return WordRows.empty(self.width)
         per_update = changes.per_update and self.keeps_update_numbers
         add = self.groups.trace if per_update else self.groups.add
-        steps = add(keyed.columns, self._with_nothing_in_order(self._changes(measures, chosen.further)))
+        steps = add(keyed.columns, self._with_nothing_beside(self._changes(measures, chosen.further)))
+        for aggregate, values in zip(self.valued, deltas, strict=True):
+            if isinstance(aggregate, DistinctCount):
+                words, change = aggregate.counted(values)
+                self.groups.add(words, self._change_of(aggregate, change))
         if deltas and any(p.counts is not None for p in self.parked):
             # A row that is parked in one core is there in another: its group's values may change alone.
             for delta in deltas:
@@ -178,8 +186,11 @@ class GroupBy(Answers):
         words, old, new = touched = self._touched()
         self.groups.settle(touched)
         count = len(old[0])
-        found_of = {id(a): a.process(d, words, count) for a, d in zip(self.listed, deltas, strict=True)}
-        found_of |= {id(a): self._kept_of(i, old, new) for i, a in enumerate(self.in_tree)}
+        found_of = {id(a): self._kept_of(i, old, new) for i, a in enumerate(self.in_tree)}
+        for a, d in zip(self.valued, deltas, strict=True):
+            found_of[id(a)] = (
+                self._counts_of(a, old, new) if isinstance(a, DistinctCount) else a.process(d, words, count)
+            )
         listed = [found_of[id(a)] for a in self.further]
         if steps is None:
             found = self.finish.both(words, old, new, listed)
@@ -194,9 +205,24 @@ class GroupBy(Answers):
             delta = delta.in_order()
         return delta if self.fold is None else flips(self.fold, delta, per_update=per_update)
 
-    def _with_nothing_in_order(self, measures: Columns) -> Columns:
-        """Changes of measures, with none of the values that are read off the core."""
-        return (*measures, *(zeros(len(measures[0])) for _ in self.in_tree for _ in range(WORDS)))
+    def _with_nothing_beside(self, measures: Columns) -> Columns:
+        """Changes of sums, with none of the further measures."""
+        return (*measures, *[zeros(len(measures[0]))] * (self.groups.measures - len(measures)))
+
+    def _change_of(self, aggregate: DistinctCount, change: pa.Array) -> Columns:
+        """Changes of a number of values, with none of the other measures."""
+        columns = [zeros(len(change))] * self.groups.measures
+        columns[self.place_of(aggregate)] = change
+        return tuple(columns)
+
+    def place_of(self, aggregate: DistinctCount) -> int:
+        """Which of the measures is an aggregate's number of values."""
+        return sum(self.widths[: 1 + len(self.slots)]) + self.distinct.index(aggregate)
+
+    def _counts_of(self, aggregate: DistinctCount, old: Columns, new: Columns) -> tuple[Result, Result]:
+        """The numbers of values that groups had, and have."""
+        place = self.place_of(aggregate)
+        return (old[place], None), (new[place], None)
 
     def _touched(self) -> tuple[Columns, Columns, Columns]:
         """The groups that may have changed, their old measures and their new ones, values off the core among them."""
@@ -237,7 +263,14 @@ class GroupBy(Answers):
         """The values now of the aggregates that are no sums of the core, for groups with these measures."""
         count = measures[: self.widths[0]]
         length = len(count[0])
-        return [a.results(words, count) if isinstance(a, InTree) else a.results(words, length) for a in self.further]
+        return [
+            a.results(words, count)
+            if isinstance(a, InTree)
+            else (measures[self.place_of(a)], None)
+            if isinstance(a, DistinctCount)
+            else a.results(words, length)
+            for a in self.further
+        ]
 
     def check_limits(self, place: Place) -> None:
         """Look at all groups if the core has passed a limit and nobody has looked yet: ``place`` is to blame then."""
@@ -422,9 +455,11 @@ class GroupBy(Answers):
         return tuple(zeros(1) for _ in range(self.groups.measures))
 
 
-def _listed(aggregate: Aggregate) -> type[Extremes] | type[GatheredValues] | type[Accumulated]:
+def _valued(aggregate: Aggregate) -> type[Extremes] | type[GatheredValues] | type[DistinctCount] | type[Accumulated]:
     """What keeps the values of an aggregate that its groups' core does not sum up."""
     made = aggregate.function.made
+    if isinstance(made, Counted) and aggregate.distinct:
+        return DistinctCount
     if isinstance(made, Ordered | Chosen):
         return Extremes
     return GatheredValues if isinstance(made, Gathered) else Accumulated

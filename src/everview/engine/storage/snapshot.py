@@ -313,8 +313,8 @@ def _restore(database: Database, file: Reader, progress: Progress) -> None:
             core.emits_deltas = bool(emits_deltas)
         for _, source in view.stages:
             for grouped in grouped_blocks(source):
-                for listed in grouped.listed:
-                    listed.rebuild()
+                for valued in grouped.valued:
+                    valued.rebuild()
         _refill(database, view)
         check_failing(view, file)
         view.restored = FROM_SNAPSHOT

@@ -18,13 +18,25 @@ def _as_doubles(arguments: Sequence[exp.Expr], types: Sequence[DataType | None])
 
 
 def united(of: Call) -> exp.Expr | None:
-    """A FLOAT among arguments that become a DOUBLE is one, as with operators; DuckDB would make the others FLOAT."""
+    """A FLOAT among arguments that become a DOUBLE is one, as with operators; DuckDB would make the others FLOAT.
+
+    Decimals of several scales are brought to that of the result.
+    """
+    if _has_scales(of.types):
+        return of.with_arguments(*(cast(a, of.type) for a in of.arguments))
     if of.type.kind is not Kind.DOUBLE or not any(t is not None and t.kind is Kind.FLOAT for t in of.types):
         return None
     return of.with_arguments(*_as_doubles(of.arguments, of.types))
 
 
+def _has_scales(types: Sequence[DataType | None]) -> bool:
+    """True if there are decimals of several scales."""
+    return len({t.scale for t in types if t is not None and t.kind is Kind.DECIMAL}) > 1
+
+
 def _branches(of: Call) -> exp.Expr | None:
+    if _has_scales(of.types[1:]):
+        return of.with_arguments(of.arguments[0], *(cast(a, of.type) for a in of.arguments[1:]))
     if of.type.kind is not Kind.DOUBLE:
         return None
     return of.with_arguments(of.arguments[0], *_as_doubles(of.arguments[1:], of.types[1:]))

@@ -25,7 +25,7 @@ from everview.query.conjunctive import Semantics
 from everview.query.view import Aggregate, Grouping, Output
 
 
-class Listed(Protocol):
+class Valued(Protocol):
     """An aggregate with a core of its own, which lists the values of each group."""
 
     core: Join
@@ -38,17 +38,21 @@ class Listed(Protocol):
     def delta(self, changes: Changes) -> WordRows:
         """The groups' words and values that updates, which the core has taken in, have changed."""
 
-    def process(self, delta: WordRows, words: Columns, length: int) -> tuple[Result, Result]:
-        """Take in what has changed; gives the results that some groups had before, and have now."""
-
-    def results(self, words: Columns, length: int) -> Result:
-        """The aggregate's values for some groups."""
-
     def rebuild(self) -> None:
         """Make what is not in units, after a load."""
 
     def nbytes(self) -> int:
         """The memory that it takes beside its units."""
+
+
+class Listed(Valued, Protocol):
+    """One of these that knows its value for a group by itself."""
+
+    def process(self, delta: WordRows, words: Columns, length: int) -> tuple[Result, Result]:
+        """Take in what has changed; gives the results that some groups had before, and have now."""
+
+    def results(self, words: Columns, length: int) -> Result:
+        """The aggregate's values for some groups."""
 
 
 class Accumulated:

@@ -44,17 +44,17 @@ class InTree:
         self.result_type = arrow_type(extreme.aggregate.type)
         is_pair = isinstance(extreme.aggregate.function.made, Chosen)
         self.shows_last_part = is_pair and extreme.aggregate.type != self.type
-        self._function = core.maintained.extremes[number]
+        self.function = core.maintained.extremes[number]
         terms = [k.term for k in keys]
-        self._places = [terms.index(v) for v in core.maintained.outputs]
+        self.places = [terms.index(v) for v in core.maintained.outputs]
 
     def words_of(self, groups: Columns, count: Numbers) -> pa.Array:
         """The words by which the values of some groups are kept in order; NULL for those without any.
 
         ``count`` says how many rows they have: of those without any the core may have values, which join nothing.
         """
-        given = [groups[place] for place in self._places] or [zeros(len(count[0]))]
-        found, words = map(words_array, self.core.part.ask(self._function, given))
+        given = [groups[place] for place in self.places] or [zeros(len(count[0]))]
+        found, words = map(words_array, self.core.part.ask(self.function, given))
         return pc.if_else(pc.and_(pc.not_equal(found, ZERO), is_positive(count)), words, _NULL)
 
     def results(self, groups: Columns, count: Numbers) -> Result:
@@ -63,7 +63,11 @@ class InTree:
 
     def values(self, words: pa.Array) -> Result:
         """The values that some words stand for."""
-        found = from_words(ordered_words(words, self.type), self.type, self.dictionary)
+        return self.result_of(ordered_words(words, self.type))
+
+    def result_of(self, words: pa.Array) -> Result:
+        """Values by their own words."""
+        found = from_words(words, self.type, self.dictionary)
         if self.shows_last_part:
             found = pc.struct_field(found, 1)
         return found.cast(self.result_type), None

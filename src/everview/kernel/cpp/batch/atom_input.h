@@ -41,6 +41,11 @@ inline bool change_of_sum(SumKind kind, bool is_null, Exact value, const Word* c
   return write(multiply(number, Wide(copies, copies_words)), words, out);
 }
 
+// Doubles as words that compare as they do; its own inverse. NULL stays the least of all.
+inline Word turned(Word word) noexcept {
+  return word < 0 && word != ValueTable::kNull ? word ^ std::numeric_limits<Word>::max() : word;
+}
+
 // What is computed of rows; columns beyond those that there are lie here.
 struct MadeColumns {
   std::vector<std::vector<Word>> owned;
@@ -64,6 +69,13 @@ struct AtomInput {
     Word least = 0, most = 0;
   };
 
+  // A value that is kept in order: a column, or one that is computed.
+  struct InOrder {
+    std::optional<std::uint32_t> column;
+    Expression computed;
+    bool is_floating = false;
+  };
+
   std::size_t arity = 0;
   std::vector<Test> tests;           // Of the stored columns,
   std::vector<Expression> computed;  // columns that are computed of those,
@@ -71,6 +83,7 @@ struct AtomInput {
   std::vector<Expression> conditions;
   std::vector<Summand> sums;
   std::vector<std::uint32_t> outputs;  // The columns of the variables.
+  std::vector<InOrder> values;
 
   // Adds the columns for a procedure; false if a value that counts has more digits than its type, or the like.
   bool make(const std::vector<const Word*>& stored, const Word* weights, std::size_t rows, const Constants& constants,
@@ -121,6 +134,20 @@ struct AtomInput {
           for (std::size_t w = 0; w < sum.words; ++w) out[w][first + i] = words[w];
         }
         return true;
+      });
+      if (!fine) return false;
+    }
+    for (const InOrder& value : values) {
+      Word* const out = made.add(rows);
+      if (value.column) {
+        const Word* const words = columns[*value.column];
+        for (std::size_t i = 0; i < rows; ++i) out[i] = value.is_floating ? turned(words[i]) : words[i];
+        continue;
+      }
+      const bool fine = each_run(rows, [&](std::size_t first, std::size_t count) {
+        if (!value.computed.compute(sources, constants, first, count, fits.data(), stack)) return false;
+        for (std::size_t i = 0; i < count; ++i) stack[0].nulls[i] |= fits[first + i] == 0;
+        return to_words(stack[0], count, out + first);
       });
       if (!fine) return false;
     }

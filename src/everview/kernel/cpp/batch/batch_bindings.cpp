@@ -144,7 +144,17 @@ BatchEntry entry_of(const nb::dict& described, const Program& program, std::size
       parameters += input.sums.back().words;
     }
     input.outputs = all_below(get<std::vector<std::uint32_t>>(from, "outputs"), columns);
-    parameters += input.outputs.size() + 1;
+    for (const auto& [column, code, is_floating] :
+         get<std::vector<std::tuple<std::optional<std::uint32_t>, Code, bool>>>(from, "values")) {
+      AtomInput::InOrder& value = input.values.emplace_back();
+      value.is_floating = is_floating;
+      if (column) {
+        value.column = static_cast<std::uint32_t>(below(*column, columns));
+      } else {
+        value.computed = Expression(code, columns, constants);
+      }
+    }
+    parameters += input.outputs.size() + 1 + input.values.size();
   }
   made.wide = all_below(get<std::vector<std::uint32_t>>(described, "wide"), arity);
   made.state_only = check_procedure(program, get<std::size_t>(described, "state_only"), parameters);
@@ -236,6 +246,29 @@ ListedValues listed_of(const nb::dict& from, const Program& program, const std::
   return made;
 }
 
+DistinctValues distinct_of(const nb::dict& from, const Program& program, const std::vector<BatchCore>& cores,
+                           std::size_t keys, std::size_t measures, std::size_t constants) {
+  DistinctValues made;
+  made.core = below(get<std::size_t>(from, "core"), cores.size());
+  made.rows = rows_of(get<nb::dict>(from, "rows"), program, cores[made.core].width, constants);
+  if (made.rows.outputs.size() != keys + 1) raise(PyExc_ValueError, "a value has other keys than its group");
+  made.values = kept_of(get<nb::dict>(from, "values"), program, keys + 1, 1);
+  made.measure = below(get<std::size_t>(from, "measure"), measures);
+  return made;
+}
+
+ReadValues read_of(const nb::dict& from, const Program& program, std::size_t keys, std::size_t measures) {
+  ReadValues made;
+  made.keys = all_below(get<std::vector<std::uint32_t>>(from, "keys"), keys);
+  made.ask = check_procedure(program, get<std::size_t>(from, "ask"), std::max<std::size_t>(made.keys.size(), 1));
+  made.answers = below(get<std::size_t>(from, "answers"), program.channels.size());
+  if (program.channels[made.answers].width() != 2) raise(PyExc_ValueError, "a channel has another shape");
+  made.measure = get<std::size_t>(from, "measure");
+  below(made.measure + 1, measures);
+  made.is_floating = get<bool>(from, "is_floating");
+  return made;
+}
+
 GroupOutput group_of(const nb::dict& from, const Program& program, const std::vector<BatchCore>& cores,
                      std::size_t constants) {
   const std::size_t width = cores[0].width, channel_width = program.channels[cores[0].delta].width();
@@ -258,12 +291,20 @@ GroupOutput group_of(const nb::dict& from, const Program& program, const std::ve
     measures += slot.words;
   }
   below(width + made.count_words - 1, channel_width);
+  measures += get<std::size_t>(from, "further");
   made.kept = kept_of(get<nb::dict>(from, "kept"), program, made.keys.size(), measures);
   for (const nb::dict& described : dicts(from, "listed")) {
     made.listed.push_back(listed_of(described, program, cores, made.keys.size(), constants));
   }
+  for (const nb::dict& described : dicts(from, "distinct")) {
+    made.distinct.push_back(distinct_of(described, program, cores, made.keys.size(), measures, constants));
+  }
+  for (const nb::dict& described : dicts(from, "read")) {
+    made.read.push_back(read_of(described, program, made.keys.size(), measures));
+  }
   if (!from["finish"].is_none()) {
-    made.finish = finish_of(get<nb::dict>(from, "finish"), made.keys.size(), measures, made.listed.size(), constants);
+    made.finish = finish_of(get<nb::dict>(from, "finish"), made.keys.size(), measures,
+                            made.listed.size() + made.distinct.size() + made.read.size(), constants);
   }
   return made;
 }

@@ -179,6 +179,17 @@ class ViewOfBatch {
 
   bool conclude_groups(Unit& unit) {
     const GroupOutput& group = *view->group;
+    for (const DistinctValues& distinct : group.distinct) {
+      const BatchCore& core = view->cores[distinct.core];
+      const CoreDelta delta{unit.channel(core.delta).take(), core.width};
+      if (delta.size() != 0 && !distinct.take_in(unit, delta, group.kept, view->constants, *stack_, values_)) return false;
+    }
+    if (!group.read.empty()) {
+      const ChangedGroups touched = group.kept.touched(unit);
+      for (const ReadValues& read : group.read) {
+        if (!read.read(unit, touched, group.kept, group.count_words)) return false;
+      }
+    }
     groups = group.kept.changed(unit, values_);
     for (const ListedValues& listed : group.listed) {
       const BatchCore& core = view->cores[listed.core];
@@ -186,6 +197,14 @@ class ViewOfBatch {
       groups.listed_old.push_back(listed.results(unit, groups));
       if (delta.size() != 0 && !listed.take_in(unit, delta, view->constants, *stack_, values_)) return false;
       groups.listed_now.push_back(listed.results(unit, groups));
+    }
+    for (const DistinctValues& distinct : group.distinct) {
+      groups.listed_old.push_back(groups.old[distinct.measure]);
+      groups.listed_now.push_back(groups.now[distinct.measure]);
+    }
+    for (const ReadValues& read : group.read) {
+      groups.listed_old.push_back(read.values(groups.old[read.measure]));
+      groups.listed_now.push_back(read.values(groups.now[read.measure]));
     }
     if (steps_ && !finish(steps_->take(), updates)) return false;
     if (finish(groups, net)) groups = ChangedGroups();

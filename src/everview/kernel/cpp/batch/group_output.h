@@ -262,7 +262,9 @@ struct GroupOutput {
   std::vector<Slot> slots;
   std::size_t count_words = 1;
   KeptRows kept;
-  std::vector<ListedValues> listed;
+  std::vector<ListedValues> listed;  // Their values are numbered in this order,
+  std::vector<DistinctValues> distinct;  // then come these,
+  std::vector<ReadValues> read;          // and these.
   std::optional<Finish> finish;
 
   // Adds a core's delta to the groups, and if `steps` are wanted what each update changes; false if that cannot be said
@@ -296,7 +298,9 @@ struct GroupOutput {
       if (!fine) return false;
     }
     for (std::size_t i = 0; i < count_words; ++i) made.columns.push_back(delta[width + i].words.get());
+    std::size_t further = kept.measures - count_words;
     for (const Slot& slot : slots) {
+      further -= slot.words;
       if (slot.inside != kNone) {
         for (std::size_t i = 0; i < slot.words; ++i) made.columns.push_back(delta[slot.inside + i].words.get());
         continue;
@@ -318,6 +322,7 @@ struct GroupOutput {
       });
       if (!fine) return false;
     }
+    for (; further != 0; --further) made.add(rows);  // What is no sum stays as it is.
     if (steps == nullptr) return kept.take_in(unit, made.columns, rows, passes.data());
     return kept.take_in(unit, made.columns, rows, passes.data(), told.updates().words.get(), *steps);
   }

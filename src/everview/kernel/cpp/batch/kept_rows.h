@@ -127,8 +127,8 @@ struct KeptRows {
     return true;
   }
 
-  // The rows that have changed since the last time, settled; wide values of keys are counted.
-  ChangedGroups changed(Unit& unit, ValueTable* values) const {
+  // The rows that have changed since they were settled.
+  ChangedGroups touched(Unit& unit) const {
     const Table& rows = unit.program().tables[table];
     const std::span<const Row> touched = rows.group(0, nullptr, Levels{1, 1});
     ChangedGroups made;
@@ -136,15 +136,27 @@ struct KeptRows {
     made.keys.assign(keys, std::vector<Word>(made.size));
     made.old.assign(measures, std::vector<Word>(made.size));
     made.now.assign(measures, std::vector<Word>(made.size));
-    std::vector<Word> came(made.size);
-    std::vector<std::uint8_t> gone(made.size);
     for (std::size_t i = 0; i < made.size; ++i) {
       const RowRef row = rows.words(touched[i]);
       for (std::size_t k = 0; k < keys; ++k) made.keys[k][i] = row[k];
+      for (std::size_t m = 0; m < measures; ++m) {
+        made.now[m][i] = row[keys + m];
+        made.old[m][i] = row[keys + measures + m];
+      }
+    }
+    return made;
+  }
+
+  // The same, and settles them; wide values of keys are counted.
+  ChangedGroups changed(Unit& unit, ValueTable* values) const {
+    ChangedGroups made = touched(unit);
+    std::vector<Word> came(made.size);
+    std::vector<std::uint8_t> gone(made.size);
+    for (std::size_t i = 0; i < made.size; ++i) {
       bool was = false, is = false;
       for (std::size_t m = 0; m < measures; ++m) {
-        is |= (made.now[m][i] = row[keys + m]) != 0;
-        was |= (made.old[m][i] = row[keys + measures + m]) != 0;
+        is |= made.now[m][i] != 0;
+        was |= made.old[m][i] != 0;
       }
       came[i] = static_cast<Word>(is) - static_cast<Word>(was);
       gone[i] = !is;

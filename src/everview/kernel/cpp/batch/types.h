@@ -88,4 +88,10 @@ inline Word word_of_double(double number) noexcept {
   return word;
 }
 
+inline double double_of_word(Word word) noexcept {
+  double number = 0;
+  std::memcpy(&number, &word, sizeof number);
+  return number;
+}
+
 }  // namespace everview

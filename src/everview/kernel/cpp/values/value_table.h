@@ -107,6 +107,12 @@ class ValueTable {
     }
   }
 
+  // The bytes of a value that is stored, as long as it is.
+  std::string_view bytes_of(Word id) const {
+    const Value& value = checked(id);
+    return {value.bytes(), value.size()};
+  }
+
   // The same for values that are stored, and kUnknown for others.
   void lookup(ValueKind kind, const ValueColumn& values, Word* ids) const noexcept {
     translate(kind, values, ids, [](Tag, Shape, const char*) { return kUnknown; });
