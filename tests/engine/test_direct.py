@@ -51,8 +51,8 @@ DIRECT = {
     "highest": "SELECT t.s, MAX(t.id + u.y) AS n, MIN(t.id * u.y) AS m FROM t JOIN u ON t.k = u.k GROUP BY t.s",
     "sumset": "SELECT DISTINCT t.id + u.y AS n, t.s FROM t JOIN u ON t.k = u.k",
     "listed": "SELECT k, MIN(x) AS low, MAX(s) AS s, MIN(big) AS b, COUNT(*) AS n FROM t GROUP BY k HAVING MAX(x) > -3",
-    "in order": "SELECT t.k, MIN(w.f) AS f, MAX(t.id * 2) AS i, MAX(t.d) AS d FROM t JOIN w ON t.k = w.k GROUP BY t.k",
-    "over all": "SELECT MIN(f) AS f, MAX(k) AS k, COUNT(DISTINCT f) AS n FROM w",
+    "ordered": "SELECT t.k, MIN(w.f) AS f, MAX(t.id * 2) AS i, MAX(t.d) AS d FROM t JOIN w ON t.k = w.k GROUP BY t.k",
+    "overall": "SELECT MIN(f) AS f, MAX(k) AS k, COUNT(DISTINCT f) AS n FROM w",
     "counted": "SELECT k, COUNT(DISTINCT x) AS n, COUNT(DISTINCT s) AS m, MAX(s) AS s FROM t GROUP BY k",
     "different": "SELECT t.s, COUNT(DISTINCT u.y + t.id) AS n FROM t JOIN u ON t.k = u.k GROUP BY t.s HAVING n <> 2",
     "staged": "SELECT n, COUNT(*) AS c FROM (SELECT k, COUNT(*) AS n FROM t WHERE x > 0 GROUP BY k) AS g GROUP BY n",
@@ -70,7 +70,7 @@ PARTLY = {
     "constant": "SELECT id, 'x' AS c FROM t WHERE k = 1",
     "both": "SELECT k FROM t UNION ALL SELECT k FROM u",
 }
-VALUED = ("listed", "in order", "over all", "counted", "different")
+VALUED = ("listed", "ordered", "overall", "counted", "different")
 READ = {"above": ("below",), "top": ("below", "above"), "upper": ("below", "above")}
 READ["upper still"] = (*READ["upper"], "upper")
 """The views that views read."""
@@ -181,7 +181,7 @@ def test_both_ways_are_one(plan: list[Any], names: list[str], updates: list[bool
     for table, rows in there.items():
         if rows:
             db.delete(table, rows)
-    assert all(not list(db.view(name)) for name in db.views if name not in ("everything", "over all"))
+    assert all(not list(db.view(name)) for name in db.views if name not in ("everything", "overall"))
 
 
 def rows_in(db: ev.Database, table: str) -> list[Any]:
