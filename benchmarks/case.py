@@ -137,6 +137,8 @@ class Case:
     """The part of the data on which rivals are checked: their check runs take as long as the others."""
     own_check_scale: float = 1.0
     """The same for Everview."""
+    named_only: bool = False
+    """Whether Everview's tables hold only the columns that the query names, and keys: so are Pathway's always."""
     deltas: int | None = None
     """How many rows every update's own delta has in all, where that is known."""
     limit: float = 40

@@ -158,6 +158,7 @@ class Harness:
                 shards=system.shards,
                 per_update=case.per_update,
                 sizes=case.sizes,
+                named_only=case.named_only,
                 profile=case.profile and not check,
             )
             job.write(folder / "job.json")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import nullcontext
 from time import perf_counter
 
@@ -12,6 +13,7 @@ import everview as ev
 from benchmarks.data.log import Log
 from benchmarks.runners.protocol import Fingerprint, Job, Meter, job_and_log
 from benchmarks.runners.sampler import Sampler
+from benchmarks.runners.schema import narrowed, used_columns
 
 COMING = pa.array(["insert", "update_postimage"])
 Changes = dict[str, pa.Table]
@@ -21,12 +23,18 @@ def main() -> None:
     """Run the job that the command line names."""
     job, log = job_and_log()
     meter = Meter()
-    batches = changes(job, log)
+    batches, schema, initial = changes(job, log), log.schema, log.initial()
+    if job.named_only:
+        schema, kept = narrowed(schema, used_columns(job.sql, {name: log.names(name) for name in log.columns}))
+        initial = {name: initial[name].select(columns) for name, columns in kept.items() if name in initial}
+        batches = [
+            (updates, {n: _named(part, kept[n]) for n, part in p.items() if n in kept}) for updates, p in batches
+        ]
     db = ev.Database()
-    db.sql(log.schema)
+    db.sql(schema)
     meter.ready()
     with db.batch() as batch:
-        for name, rows in log.initial().items():
+        for name, rows in initial.items():
             batch.insert(name, rows)
     db.sql(f"CREATE MATERIALIZED VIEW v AS {job.sql}")
     print_of = Fingerprint(job.outputs) if job.check else None
@@ -38,6 +46,10 @@ def main() -> None:
     steps = db._views["v"].unit.steps
     told = {} if sampler is None else {"parts_s": sampler.seconds}
     meter.finish({"everview": ev.__version__}, found, state_bytes=peak, steps=steps, **told)
+
+
+def _named(part: pa.Table, columns: Sequence[str]) -> pa.Table:
+    return part.select([*columns, "_change_type"])
 
 
 def part_of(file: str) -> str | None:

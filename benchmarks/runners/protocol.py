@@ -54,6 +54,8 @@ class Job:
     """Whether a system that can tell each update's own changes apart does so; else, they are a batch's net changes."""
     sizes: tuple[int, ...] = ()
     """The sizes of the batches one after the other, where they are not all of ``batch``; the log ends with them."""
+    named_only: bool = False
+    """Whether tables hold only the columns that the query names, and their keys, for systems that would hold all."""
     profile: bool = False
     """Whether to say in ``parts_s`` what the time was spent on, for systems that can."""
 

@@ -30,6 +30,27 @@ def used_columns(sql: str, tables: Mapping[str, Sequence[str]]) -> dict[str, lis
     return {table: [c for c in tables[table] if c in names] for table in sorted(read)}
 
 
+def narrowed(schema: str, used: Mapping[str, Sequence[str]]) -> tuple[str, dict[str, list[str]]]:
+    """A script with only the tables that are used, and of these the used columns and keys; and which these are."""
+    found, kept = [], {}
+    for statement in sqlglot.parse(schema, read="spark"):
+        table = "" if statement is None else statement.find(exp.Table).name
+        if table not in used:
+            continue
+        primary = statement.find(exp.PrimaryKey)
+        wanted = {*used[table], *(c.name for c in (primary.expressions if primary is not None else ()))}
+        for column in list(statement.find_all(exp.ColumnDef)):
+            if column.name not in wanted and column.find(exp.PrimaryKeyColumnConstraint) is None:
+                column.pop()
+        for key in list(statement.find_all(exp.ForeignKey)):
+            points_at = key.args["reference"].find(exp.Table).name
+            if points_at not in used or not {c.name for c in key.expressions} <= wanted:
+                key.pop()
+        kept[table] = [column.name for column in statement.find_all(exp.ColumnDef)]
+        found.append(statement.sql("spark"))
+    return ";\n".join(found), kept
+
+
 def declarations(schema: str, tables: Sequence[str]) -> str:
     """What a script says of some of its tables alone; foreign keys to others are left out."""
     found = []

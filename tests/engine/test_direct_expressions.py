@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -13,6 +14,9 @@ import pytest
 
 import everview as ev
 from everview.errors import DataError
+from everview.query.terms import Expression, Var
+from everview.query.types import INT
+from everview.sql.word_expressions import word_expression
 from tests.engine.ways import the_other_way
 from tests.scale import scaled
 
@@ -188,6 +192,16 @@ def test_decimals_of_several_scales_keep_their_digits(expression: str, value: ob
         db.create_view("v", f"SELECT {expression} AS e FROM t")
         db.insert("t", [(False, None, Decimal("1.789"), Decimal("1.79"))])
         assert list(db.view("v")) == [(value,)]
+
+
+@pytest.mark.parametrize("form", ["COALESCE({}, 1)", "NULLIF({}, 1)", "CASE {} WHEN 2 THEN 3 ELSE 4 END"])
+def test_parts_within_parts_are_left_to_others(form: str) -> None:
+    """What would be said once more for each part that it is in is not said in words."""
+    deep = "i"
+    for _ in range(40):
+        deep = form.replace("{}", deep)
+    parts = [Var(p) if p == "i" else p for p in re.split(r"\b(i)\b", deep) if p]
+    assert word_expression(Expression(tuple(parts), INT), {Var("i"): INT}) is None
 
 
 def test_a_row_that_a_condition_leaves_out_need_not_have_a_value() -> None:

@@ -76,6 +76,16 @@ class Upsert:
         """How many rows come."""
         return int(self.data.num_rows)
 
+    def known(self, base: BaseTable) -> tuple[WordRows, pa.Table]:
+        """The rows that go, and those that come, if the table is as it will be then."""
+        arrays = [joined(self.data.column(i)) for i in base.key]
+        words = _stored(base, arrays)
+        keys = [a if is_wide(base.types[i]) else w for i, a, w in zip(base.key, arrays, words, strict=True)]
+        data = self.data
+        if data.num_rows > 1 and len(last := _last_of_each(keys)) < data.num_rows:
+            data, words = data.take(last), [w.take(last) for w in words]
+        return base.with_keys(words)[0], data
+
     def changes(self, base: BaseTable, position: int) -> list[Changes]:
         """The rows that have the keys now go, the new ones come; of two with one key the last one stays."""
         words = [to_words(joined(self.data.column(i)), base.types[i], base.dictionary) for i in base.key]
@@ -116,13 +126,15 @@ class KeyDeletion:
             raise error
         return [going]
 
+    def known(self, base: BaseTable) -> tuple[WordRows | None, None]:
+        """The rows that go, if the table is as it will be then; None if there are not as many as keys."""
+        found, _ = base.with_keys(_stored(base, [joined(column) for column in self.keys.columns]))
+        return (found if len(found) == self.size else None), None
+
     def found(self, base: BaseTable, position: int) -> tuple[Changes, list[RefusedRow]]:
         """The rows that have the keys, and the keys that no row has."""
         arrays = [joined(column) for column in self.keys.columns]
-        types = [base.types[i] for i in base.key]
-        stored = base.dictionary
-        words = [stored.lookup(a) if is_wide(t) else to_words(a, t, stored) for a, t in zip(arrays, types, strict=True)]
-        found, places = base.with_keys(words)
+        found, places = base.with_keys(_stored(base, arrays))
         is_whole = base.forgets or len(found) == self.size
         here = range(self.size) if is_whole else set(places.to_pylist())
         columns = ", ".join(self.keys.column_names)
@@ -144,6 +156,12 @@ class KeyDeletion:
 
     def _key(self, at: int) -> str:
         return "(" + ", ".join(repr(column[at].as_py()) for column in self.keys.columns) + ")"
+
+
+def _stored(base: BaseTable, keys: Sequence[pa.Array]) -> list[pa.Array]:
+    """Columns of the key as words; values that nobody has stored are alike."""
+    stored, types = base.dictionary, [base.types[i] for i in base.key]
+    return [stored.lookup(a) if is_wide(t) else to_words(a, t, stored) for a, t in zip(keys, types, strict=True)]
 
 
 def encoded(base: BaseTable, data: pa.Table, weight: pa.Array, position: int) -> Changes:

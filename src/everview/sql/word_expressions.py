@@ -13,7 +13,7 @@ from typing import Final
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from everview.query.column_expression import ColumnExpression, Leaf, Operation
+from everview.query.column_expression import ColumnExpression, Leaf, Operation, walk
 from everview.query.terms import Const, Expression, Var
 from everview.query.types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, DataType, Kind, common_type
 from everview.sql.column_expressions import COMPARISONS, NotSimple, Reader, as_boolean, cast_of, compared, in_decimal
@@ -41,6 +41,7 @@ _DAY_SPANS: Final[dict[str, str]] = {
 }
 _SPANS: Final[dict[str, str]] = {"HOUR": "from hour", "MINUTE": "from minute", "SECOND": "from second"}
 _TEXTS: Final[dict[type[exp.Expr], str]] = {exp.StartsWith: "{}%", exp.EndsWith: "%{}", exp.Contains: "%{}%"}
+_DEEPEST: Final = 100
 _MOST_EXACT_DIGITS: Final = 15
 """Whole numbers of so many digits are doubles."""
 
@@ -53,9 +54,20 @@ def word_expression(expression: Expression, types: Mapping[Var, DataType]) -> Co
         return None
     try:
         tree = read_expression(expression, places)
+        if _is_deep(tree):
+            return None
         return _WordReader({places[v]: Leaf(v, types[v]) for v in variables}).read(tree)
     except (NotSimple, SqlglotError):
         return None
+
+
+def _is_deep(tree: exp.Expr) -> bool:
+    """True of parts within more parts than a reader, which calls itself for each, goes into."""
+    layer, depth = [tree], 0
+    while layer and depth <= _DEEPEST:
+        layer = [part for node in layer for part in node.iter_expressions()]
+        depth += 1
+    return bool(layer)
 
 
 class _WordReader(Reader):
@@ -65,6 +77,7 @@ class _WordReader(Reader):
             return _compared(COMPARISONS[kind], self.read(node.this), self.read(node.expression))
         if kind is exp.Between and not node.args.get("symmetric"):
             tested, low, high = (self.read(side) for side in (node.this, node.args["low"], node.args["high"]))
+            _twice(tested)
             return Operation("and", (_compared(">=", tested, low), _compared("<=", tested, high)), BOOLEAN)
         if kind is exp.Div:
             return _divided(self.read(node.this), self.read(node.expression))
@@ -93,7 +106,7 @@ class _WordReader(Reader):
 
     def case(self, node: exp.Expr) -> ColumnExpression:
         """CASE, with a value to compare or without."""
-        tested = None if node.this is None else self.read(node.this)
+        tested = None if node.this is None else _twice(self.read(node.this))
         branches = []
         for branch in node.args["ifs"]:
             test = self.read(branch.this)
@@ -112,12 +125,12 @@ class _WordReader(Reader):
 
     def nullif(self, node: exp.Expr) -> ColumnExpression:
         """NULL if the arguments are equal, else the first."""
-        value = self.read(node.this)
+        value = _twice(self.read(node.this))
         test = _compared("=", value, self.read(node.expression))
         return Operation("if", (test, Operation("nothing", (), value.type), value), value.type)
 
     def _is_null(self, node: exp.Expr) -> ColumnExpression:
-        return Operation("null", (self._not_constant(self.read(node)),), BOOLEAN)
+        return Operation("null", (self._not_constant(_twice(self.read(node))),), BOOLEAN)
 
     def _chosen(self, branches: list[tuple[ColumnExpression, exp.Expr]], default: exp.Expr | None) -> ColumnExpression:
         """What the first condition that holds chooses, in the type that is common to all."""
@@ -225,6 +238,13 @@ _READERS: Final[dict[type[exp.Expr], Callable[[_WordReader, exp.Expr], ColumnExp
     exp.UnixMicros: _WordReader.micros,
     exp.Anonymous: _WordReader.function,
 }
+
+
+def _twice(part: ColumnExpression) -> ColumnExpression:
+    """A part that is looked at more than once: none that chooses, as parts of parts would come ever more often."""
+    if any(isinstance(inner, Operation) and inner.operator in ("if", "and") for inner in walk(part)):
+        raise NotSimple
+    return part
 
 
 def _compared(operator: str, left: ColumnExpression, right: ColumnExpression) -> ColumnExpression:

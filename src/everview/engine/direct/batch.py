@@ -30,8 +30,9 @@ from everview.engine.operators.sides import Operator
 from everview.engine.values.rows import ZERO, Changes, WordRows, counted, repeated, words_array, zeros
 from everview.engine.view_runtime import ViewRuntime
 from everview.engine.watched import needs_watch
+from everview.errors import EverviewError
 from everview.kernel import BatchRun, ReadRows
-from everview.kernel.machine import total
+from everview.kernel.machine import UpdateFault, total
 
 if TYPE_CHECKING:
     from everview.engine.batch import Operation
@@ -146,12 +147,12 @@ class DirectBatch:
         """The batch; None if it is of a kind that goes the other way."""
         pieces: list[_Piece] = []
         size = 0
-        for operation in operations:
+        for number, operation in enumerate(operations):
             size += operation.size
-            piece = _piece(db, operation) if size <= MOST else None
-            if piece is None:
+            found = _pieces(db, operations, number) if size <= MOST else None
+            if found is None:
                 return None
-            pieces.append(piece)
+            pieces += found
         plan = readers.direct_plan(db, tables)
         if plan.takes_sets or not size:
             return None
@@ -298,24 +299,39 @@ def _take_back(batch: BatchRun, before: Sequence[tuple[BaseTable, int]]) -> None
         base.copies = copies
 
 
-def _piece(db: Database, operation: Operation) -> _Piece | None:
-    """An operation whose rows the kernel can take; None if there is none."""
-    from everview.engine.batch import WeightedRows
+def _pieces(db: Database, operations: Sequence[Operation], number: int) -> list[_Piece] | None:
+    """What the kernel is to take of one of the operations; None if that is not known before others are run."""
+    from everview.engine.batch import KeyDeletion, Upsert, WeightedRows
 
+    operation = operations[number]
     base = db._tables[operation.table]
+    made: list[_Piece] = []
     if isinstance(operation, GivenRows):
         weight = operation.sign or operation.weight
         copies = operation.sign * len(operation.rows) if operation.sign else total(operation.weight)
-        piece = _Piece(base, operation.rows, weight, copies)
+        made.append(_Piece(base, operation.rows, weight, copies))
     elif isinstance(operation, WeightedRows):
         rows = reader_of(base).of_table(operation.data)
         if rows is None:
             return None
-        weight = operation.weight
-        piece = _Piece(base, rows, weight, total(weight))
+        made.append(_Piece(base, rows, operation.weight, total(operation.weight)))
+    elif isinstance(operation, Upsert | KeyDeletion):
+        if any(earlier.table == operation.table for earlier in operations[:number]):
+            return None
+        try:
+            going, coming = operation.known(base)
+        except (EverviewError, UpdateFault, MemoryError, pa.ArrowException):
+            return None  # Who looks at it in its turn says what is wrong.
+        rows = None if coming is None else reader_of(base).of_table(coming)
+        if going is None or (rows is None and coming is not None):
+            return None
+        if len(going):
+            made.append(_Piece(base, ReadRows.of_words(list(going.columns), len(going)), -1, -len(going)))
+        if rows is not None:
+            made.append(_Piece(base, rows, 1, len(rows)))
     else:
         return None
-    return None if base.copies + max(0, piece.copies) > MOST_COPIES - MOST else piece
+    return None if base.copies + sum(max(0, piece.copies) for piece in made) > MOST_COPIES - MOST else made
 
 
 def _excluded(db: Database, plan: DirectPlan, size: int) -> list[str]:

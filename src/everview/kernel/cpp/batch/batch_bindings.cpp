@@ -487,6 +487,19 @@ std::vector<Column> words_of_rows(ReadRows& rows) {
   return made;
 }
 
+// Rows that are stored somewhere, given as columns of words.
+std::unique_ptr<ReadRows> rows_of_words(const nb::list& columns, std::size_t rows) {
+  auto made = std::make_unique<ReadRows>(std::vector<ColumnType>(columns.size()), rows);
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    const InputColumn given(columns[i], "the words");
+    if (given.size() != rows) raise(PyExc_ValueError, "columns differ in length");
+    ReadColumn& column = made->columns()[i];
+    std::copy_n(given.words(), rows, column.words.words.get());
+    column.has_nulls = true;  // There may be some.
+  }
+  return made;
+}
+
 std::vector<bool> nulls_of_rows(ReadRows& rows) {
   std::vector<bool> made;
   for (const ReadColumn& column : rows.columns()) made.push_back(column.has_nulls);
@@ -497,6 +510,7 @@ std::vector<bool> nulls_of_rows(ReadRows& rows) {
 
 void bind_batches(nb::module_& module) {
   nb::class_<ReadRows>(module, "ReadRows", "Rows of a table that were read, as words.")
+      .def_static("of_words", &rows_of_words, "columns"_a, "rows"_a, "Rows as words that are in use already.")
       .def("__len__", &ReadRows::size)
       .def("encode", [](ReadRows& self, SharedValues& values) { values.use([&](ValueTable& t) { self.encode(&t); }); },
            "values"_a, "Gives strings and the like their ids.")
