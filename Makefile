@@ -127,6 +127,10 @@ bench-triangle: $(INSTALLED) ## triangles beside a hand-written program; ARGS="-
 bench-formula: $(INSTALLED) ## formulas that count, as grids and molecules grow to a million elements; ARGS=--write to keep it
 	@$(BIN)/python -m benchmarks.formula $(filter-out --resume --data,$(ARGS))
 
+.PHONY: bench-constructs
+bench-constructs: $(INSTALLED) ## first rows, anti and outer joins, as tables grow to a million rows; ARGS=--write to keep it
+	@$(BIN)/python -m benchmarks.constructs $(filter-out --resume --data,$(ARGS))
+
 .PHONY: bench-kernel
 bench-kernel: $(INSTALLED) ## what an update costs in the kernel; ARGS="--against OTHER/src --write" beside another checkout, to keep it
 	@$(BIN)/python -m benchmarks.kernel $(ARGS)
