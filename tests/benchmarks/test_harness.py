@@ -62,7 +62,7 @@ def test_cases_are_well_formed() -> None:
     cases = list(read_cases())
     assert {c.name for c in cases} >= {"3-hop", "4-hop", "2-comb", "star", "dumbbell", "snb-q1", "tpch-q18"}
     for case in cases:
-        assert case.sql.startswith("SELECT")
+        assert case.sql.startswith(("SELECT", "WITH"))
         assert "LIMIT" not in case.sql
         assert set(case.systems) | set(case.quick) | set(case.limits) <= SYSTEMS.keys()
         assert case.data.at(0.1, None).title
