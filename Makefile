@@ -54,8 +54,8 @@ soak: $(INSTALLED) ## run 20,000 random cases against DuckDB (ARGS="--first 7": 
 	@$(BIN)/python -m tests.spark.soak_faults
 
 .PHONY: soak-spark
-soak-spark: $(INSTALLED) ## a few hundred random views of all constructs on Spark; SETS=40 for more
-	@JAVA_HOME="$$(scripts/java.sh)" && export JAVA_HOME && EVERVIEW_TEST_SCALE=$(or $(SETS),24) \
+soak-spark: $(INSTALLED) ## a few hundred random views of all constructs on Spark; SETS=96 for more
+	@JAVA_HOME="$$(scripts/java.sh)" && export JAVA_HOME && EVERVIEW_TEST_SCALE=$(or $(SETS),48) \
 	  $(BIN)/python -m pytest tests/spark/test_suite.py -k constructs $(ARGS)
 
 .PHONY: soak-faults

@@ -29,7 +29,7 @@ from tests.spark.test_cluster import batches, history
 
 SEEDS = scaled(1)
 VIEWS = 28
-CONSTRUCTS = 16
+CONSTRUCTS = 8  # Of more, what Spark sends its workers may be too large for its stateful operators.
 SHARDS = (1, 2, 5)
 KINDS = {1: "insert", -1: "delete"}
 
