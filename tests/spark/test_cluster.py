@@ -110,6 +110,26 @@ def test_members_of_different_types_meet(operator: str) -> None:
     for each in (cluster, single):
         each.apply(batch)
         each.apply({"b": [((rows[0],), -1), ((rows[4],), -1)]})
+    assert (cluster.distribution.merge is None) == (operator == "UNION ALL")  # Its members go each by a column.
+    assert cluster.results == single.results
+    assert cluster.results["v"]
+
+
+@pytest.mark.parametrize("operator", ["UNION", "INTERSECT", "EXCEPT"])
+def test_nested_values_of_members_meet(operator: str) -> None:
+    schema = parse_schema(
+        "CREATE TABLE a (x ARRAY<INT>, s STRUCT<p: INT, q: ARRAY<STRING>>); "
+        "CREATE TABLE b (x ARRAY<BIGINT>, s STRUCT<p: BIGINT, q: ARRAY<STRING>>)"
+    )
+    sql = f"SELECT x, s FROM a {operator} SELECT x, s FROM b"
+    lists = [None, [], [None], [1], [1, 2], [2, 1], [1, 2, 3]]
+    rows = [
+        (x, s) for x in lists for s in (None, {"p": None, "q": []}, {"p": 1, "q": ["a", None]}, {"p": 1, "q": None})
+    ]
+    cluster, single = Cluster({"v": sql}, schema, 5), Cluster({"v": sql}, schema, 1)
+    for each in (cluster, single):
+        each.apply({"a": [(row, 1) for row in rows], "b": [(row, 1) for row in rows[::2]]})
+        each.apply({"a": [(rows[1], -1)], "b": [(rows[0], -1), (rows[4], -1)]})
     assert cluster.distribution.merge is not None
     assert cluster.results == single.results
     assert cluster.results["v"]
