@@ -7,6 +7,7 @@ import os
 import random
 import signal
 import time
+import zlib
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -84,7 +85,7 @@ class Driver:
         self.stats: dict[str, Any] = {}
 
     def client(self) -> ShardClient:
-        return ShardClient(self.query, "0/0", described(self.spec), KEY)
+        return ShardClient(self.query, "0/0", zlib.compress(described(self.spec)), KEY)
 
     def run(self, rows: Rows, *, commit: bool = True, client: ShardClient | None = None) -> Counter[tuple[Any, ...]]:
         """One attempt at a batch; gives what has changed."""

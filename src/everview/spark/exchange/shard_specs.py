@@ -7,6 +7,7 @@ operator holds text and bytes, and what it imports is little; the models are for
 from __future__ import annotations
 
 import json
+import zlib
 
 from everview.plan.shards import ShardLevel
 from everview.spark.shard.messages import MergeShards
@@ -14,9 +15,12 @@ from everview.spark.shard.shard import ShardSpec
 
 
 def specs_of(level: ShardLevel, *, quarantine: bool, memory_limit: int | None) -> list[bytes]:
-    """For each shard what its process has to know."""
+    """For each shard what its process has to know, compressed: Spark broadcasts what has more than a megabyte in all.
+
+    The process on the driver that only asks for the state's schema has no broadcasts, and the query would fail there.
+    """
     spec = ShardSpec.of(level, quarantine=quarantine, memory_limit=memory_limit)
-    return [json.dumps(spec.at(shard).to_data()).encode() for shard in range(level.shards)]
+    return [zlib.compress(json.dumps(spec.at(shard).to_data()).encode()) for shard in range(level.shards)]
 
 
 def merge_shards_of(merge: ShardLevel) -> MergeShards:

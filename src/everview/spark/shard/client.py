@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from hashlib import sha256
@@ -59,7 +60,7 @@ class NoDumpError(Exception):
 
 
 class ShardClient:
-    """A connection to one shard's process, for who has the job's key."""
+    """A connection to one shard's process, for who has the job's key; ``spec`` is compressed, as an operator has it."""
 
     def __init__(self, query: str, shard: str, spec: bytes, key: bytes) -> None:
         self.path = socket_of(query, shard, key)
@@ -104,7 +105,7 @@ class ShardClient:
 
     def _rebuild(self, request: Apply, rows: Iterable[Logged]) -> list[str]:
         """Have the shard made anew from its base rows; gives those that were put aside, where there may be any."""
-        self._ask(Rebuild(self.spec, self.digest, None if request.clock is None else request.clock[0]))
+        self._ask(Rebuild(zlib.decompress(self.spec), self.digest, None if request.clock is None else request.clock[0]))
         for part in _parts(rows):
             self._ask(Load(part))
         rebuilt = self._ask(Rebuilt(request.before, whole=not request.everything))

@@ -57,7 +57,7 @@ class ShardOperator(StatefulProcessor):
         self.key = job_key()
         """Drawn on the driver: with the operator it comes to the workers, and only to them."""
         self.specs = specs
-        """For each shard its ShardSpec as JSON: only its process has any use for it."""
+        """For each shard its ShardSpec as compressed JSON: only its process has any use for it."""
         self.identity = identity
         self.shards = {key: shard for shard, key in enumerate(keys)}
         self.level = level
