@@ -83,12 +83,12 @@ def _differ(seeds: Sequence[int]) -> list[int]:
 
 def test_faults_where_expressions_fail_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches that are taken although a row has no value, and that are refused for a row that has gone again."""
-    seeds = (1, 43, 52, 67, 70)
+    seeds = (1, 43, 52, 70)
     assert _differ(seeds) == []
     with monkeypatch.context() as patched:
         patched.setattr(Parked, "is_left", False)
-        assert _differ(seeds) == [1, 43, 52, 67]
+        assert _differ(seeds) == [1, 43, 52]
     with monkeypatch.context() as patched:
         add = Parked.add
         patched.setattr(Parked, "add", lambda self, columns, weight, place: add(self, columns, pc.abs(weight), place))
-        assert _differ(seeds) == [1, 43, 52, 67]
+        assert _differ(seeds) == [1, 43, 52]
