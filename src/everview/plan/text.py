@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, fields
+from itertools import zip_longest
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
@@ -206,15 +207,17 @@ def entry(name: str, text: str) -> list[str]:
 
 
 def tables(name: str, rows: Iterable[tuple[str, str]]) -> list[str]:
-    """Pairs beside each other, with a name in the margin of the first."""
+    """Pairs beside each other, with a name in the margin of the first; neither side takes more than half of a line."""
     listed = list(rows)
-    width = max((len(left) for left, _ in listed), default=0) + 2
+    half = (WIDTH - MARGIN) // 2
+    width = min(half, max((len(left) for left, _ in listed), default=0) + 2)
     lines: list[str] = []
     for left, right in listed:
-        wrapped = wrap(right, WIDTH - MARGIN - width, break_long_words=False) or [""]
-        for i, row in enumerate(wrapped):
+        lefts = wrap(left, width - 2, break_long_words=False)
+        rights = wrap(right, WIDTH - MARGIN - width, break_long_words=False)
+        for of_left, of_right in zip_longest(lefts, rights, fillvalue=""):
             margin = name if not lines else ""
-            lines.append(f"{margin:<{MARGIN}}{left if i == 0 else '':<{width}}{row}".rstrip())
+            lines.append(f"{margin:<{MARGIN}}{of_left:<{width}}{of_right}".rstrip())
     return lines
 
 
