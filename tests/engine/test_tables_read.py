@@ -189,8 +189,8 @@ def test_deleting_by_key() -> None:
         (["a"], ValueTypeError, "column id"),
         ([None], NullViolationError, "primary key"),
         ([(1, 2)], RowShapeError, "2 values, a row has 1"),
-        (5, RowShapeError, "no list of rows"),
-        ("12", RowShapeError, "no list of rows"),
+        (5, RowShapeError, "takes a list of keys, and 5 is none"),
+        ("12", RowShapeError, "takes a list of keys, and '12' is none"),
     ],
 )
 def test_keys_that_cannot_be_deleted(keys: Any, error: type[Exception], words: str) -> None:

@@ -62,7 +62,7 @@ class BatchRun {
       } catch (const std::exception&) {  // No memory, or too many uses of a value.
       }
       if (outcome == BatchOutcome::kStopped) unapply_tables();
-      for (const BatchPiece& piece : pieces_) piece.table->unit->held().report();
+      report_tables();
       for (const ViewOfBatch& view : views_) view.view->unit->held().report();
       return outcome;
     });
@@ -201,11 +201,17 @@ class BatchRun {
     }
   }
 
-  // Each view after those that it reads.
+  void report_tables() noexcept {
+    for (const BatchPiece& piece : pieces_) piece.table->unit->held().report();
+  }
+
+  // Each view after those that it reads; what each has grown by counts for the memory limit of the next.
   bool apply_views() {
+    report_tables();
     for (std::size_t i = 0; i < views_.size(); ++i) {
       ViewOfBatch& view = views_[i];
       if (!view.run(changes_, is_net_, shared_, values_, stack_)) return false;
+      view.view->unit->held().report();
       for (const WordPiece& piece : view.words) {
         BatchChanges changes;
         for (const Column& column : piece.columns) changes.columns.push_back(column.words.get());

@@ -85,6 +85,7 @@ class ViewOfBatch {
  private:
   static constexpr std::size_t kTogether = 65'536;  // Rows whose inputs are made together.
   static constexpr std::size_t kSlice = 131'072;    // Rows that are pending before they are taken on.
+  static constexpr std::size_t kFew = 16'384;       // Rows whose values are counted together.
 
   bool take_in(const BatchEntry& entry, const BatchChanges& changes) {
     for (const std::uint32_t column : entry.wide) values_->count(changes.columns[column], changes.weights, changes.rows);
@@ -182,7 +183,10 @@ class ViewOfBatch {
     for (const DistinctValues& distinct : group.distinct) {
       const BatchCore& core = view->cores[distinct.core];
       const CoreDelta delta{unit.channel(core.delta).take(), core.width};
-      if (delta.size() != 0 && !distinct.take_in(unit, delta, group.kept, view->constants, *stack_, values_)) return false;
+      for (std::size_t first = 0; first < delta.size(); first += kFew) {
+        const CoreDelta part = delta.part(first, std::min(kFew, delta.size() - first));
+        if (!distinct.take_in(unit, part, group.kept, view->constants, *stack_, values_)) return false;
+      }
     }
     if (!group.read.empty()) {
       const ChangedGroups touched = group.kept.touched(unit);

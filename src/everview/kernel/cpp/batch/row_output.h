@@ -16,6 +16,15 @@ struct CoreDelta {
   std::size_t size() const noexcept { return columns[width].size; }
   const Column& weights() const noexcept { return columns[width]; }
   const Column& updates() const noexcept { return columns.back(); }
+
+  // Some of its rows, which it holds together with the whole.
+  CoreDelta part(std::size_t first, std::size_t rows) const {
+    CoreDelta made{{}, width};
+    for (const Column& column : columns) {
+      made.columns.push_back({std::shared_ptr<Word>(column.words, column.words.get() + first), rows});
+    }
+    return made;
+  }
 };
 
 // Rows that come and go. Of each output either its words, or what was computed.
