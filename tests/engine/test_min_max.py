@@ -132,7 +132,7 @@ def view_of(type_: str, query: str = QUERIES["grouped"]) -> ev.Database:
 
 
 def listed(db: ev.Database) -> list[Extremes]:
-    return list(db._views["v"].result.listed)  # type: ignore[attr-defined]
+    return list(db._views["v"].result.valued)  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("name", VALUES)
@@ -226,4 +226,4 @@ def test_memory_is_counted_and_goes(select: str) -> None:
     for i in range(0, len(rows), 1_000):
         db.delete("t", rows[i : i + 1_000])
     assert view.stats()["bytes"] <= empty + 20_000
-    assert all(a.nbytes() == 0 for a in db._views["v"].result.listed)  # type: ignore[attr-defined]
+    assert all(a.nbytes() == 0 for a in db._views["v"].result.valued)  # type: ignore[attr-defined]

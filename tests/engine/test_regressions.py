@@ -50,18 +50,18 @@ def test_two_subqueries_with_the_same_aliases() -> None:
 
 
 def test_failed_batch_leaves_no_empty_groups() -> None:
-    """Taking values back left accumulators of groups that were never there, those of MIN at that time."""
+    """Taking values back left accumulators of groups that were never there."""
     db = made(
         "CREATE TABLE t (a INT, b STRING, c DOUBLE)",
         "CREATE MATERIALIZED VIEW v AS SELECT a, MIN(b) AS m, SUM(c) AS s FROM t GROUP BY a",
     )
-    lowest, total = db._views["v"].result.listed  # type: ignore[attr-defined]
+    (total,) = db._views["v"].result.valued  # type: ignore[attr-defined]
     db.insert("t", [(0, "w", 0.5)])
-    assert ([len(copies[0]) for _, copies in lowest.rows()], len(total.states)) == ([1], 1)
+    assert len(total.states) == 1
     db.sql("CREATE MATERIALIZED VIEW w AS SELECT SUM(a * CAST(9223372036854775807 AS BIGINT)) AS n FROM t")
     with pytest.raises(DataError, match="it leaves the 64 bits of BIGINT"):
         db.insert("t", [(1, "x", 1.5), (1, "y", 2.5)])
-    assert ([len(copies[0]) for _, copies in lowest.rows()], len(total.states)) == ([1], 1)
+    assert len(total.states) == 1
     assert list(db.view("v")) == [(0, "w", 0.5)]
 
 

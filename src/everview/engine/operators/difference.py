@@ -32,6 +32,8 @@ from everview.query.terms import Var
 _ALL, _WEIGHT = "all", "weight"
 """A column that is the same everywhere, as Arrow joins by no columns not at all; and that of weights."""
 _OLD, _NEW = "old", "new"
+_SIGN = pa.scalar(-(2**63), pa.int64())
+"""Words without it are compared as if they had no sign."""
 Names = list[str]
 
 
@@ -111,9 +113,14 @@ class Difference:
         if not node.words:  # Such rows are there because of their children alone.
             old = new = _ones(rows)
         else:
-            new = _one_word(rows, news)
             was = pc.is_valid(rows[olds[0]])
-            old = pc.if_else(was, _one_word(rows, olds), new)
+            now = [rows[name] for name in news]
+            then = [pc.if_else(was, rows[name], word) for name, word in zip(olds, now, strict=True)]
+            if len(self.nodes) == 1:  # Rows are results: only by how much they differ has to fit one word.
+                more = _one_word(_subtracted(now, then))
+                new, old = (pc.max_element_wise(word, 0) for word in (more, pc.negate(more)))
+            else:
+                new, old = _one_word(now), _one_word(then)
         is_now, was_before = pc.not_equal(new, 0), pc.not_equal(old, 0)
         common = same = pc.equal(old, new)
         plus = minus = pc.not_equal(new, new)
@@ -246,7 +253,7 @@ class Difference:
         arrays = [words_array(c) for c in columns]
         weights = [f"{_WEIGHT}{k}" for k in range(len(arrays) - len(variables))]
         found = _table(variables, arrays, weights)
-        return found.select(_keys(variables)).append_column(_WEIGHT, _one_word(found, weights))
+        return found.select(_keys(variables)).append_column(_WEIGHT, _one_word([found[name] for name in weights]))
 
     def _up(self, c: int) -> Names:
         """The columns of a node's rows that say which row of the parent they are below."""
@@ -313,11 +320,23 @@ def _words(rows: pa.Table, variables: Sequence[Var]) -> list[pa.Array]:
     return [_column(rows, name) for name in _names(variables)] or [zeros(rows.num_rows)]
 
 
-def _one_word(rows: pa.Table, names: Names) -> pa.ChunkedArray:
-    """A number that is in several columns of words, the lowest first; refused where it does not fit one."""
-    lowest, *higher = (rows[name] for name in names)
+def _one_word(words: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:
+    """A number that is in several words, the lowest first; refused where it does not fit one."""
+    lowest, *higher = words
     sign = pc.if_else(pc.less(lowest, 0), -1, 0)
     for word in higher:
         if pc.any(pc.not_equal(word, sign)).as_py():
             raise TooManyRowsError(TOO_MANY, hint=FEWER)
     return lowest
+
+
+def _subtracted(numbers: Sequence[pa.ChunkedArray], others: Sequence[pa.ChunkedArray]) -> list[pa.ChunkedArray]:
+    """Numbers less others, in words, the lowest first."""
+    found = []
+    borrowed = pc.not_equal(numbers[0], numbers[0])
+    for number, other in zip(numbers, others, strict=True):
+        difference = pc.subtract(number, other)
+        found.append(pc.subtract(difference, borrowed.cast(pa.int64())))
+        is_less = pc.less(pc.bit_wise_xor(number, _SIGN), pc.bit_wise_xor(other, _SIGN))
+        borrowed = pc.or_(is_less, pc.and_(borrowed, pc.equal(difference, 0)))
+    return found
