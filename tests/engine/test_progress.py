@@ -23,8 +23,8 @@ db.insert("t", [(i, str(i % 7)) for i in range(70_000)])
 db.sql("CREATE MATERIALIZED VIEW sevens AS SELECT s, COUNT(*) AS n FROM t GROUP BY s")
 """,
     "updating": """
-import everview as ev, everview.engine.transaction as t
-t.MOST_AT_ONCE = 1_000
+import everview as ev, everview.engine.direct.batch as direct, everview.engine.transaction as t
+direct.MOST = t.MOST_AT_ONCE = 1_000
 db = ev.Database()
 db.sql("CREATE TABLE t (k BIGINT); CREATE MATERIALIZED VIEW v AS SELECT k FROM t")
 db.insert("t", [(i,) for i in range(10_000)])

@@ -40,7 +40,9 @@ def spelled(statement: exp.Expr) -> exp.Expr:
 
 
 def _spelled(node: exp.Expr) -> exp.Expr | None:
-    """What a node is to be replaced by; None if it stays as it is."""
+    """What a node is to be replaced by; None if it stays as it is, as lists of values of PIVOT do."""
+    if isinstance(node.parent, exp.Pivot | exp.PivotAlias):
+        return None
     if isinstance(node, exp.Tuple):
         is_value = isinstance(node.parent, exp.Anonymous | exp.Lambda | exp.Alias | exp.Select)
         is_value = is_value or (isinstance(node.parent, exp.Distinct) and isinstance(node.parent.parent, exp.Anonymous))
