@@ -117,7 +117,8 @@ def test_on_spark_rows_come_and_go_without_input_and_batches_come_again_at_their
 ) -> None:
     s = Timed(spark, tmp_path / "timed", {"e": STRUCT})
     begun = datetime.now(UTC).replace(microsecond=0)
-    rows = [(i % 3, begun + timedelta(seconds=2 * i - 4), i) for i in range(40)]
+    rows = [(i % 3, begun + timedelta(seconds=2 * i - 4), i) for i in range(400)]  # Also on a slow machine some come.
+    rows.append((0, begun + timedelta(days=1), 400))
     s.write("e", [(row, "insert") for row in rows])
 
     def check() -> None:
@@ -142,7 +143,7 @@ def test_on_spark_rows_come_and_go_without_input_and_batches_come_again_at_their
         s.begin(views)
         s.wait(lambda: max(s.batches) > last)
         assert (s.time_of(last), s.after(last, "recent")) == (before, told)
-        s.write("e", [(rows[0], "delete"), (rows[-1], "delete")])  # One of them went long ago.
+        s.write("e", [(rows[0], "delete"), (rows[-1], "delete")])  # One went long ago, one never comes.
         del rows[-1]
         more = max(s.batches) + 3
         s.wait(lambda: max(s.batches) > more)
