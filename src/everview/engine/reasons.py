@@ -176,7 +176,7 @@ class _Trace:
         for rows in groups.rows() if listed is None else listed:
             same = _among(rows, wanted())
             for words in zip(*(c.to_pylist() for c in same.columns[width:]), strict=True) if len(same) else ():
-                yield lambda words=words: dict(enumerate(words))  # type: ignore[misc]
+                yield lambda words=words: dict(enumerate(words))  # type: ignore[misc]  # mypy knows no type of a default
             if len(same) and not block.grouping.keys:
                 yield dict
 
