@@ -91,6 +91,11 @@ class CorePlan:
         """Conditions on one relation: checked before an update enters."""
         return self.facts.filters
 
+    def is_never_null(self, v: Var) -> bool:
+        """True if no row has NULL there: it is joined or compared, or stands in a column that never holds it."""
+        found = ((a.relation, i) for a in self.query.atoms for i, t in enumerate(a.terms) if t == v)
+        return v in self.query.not_null or any(place in self.facts.never_null for place in found)
+
     def filters_of(self, index: int) -> list[Expression]:
         """The filters of which this atom is the first to hold all that they read.
 

@@ -30,7 +30,7 @@ def rows_of(
     return {
         "conditions": [] if residual is None else [writer.code(c) for c in residual.conditions],
         "outputs": [_output(e, projection, writer, as_words) for e in projection.outputs],
-        "types": [type_code(_known(e.type)) for e in projection.outputs],
+        "types": [type_code(_known(e.type), required=_never_null(e, projection)) for e in projection.outputs],
         "distinct": None if fold is None else kept_rows(fold),
     }
 
@@ -43,6 +43,12 @@ def _output(expression: Expression, projection: Projection, writer: Writer, as_w
     if not (is_exact(type_) or type_.kind is Kind.DOUBLE or (type_.kind is Kind.DECIMAL and not as_word)):
         raise NotInWords(f"{expression}")
     return None, writer.code(expression)
+
+
+def _never_null(expression: Expression, projection: Projection) -> bool:
+    """True if a column of the core is shown that has no NULL: nobody need look for it."""
+    term = expression.term
+    return isinstance(term, Var) and term in projection.shown and projection.core.plan.is_never_null(term)
 
 
 def _known(type_: DataType) -> DataType:

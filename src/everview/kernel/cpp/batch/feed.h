@@ -162,13 +162,18 @@ inline bool lies_in_words(const ColumnType& type) noexcept {
   return type.kind == ColumnType::Kind::kInt64 || type.kind == ColumnType::Kind::kDouble || type.is_instant();
 }
 
+// Whether NULL is among the words. It is the lowest one, so that mostly a look at the signs is enough, and that is quick.
+inline bool has_null(const Word* words, std::size_t rows) noexcept {
+  Word signs = 0;
+  for (std::size_t i = 0; i < rows; ++i) signs |= words[i];
+  return signs < 0 && std::find(words, words + rows, ValueTable::kNull) != words + rows;
+}
+
 // A column of words whose values lie so in Arrow: its memory is shared.
-inline FeedColumn column_of_values(const Column& column) {
+inline FeedColumn column_of_values(const Column& column, bool never_null) {
   FeedColumn made = column_of_words(column);
   const Word* const words = column.words.get();
-  Word least = 0;
-  for (std::size_t i = 0; i < column.size; ++i) least = std::min(least, words[i]);
-  if (least != ValueTable::kNull) return made;
+  if (never_null || !has_null(words, column.size)) return made;
   ValidBits valid(column.size);
   for (std::size_t i = 0; i < column.size; ++i) {
     if (words[i] == ValueTable::kNull) valid.unset(i);
@@ -203,7 +208,7 @@ inline FeedColumn column_of_ids(const ColumnType& type, const Word* ids, std::si
 // A column of words of any type.
 inline FeedColumn column_of_typed_words(const ColumnType& type, const Column& column, const ValueTable& values) {
   if (type.is_wide()) return column_of_ids(type, column.words.get(), column.size, values);
-  if (lies_in_words(type)) return column_of_values(column);
+  if (lies_in_words(type)) return column_of_values(column, type.required);
   const Word* const words = column.words.get();
   return column_of_numbers(type, column.size, [&](std::size_t i, Exact& number) {
     number = words[i];
