@@ -14,7 +14,7 @@ from typing import Final
 from sqlglot import exp
 
 from everview.query.terms import Const, Expression, Var
-from everview.query.types import BOOLEAN, INT, DataType, Kind, common_type
+from everview.query.types import BOOLEAN, INT, DataType, Kind, array_of, common_type
 from everview.query.view import Block, Output, SetOperation, SetOperator, Stage
 from everview.query.view import Body as AnyBody
 from everview.sql.body import Body, cast, equality
@@ -208,6 +208,8 @@ def _nothing(type_: DataType) -> str:
         names = ("'" + name.replace("'", "''") + "'" for name in type_.names)
         fields = (f"{n}, {_nothing(t)}" for n, t in zip(names, type_.parts, strict=True))
         return f"named_struct({', '.join(fields)})"
+    if type_.kind is Kind.MAP:
+        return f"map_from_arrays({', '.join(_nothing(array_of(part)) for part in type_.parts)})"
     return _NOTHING.get(type_.kind, f"CAST(0 AS {spark_name(type_)})")
 
 

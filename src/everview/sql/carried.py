@@ -17,7 +17,7 @@ from everview.query.terms import Expression
 from everview.sql.apart import Kept, Pair, block, null_safe
 from everview.sql.body import Body
 from everview.sql.domain import EXPLODED, NESTED, TWO_QUERIES, WINDOWED
-from everview.sql.names import Cell, Named, Relation, Scope
+from everview.sql.names import Cell, Named, Relation, Scope, may_mean
 from everview.sql.nested import joins_of
 from everview.sql.session import Carried, Rows, stage_columns
 
@@ -75,9 +75,7 @@ def ties(rows: Rows, terms: Mapping[Expression, Expression]) -> list[Pair]:
 
 def named_within(rows: Rows, query: exp.Expr) -> list[Expression]:
     """The columns of the rows that have a name that stands in the subquery, or in one within it."""
-    columns = list(query.find_all(exp.Column))
-    named = {(column.table.lower(), column.name.lower()) for column in columns}
-    named |= {("", column.parts[0].name.lower()) for column in columns}  # s of s.x is a column, too
+    named = {meant for column in query.find_all(exp.Column) for meant in may_mean(column)}
     found: dict[Expression, None] = {}
     cells = [(r.alias.lower(), name.lower(), cell) for r in rows.scope.relations for name, cell in r.columns]
     cells += [("", c.name.lower(), c.cell) for c in rows.scope.columns]

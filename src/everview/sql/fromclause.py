@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 from sqlglot import exp
 
@@ -30,6 +31,9 @@ from everview.sql.spans import spanned_table
 from everview.sql.subqueries import BESIDE, anti_join, is_one_row, joined_beside, lateral
 from everview.sql.windows import is_windowed
 
+_WORDS_OF_JOINS: Final = ("side", "kind", "method", "on", "using")
+"""What a join has that is not written as a comma."""
+
 
 def add_from(rows: Rows, select: exp.Select) -> None:
     """Lower the FROM clause of a SELECT, its joins included.
@@ -40,7 +44,7 @@ def add_from(rows: Rows, select: exp.Select) -> None:
     groups: list[list[exp.Join]] = [[]]
     items = [select.args["from_"].this]
     for join in select.args.get("joins") or ():
-        if rows.source.follows_comma(join.this):
+        if not any(join.args.get(word) for word in _WORDS_OF_JOINS) and rows.source.follows_comma(join.this):
             items.append(join.this)
             groups.append([])
         else:

@@ -69,6 +69,13 @@ class Relation:
         return [Named(name, cell, self.alias) for name, cell in self.columns]
 
 
+def may_mean(column: exp.Column) -> set[tuple[str, str]]:
+    """Aliases, or none, and names of the columns that a reference may be, or be a field of: t.s.x is of t.s or of s."""
+    parts = [part.name.lower() for part in column.parts]
+    found = {(column.table.lower(), column.name.lower()), ("", parts[0])}
+    return found | {(parts[0], parts[1])} if len(parts) > 2 else found
+
+
 @dataclass
 class Scope:
     """The relations of one SELECT, and the scope around it for correlated references."""
@@ -114,19 +121,10 @@ class Scope:
 
     def has(self, column: exp.Column) -> bool:
         """True if it, or a scope around, has a column of that name, or several."""
-        name, table = column.name.lower(), column.table.lower()
-        names = (
-            {
-                n.lower()
-                for scope in self.outward()
-                for r in scope.relations
-                if r.alias.lower() == table
-                for n, _ in r.columns
-            }
-            if table
-            else {c.name.lower() for scope in self.outward() for c in scope.columns}
-        )
-        return name in names
+        scopes = list(self.outward())
+        known = {(r.alias.lower(), name.lower()) for scope in scopes for r in scope.relations for name, _ in r.columns}
+        known |= {("", c.name.lower()) for scope in scopes for c in scope.columns}
+        return not known.isdisjoint(may_mean(column))
 
     def find(self, column: exp.Column) -> Cell | None:
         """The cell in this very scope; None if it has no such relation or plain name."""
