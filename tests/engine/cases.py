@@ -21,7 +21,7 @@ from sqlglot import exp
 import everview as ev
 from everview import errors
 from everview.errors import DroppedError, EverviewError, ExpressionError
-from tests.engine.differential import Bag, bag, differences, expect
+from tests.engine.bags import Bag, bag, differences, expect
 from tests.engine.judging import is_failure, prepare, strictly
 from tests.sql.evaluate import SparkFour
 

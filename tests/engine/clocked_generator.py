@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from tests.engine.generator import Case, ColumnDef, Relation, Row, Step, TableDef
+from tests.engine.case_data import Case, ColumnDef, Row, Step, TableDef
 from tests.engine.nested_generator import NestedQueries
+from tests.engine.query_generator import Relation
 
 START = datetime(2024, 2, 27, 12)
 """A leap year's end of February is near."""

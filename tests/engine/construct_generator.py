@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-import random
-
-from tests.engine.generator import Scope
-
-PLAIN = set("nsdtzb")
-"""Kinds whose values both systems put in one order, and count as equal or not alike."""
-Found = tuple[str, list[str]]
-Spelled = list[tuple[str, str]]
+from tests.engine.aggregate_generator import Aggregates
+from tests.engine.construct_parts import Found
+from tests.engine.element_generator import Elements
+from tests.engine.expression_generator import Scope
 
 
-class Constructs:
-    """Writes one construct over a query whose columns are c0, c1 and so on, of given kinds.
-
-    ``spelled`` gets what DuckDB has other words for, and those.
-    """
-
-    def __init__(self, r: random.Random, spelled: Spelled) -> None:
-        self.r = r
-        self.spelled = spelled
+class Constructs(Aggregates, Elements):
+    """Writes one construct over a query whose columns are c0, c1 and so on, of given kinds."""
 
     def over(self, text: str, kinds: list[str]) -> Found | None:
         """One of them, at random, if the query has the columns that it needs; all kinds are plain."""
@@ -38,31 +27,26 @@ class Constructs:
             self.with_numbers,
             self.collected,
             self.chosen,
+            self.determined,
+            self.described,
+            self.over_partitions,
             self.as_nested,
             self.taken_apart,
+            self.of_maps,
+            self.stacked,
+            self.unnested,
+            self.with_lambdas,
+            self.of_json,
             self.named_before,
             self.semi_joined,
             self.by_name,
+            self.naturally,
+            self.in_a_chain,
+            self.by_rows,
+            self.by_patterns,
+            self.later,
         )
         return self.r.choice(forms)(text, kinds)
-
-    # --- parts -------------------------------------------------------------------------------------------------------
-
-    def _columns(self, kinds: list[str]) -> list[str]:
-        return [f"c{i}" for i in range(len(kinds))]
-
-    def _of(self, kinds: list[str], wanted: str) -> list[str]:
-        return [f"c{i}" for i, k in enumerate(kinds) if k in wanted]
-
-    def _order(self, kinds: list[str]) -> list[str]:
-        """All columns in some order, ascending or not, with NULL at either end."""
-        ways = (" NULLS FIRST", " DESC NULLS LAST", " NULLS LAST", " DESC NULLS FIRST")
-        by = [c + self.r.choice(ways) for c in self._columns(kinds)]
-        self.r.shuffle(by)
-        return by
-
-    def _partition(self, kinds: list[str]) -> str:
-        return f"PARTITION BY {self.r.choice(self._columns(kinds))} " if self.r.random() < 0.6 else ""
 
     # --- order -------------------------------------------------------------------------------------------------------
 
@@ -141,43 +125,6 @@ class Constructs:
             ]
         return f"SELECT {listed}, {call} OVER ({window}) AS c{number} FROM ({text}) seen", [*kinds, kind]
 
-    # --- elements ----------------------------------------------------------------------------------------------------
-
-    def _array(self, kinds: list[str]) -> tuple[str, str]:
-        """An array of some columns of one kind, or of numbers up to one; and the kind of its elements."""
-        kind = self.r.choice(kinds)
-        if kind == "n" and self.r.random() < 0.3:
-            return f"sequence(0, ABS({self.r.choice(self._of(kinds, 'n'))}) % 3)", "n"
-        some = self._of(kinds, kind)
-        return f"array({', '.join(self.r.choice(some) for _ in range(self.r.randint(1, 3)))})", kind
-
-    def exploded(self, text: str, kinds: list[str]) -> Found:
-        """A row for each element, in LATERAL VIEW or in the SELECT list."""
-        array, kind = self._array(kinds)
-        kept = self.r.choice(self._columns(kinds))
-        own = kinds[int(kept[1:])]
-        if self.r.random() < 0.4:
-            return f"SELECT {kept} AS c0, explode({array}) AS c1 FROM ({text}) whole", [own, kind]
-        return f"SELECT {kept} AS c0, e AS c1 FROM ({text}) whole LATERAL VIEW explode({array}) v AS e", [own, kind]
-
-    def exploded_outer(self, text: str, kinds: list[str]) -> Found:
-        """Rows without elements are there once."""
-        kept = self.r.choice(self._columns(kinds))
-        kind = self.r.choice(kinds)
-        elements = f"filter(array({', '.join(self._of(kinds, kind))}), x -> x IS NOT NULL)"
-        ours = f"SELECT {kept} AS c0, e AS c1 FROM ({text}) whole LATERAL VIEW OUTER explode({elements}) v AS e"
-        some = f"SELECT {kept} AS c0, e AS c1 FROM ({text}) whole LATERAL VIEW explode({elements}) v AS e"
-        none = f"SELECT {kept} AS c0, NULL AS c1 FROM ({text}) whole WHERE size({elements}) = 0"
-        self.spelled.append((ours, f"({some}) UNION ALL ({none})"))
-        return ours, [kinds[int(kept[1:])], kind]
-
-    def with_positions(self, text: str, kinds: list[str]) -> Found:
-        """Elements with their places."""
-        array, kind = self._array(kinds)
-        kept = self.r.choice(self._columns(kinds))
-        view = f"LATERAL VIEW posexplode({array}) v AS p, e"
-        return f"SELECT {kept} AS c0, p AS c1, e AS c2 FROM ({text}) whole {view}", [kinds[int(kept[1:])], "n", kind]
-
     def pivoted(self, text: str, kinds: list[str]) -> Found | None:
         """Sums side by side; to DuckDB these are sums of some rows."""
         if len(kinds) < 2 or "n" not in kinds:
@@ -250,69 +197,6 @@ class Constructs:
             "n",
         ]
 
-    # --- groups ------------------------------------------------------------------------------------------------------
-
-    def _grouped(self, text: str, kinds: list[str], call: str, kind: str) -> Found:
-        key = self.r.choice(self._columns(kinds))
-        if self.r.random() < 0.2:
-            return f"SELECT {call} AS c0 FROM ({text}) listed", [kind]
-        return f"SELECT {key} AS c0, {call} AS c1 FROM ({text}) listed GROUP BY {key}", [kinds[int(key[1:])], kind]
-
-    def collected(self, text: str, kinds: list[str]) -> Found:
-        """Lists and texts of a group's values, in their order."""
-        column = self.r.choice(self._columns(kinds))
-        kind = kinds[int(column[1:])]
-        some = f" FILTER (WHERE {self.r.choice(self._columns(kinds))} IS NOT NULL)" if self.r.random() < 0.3 else ""
-        if kind == "s" and self.r.random() < 0.6:
-            return self._grouped(text, kinds, f"LISTAGG({column}, ',') WITHIN GROUP (ORDER BY {column}){some}", "s")
-        distinct = self.r.random() < 0.4
-        call = f"sort_array({'COLLECT_SET' if distinct else 'COLLECT_LIST'}({column}){some})"
-        where = some.replace(")", f" AND {column} IS NOT NULL)") or f" FILTER (WHERE {column} IS NOT NULL)"
-        theirs = f"COALESCE(list({'DISTINCT ' if distinct else ''}{column} ORDER BY {column}){where}, array())"
-        found, others = self._grouped(text, kinds, call, "a")
-        self.spelled.append((found, found.replace(call, theirs, 1)))
-        return found, others
-
-    def chosen(self, text: str, kinds: list[str]) -> Found:
-        """Aggregates that choose a value, or are of pairs; of equal ones the least."""
-        column = self.r.choice(self._columns(kinds))
-        kind = kinds[int(column[1:])]
-        forms = [(f"ANY_VALUE({column})", f"MIN({column})", kind), (f"LAST({column})", f"MAX({column})", kind)]
-        forms += [(f"approx_count_distinct({column})", f"COUNT(DISTINCT {column})", "n")]
-        if kind == "b":
-            forms = [(f"{name}({column})", f"{name}({column})", "b") for name in ("BOOL_AND", "BOOL_OR")]
-        if kind == "n":
-            forms += [(f"{name}({column})", f"{name}({column})", "n") for name in ("BIT_AND", "BIT_OR", "BIT_XOR")]
-            forms += [
-                (f"PERCENTILE_APPROX({column}, 0.5)", f"PERCENTILE_DISC(0.5) WITHIN GROUP (ORDER BY {column})", "n")
-            ]
-        call, theirs, found = self.r.choice(forms)
-        made, others = self._grouped(text, kinds, call, found)
-        if call != theirs:
-            self.spelled.append((made, made.replace(call, theirs, 1)))
-        return made, others
-
-    # --- nested values -----------------------------------------------------------------------------------------------
-
-    def as_nested(self, text: str, kinds: list[str]) -> Found:
-        """Arrays and structs as rows, keys and what is different."""
-        columns = self._columns(kinds)
-        kind = self.r.choice(kinds)
-        fields = [f"'f{i}', {self.r.choice(columns)}" for i in range(self.r.randint(1, 2))]
-        value = self.r.choice((f"array({', '.join(self._of(kinds, kind))})", f"named_struct({', '.join(fields)})"))
-        if self.r.random() < 0.5:
-            return f"SELECT {value} AS c0, COUNT(*) AS c1 FROM ({text}) flat GROUP BY {value}", ["a", "n"]
-        return f"SELECT {self.r.choice(('DISTINCT ', ''))}{value} AS c0 FROM ({text}) flat", ["a"]
-
-    def taken_apart(self, text: str, kinds: list[str]) -> Found:
-        """Elements and fields of what was put together in a subquery."""
-        columns = self._columns(kinds)
-        at, kind = self.r.randrange(len(columns)), self.r.choice(kinds)
-        some = self._of(kinds, kind)
-        inner = f"SELECT named_struct('p', {columns[at]}) AS s, array({', '.join(some)}) AS l FROM ({text}) flat"
-        place = self.r.randint(0, len(some))
-        return f"SELECT s.p AS c0, get(l, {place}) AS c1, size(l) AS c2 FROM ({inner}) nested", [kinds[at], kind, "n"]
-
     # --- names -------------------------------------------------------------------------------------------------------
 
     def named_before(self, text: str, kinds: list[str]) -> Found | None:
@@ -346,3 +230,58 @@ class Constructs:
             kind,
             "n",
         ]
+
+    def naturally(self, text: str, kinds: list[str]) -> Found:
+        """Joined with itself by all columns that have one name."""
+        (key, kind), (left, mine), (right, other) = (self._column(kinds) for _ in range(3))
+        join = self.r.choice(("JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"))
+        first = f"(SELECT {key} AS k, {left} AS p FROM ({text}) a) x"
+        others = f"(SELECT {key} AS k, {right} AS q FROM ({text}) b) y"
+        return f"SELECT k AS c0, p AS c1, q AS c2 FROM {first} NATURAL {join} {others}", [kind, mine, other]
+
+    def in_a_chain(self, text: str, kinds: list[str]) -> Found:
+        """Three joins in a row by a column of one name, each of which may keep rows without a match."""
+        first, second = (self.r.choice(("JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN")) for _ in range(2))
+        (a, kind), (c, other) = self._column(kinds), self._column(kinds)
+        b = self.r.choice(self._of(kinds, kind))
+        scope = Scope(self.r)
+        groups = f"(SELECT {b} AS k, COUNT(*) AS n FROM ({text}) counted GROUP BY {b}) j1"
+        written = f"(VALUES ({scope.literal(kind)}, 1), ({scope.literal(kind)}, 2)) AS j2(k, v)"
+        chain = f"(SELECT {a} AS k, {c} AS p FROM ({text}) s) j0 {first} {groups} USING (k) {second} {written}"
+        return f"SELECT k AS c0, p AS c1, n AS c2, v AS c3 FROM {chain} USING (k)", [kind, other, "n", "n"]
+
+    # --- conditions --------------------------------------------------------------------------------------------------
+
+    def by_rows(self, text: str, kinds: list[str]) -> Found | None:
+        """Rows whose parts, compared together, are among some."""
+        pairs = [(c, k) for c, k in zip(self._columns(kinds), kinds, strict=True) if k in "nst"]
+        if not pairs:
+            return None
+        (a, first), (b, second) = self.r.choice(pairs), self.r.choice(pairs)
+        scope = Scope(self.r)
+        rows = ", ".join(f"({scope.literal(first)}, {scope.literal(second)})" for _ in range(3))
+        asked = f"({a}, {b}) {self.r.choice(('', 'NOT '))}IN ({rows}) AND {a} IS NOT NULL AND {b} IS NOT NULL"
+        return f"SELECT {', '.join(self._columns(kinds))} FROM ({text}) rows_ WHERE {asked}", kinds
+
+    def by_patterns(self, text: str, kinds: list[str]) -> Found | None:
+        """Texts that are like one of several patterns, or like all of them."""
+        texts = self._of(kinds, "s")
+        if not texts:
+            return None
+        column, patterns = self.r.choice(texts), self.r.sample(("'a%'", "'%b'", "'_'", "'%'", "'%''s'", "'A'"), 2)
+        negated, word = self.r.choice(("", "NOT ")), self.r.choice(("ANY", "ALL"))
+        like = f"{column} {negated}LIKE {word} ({', '.join(patterns)})"
+        both = f" {'OR' if word == 'ANY' else 'AND'} ".join(f"{column} {negated}LIKE {p}" for p in patterns)
+        found = f"SELECT {', '.join(self._columns(kinds))} FROM ({text}) texts WHERE {like}", kinds
+        return self._told(found, like, f"({both})")
+
+    def later(self, text: str, kinds: list[str]) -> Found | None:
+        """Times moved by intervals, and compared by how far they are apart."""
+        times = self._of(kinds, "z")
+        if not times:
+            return None
+        x, y = self.r.choice(times), self.r.choice(times)
+        length = self.r.choice(("INTERVAL 1 MONTH", "INTERVAL 20 DAY", "INTERVAL 36 HOUR"))
+        asked = f"{x} - {y} {self.r.choice(('<', '>='))} {self.r.choice(('INTERVAL 40 DAY', 'INTERVAL 0 DAY'))}"
+        listed = ", ".join(self._columns(kinds))
+        return f"SELECT {listed}, {x} + {length} AS c{len(kinds)} FROM ({text}) timed WHERE {asked}", [*kinds, "z"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from typing import Final
@@ -13,7 +14,8 @@ import duckdb
 import sqlglot
 from sqlglot import exp
 
-from tests.engine.generator import Row, Step
+from tests.engine.bags import Bag
+from tests.engine.case_data import Row, Step
 from tests.sql.evaluate import SparkFour
 
 _DIVISIONS: Final = {exp.Div: ("quotient", "x / y"), exp.IntDiv: ("whole", "x // y"), exp.Mod: ("remainder", "x % y")}
@@ -24,10 +26,18 @@ _STAND_INS: Final = ("NULL", *(f"{number}::TINYINT" for number in (113, *range(-
 cases hold, so that each would join or pass a condition, and what they do not."""
 
 
-_SPARK_ONLY = {
+_MACROS = {
     "get(a, i)": "CASE WHEN i >= 0 THEN a[i + 1] END",
+    "if_there(v)": "CASE WHEN isfinite(v) THEN v END",
+    "first_of_most(l)": "list_aggregate(list_sort(l), 'mode')",
+    "last_of_most(l)": "list_aggregate(list_reverse_sort(l), 'mode')",
+    "values_in(l)": "list_sort(list_filter(l, lambda v: v IS NOT NULL))",
+    "number_at(l, p)": "values_in(l)[CAST(greatest(1, ceil(len(values_in(l)) * p)) AS INT)]",
+    "power_mean(l, k)": "list_avg(list_transform(l, lambda v: pow(v - list_avg(l), k)))",
+    "leaning(l)": "power_mean(l, 3) / nullif(pow(power_mean(l, 2), 1.5), 0)",
+    "heaviness(l)": "power_mean(l, 4) / nullif(pow(power_mean(l, 2), 2), 0) - 3",
 }
-"""What DuckDB does not know by Spark's name for it."""
+"""What DuckDB does not know by Spark's name for it, or in Spark's meaning."""
 
 
 def prepare(connection: duckdb.DuckDBPyConnection) -> None:
@@ -36,7 +46,7 @@ def prepare(connection: duckdb.DuckDBPyConnection) -> None:
     for name, meaning in _DIVISIONS.values():
         fails = f"CASE WHEN y = 0 AND x IS NOT NULL THEN {_failure(_BY_ZERO)} ELSE {meaning} END"
         connection.execute(f"CREATE MACRO {name}(x, y) AS {fails}")
-    for signature, meaning in _SPARK_ONLY.items():
+    for signature, meaning in _MACROS.items():
         connection.execute(f"CREATE MACRO {signature} AS {meaning}")
 
 
@@ -108,6 +118,17 @@ def is_failure(error: duckdb.Error) -> bool:
     """True if an expression has failed on the data; else DuckDB cannot compute what Spark can, or the reverse."""
     failures = (_BY_ZERO, _NOT_CAST)
     return any(f in str(error) for f in failures) or isinstance(error, duckdb.ConversionException)
+
+
+class Fails:
+    """Instead of a result: an expression fails on the data."""
+
+
+@dataclass(frozen=True)
+class Needless:
+    """Instead of a result: an expression fails on rows that the result does not need; the result is this, or none."""
+
+    rows: Bag
 
 
 class Verdict(Enum):

@@ -6,8 +6,11 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tests.engine.construct_generator import PLAIN, Constructs
-from tests.engine.generator import Case, Relation, Step, TableDef, arranged
+from tests.engine.case_data import Case, Step, TableDef
+from tests.engine.construct_generator import Constructs
+from tests.engine.construct_parts import PLAIN
+from tests.engine.order_generator import arranged
+from tests.engine.query_generator import Relation
 from tests.engine.subquery_generator import SubqueryQueries
 
 
@@ -46,21 +49,7 @@ class NestedQueries(SubqueryQueries):
 
     def _construct(self) -> tuple[str, list[str]]:
         r = self.r
-        form = r.choice(
-            (
-                "rows",
-                "lateral",
-                "spans",
-                "sets",
-                "arranged",
-                "united",
-                "twice",
-                "further",
-                "further",
-                "further",
-                "further",
-            )
-        )
+        form = r.choice(("rows", "lateral", "spans", "sets", "arranged", "united", "twice", *["further"] * 9))
         if form == "lateral":
             return self._lateral()
         if form == "spans":
@@ -127,13 +116,18 @@ class NestedQueries(SubqueryQueries):
             gives, kind = f"SELECT COUNT(*) AS g FROM {relation.name} l WHERE {where}", "n"
             if r.random() < 0.4:
                 gives += f" GROUP BY {inner}"
+        elif kind in PLAIN and r.random() < 0.4:
+            order = f"{inner} {r.choice(('NULLS FIRST', 'DESC NULLS LAST'))}"
+            gives = (
+                f"SELECT {inner} AS g FROM {relation.name} l WHERE {where} ORDER BY {order} LIMIT {r.choice((1, 2))}"
+            )
         found = [scope.expression() for _ in range(r.choice((1, 2)))]
         listed = ", ".join(f"{text} AS c{i}" for i, (text, _) in enumerate([*found, ("lat.g", kind)]))
         asked = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-        return f"SELECT {listed} FROM {', '.join(froms)}, LATERAL ({gives}) AS lat{asked}", [
-            *(k for _, k in found),
-            kind,
-        ]
+        kinds = [*(k for _, k in found), kind]
+        if r.random() < 0.35:
+            return f"SELECT {listed} FROM {', '.join(froms)} LEFT JOIN LATERAL ({gives}) AS lat ON TRUE{asked}", kinds
+        return f"SELECT {listed} FROM {', '.join(froms)}, LATERAL ({gives}) AS lat{asked}", kinds
 
     def _spans(self) -> tuple[str, list[str]]:
         """Groups of spans of time: one after the other, overlapping, or sessions."""
@@ -143,12 +137,37 @@ class NestedQueries(SubqueryQueries):
             return self.select()
         name, time, columns = r.choice(times)
         key, kind = r.choice([(c, k) for c, k in columns if c != time] or [("1", "n")])
-        if r.random() < 0.5:
+        form = r.choice(("one after the other", "overlapping", "sessions"))
+        if form == "one after the other":
             days = r.choice((10, 45, 100))
             bucket = f"time_bucket(INTERVAL {days} DAY, {time}, TIMESTAMP_NTZ '1970-01-01 00:00:00')"
             given = f"COUNT(*) AS c2 FROM {name} g"
             ours = f"SELECT {key} AS c0, window.start AS c1, {given} GROUP BY {key}, window({time}, '{days} days')"
+            if r.random() < 0.4:
+                rows = f"TUMBLE({name}, {time}, INTERVAL {days} DAYS)"
+                ours = (
+                    f"SELECT {key} AS c0, window_start AS c1, COUNT(*) AS c2 FROM {rows} GROUP BY {key}, window_start"
+                )
             theirs = f"SELECT {key} AS c0, {bucket} AS c1, {given} WHERE {time} IS NOT NULL GROUP BY {key}, {bucket}"
+        elif form == "overlapping":
+            slide, times_ = r.choice((10, 30)), r.choice((2, 3))
+            width = slide * times_
+            if r.random() < 0.5:
+                ours = (
+                    f"SELECT {key} AS c0, window.start AS c1, COUNT(*) AS c2 FROM {name} g "
+                    f"GROUP BY {key}, window({time}, '{width} days', '{slide} days')"
+                )
+            else:
+                rows = f"HOP({name}, {time}, INTERVAL {slide} DAYS, INTERVAL {width} DAYS)"
+                ours = (
+                    f"SELECT {key} AS c0, window_start AS c1, COUNT(*) AS c2 FROM {rows} GROUP BY {key}, window_start"
+                )
+            last = f"time_bucket(INTERVAL {slide} DAY, {time}, TIMESTAMP_NTZ '1970-01-01 00:00:00')"
+            begins = (
+                f"(SELECT {key} AS k, {last} - INTERVAL {slide * i} DAY AS b FROM {name} g WHERE {time} IS NOT NULL)"
+                for i in range(times_)
+            )
+            theirs = f"SELECT k AS c0, b AS c1, COUNT(*) AS c2 FROM ({' UNION ALL '.join(begins)}) AS w GROUP BY k, b"
         else:
             days = r.choice((20, 45, 70))
             ours = (

@@ -8,8 +8,9 @@ import time
 import traceback
 from collections import Counter
 
-from tests.engine.differential import run_case, smaller
+from tests.engine.differential import run_case
 from tests.engine.generator import make_case
+from tests.engine.shrinking import smaller
 
 
 def main() -> int:

@@ -6,7 +6,9 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tests.engine.generator import Case, Queries, Relation, Scope, Step, TableDef
+from tests.engine.case_data import Case, Step, TableDef
+from tests.engine.expression_generator import NESTED, Scope
+from tests.engine.query_generator import Queries, Relation
 
 _SIGNS = ("<", "<=", ">", ">=", "<>", "=")
 
@@ -41,8 +43,8 @@ class SubqueryQueries(Queries):
             own = Scope(r, [(c, k, True) for c, k in (*mine, *columns)])
             if r.random() < 0.35:
                 parts.append(own.condition())
-            if r.random() < 0.25:
-                x, y, _ = r.choice(pairs)
+            if r.random() < 0.25 and (ordered := [p for p in pairs if p[2] not in NESTED]):
+                x, y, _ = r.choice(ordered)
                 parts.append(f"{x} {r.choice(_SIGNS)} {y}")
             if r.random() < 0.05:
                 parts = parts[1:] or parts
@@ -63,7 +65,8 @@ class SubqueryQueries(Queries):
         for _ in range(r.choices((0, 1, 2), (3, 6, 2))[0]):
             left, kind = scope.pick()
             if inner.of(kind):
-                sign = r.choices(("=", "IS NOT DISTINCT FROM", r.choice(_SIGNS)), (7, 1, 3))[0]
+                signs = _SIGNS[4:] if kind in NESTED else _SIGNS
+                sign = r.choices(("=", "IS NOT DISTINCT FROM", r.choice(signs)), (7, 1, 3))[0]
                 conditions.append(f"{r.choice(inner.of(kind))} {sign} {left}")
         if r.random() < 0.25:
             conditions.append(inner.condition())
@@ -87,12 +90,15 @@ class SubqueryQueries(Queries):
             if inner.of(kind):
                 return f"{left} {r.choice(('', 'NOT '))}IN (SELECT {r.choice(inner.of(kind))} {rows})"
             return f"EXISTS (SELECT 1 {rows})"
-        if form < 0.75 and kind != "b":
+        if form < 0.75 and kind not in "b" + NESTED:
             rows, inner = self._rows(_Nothing(r), depth)
             column = r.choice(inner.of(kind) or [scope.literal(kind)])
-            return f"{left} {r.choice(_SIGNS)} {r.choice(('ANY', 'ALL'))} (SELECT {column} {rows})"
-        if kind == "b":
+            return f"{left} {r.choice(_SIGNS)} {r.choice(('ANY', 'ALL', 'SOME'))} (SELECT {column} {rows})"
+        if kind in "b" + NESTED:
             return f"NOT EXISTS (SELECT 1 {rows})"
+        if r.random() < 0.2:
+            first = f"ORDER BY {column} {r.choice(('NULLS FIRST', 'DESC NULLS LAST'))} LIMIT 1"
+            return f"{left} {r.choice(_SIGNS)} (SELECT {column} {rows} {first})"
         return f"{left} {r.choice(_SIGNS)} (SELECT {r.choice(('MIN', 'MAX'))}({column}) {rows})"
 
     def _subquery(self, scope: Scope, depth: int) -> str:

@@ -25,7 +25,8 @@ from everview.errors import (
     UnknownNameError,
     UnsupportedError,
 )
-from tests.engine.generator import Script, make_case
+from tests.engine.generator import make_case
+from tests.engine.script_generator import Script
 from tests.scale import scaled
 from tests.sql import cases
 from tests.sql.evaluate import _value

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.engine.bags import Difference
 from tests.engine.cases import FOLDER, Case, load, parameters, play
-from tests.engine.differential import Difference
 
 
 @pytest.mark.parametrize(("file", "case"), parameters())

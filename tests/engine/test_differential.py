@@ -7,8 +7,10 @@ import pytest
 from everview.engine import change_feed
 from everview.engine.operators import join
 from tests.engine import differential
-from tests.engine.differential import fail_with, run_case
-from tests.engine.generator import DROPPED, OPTIONS, make_case
+from tests.engine.differential import run_case
+from tests.engine.generator import make_case
+from tests.engine.option_generator import DROPPED, OPTIONS
+from tests.engine.shrinking import fail_with
 from tests.scale import scaled
 
 PARTS = 8
@@ -40,7 +42,7 @@ def _run(seeds: range) -> None:
 
 def test_cases_are_made_of_many_things() -> None:
     """The generator makes what it is meant to make."""
-    cases = [make_case(seed) for seed in range(1_500)]
+    cases = [make_case(seed) for seed in range(3_000)]
     texts = " ".join(s.text for c in cases for s in c.steps)
     for word in (
         "UNION",
@@ -114,6 +116,12 @@ def test_cases_are_made_of_many_things() -> None:
             "MAX_BY(",
             "REGR_",
         ),
+        *("SOME (SELECT", "ORDER BY u0.", "LEFT JOIN LATERAL (", "NATURAL LEFT JOIN", "NATURAL FULL JOIN"),
+        *("MODE(", "MODE() WITHIN", "FIRST(", "LAST_VALUE(", "COUNT_IF(", "EVERY(", "SOME(", "MIN_BY(", "STRING_AGG("),
+        *("CORR(", "COVAR_SAMP(", "COVAR_POP(", "REGR_SLOPE(", "REGR_R2(", "SKEWNESS(", "KURTOSIS(", "PERCENTILE("),
+        *("PERCENTILE_APPROX(", "json_tuple(", "get_json_object(", "stack(2", "inline(array(", "explode(map("),
+        *(", UNNEST(", ", LATERAL explode(", "transform(", "exists(", "aggregate(", "LIKE ANY (", "NOT LIKE ALL ("),
+        *(" NOT IN ((", "INTERVAL 1 MONTH", "TUMBLE(", "HOP(", "explode(entries)", "s.x", "entries['a']", "l = array("),
     ):
         assert word in texts, word
     options = {s.options for c in cases for s in c.steps if s.options}

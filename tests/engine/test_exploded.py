@@ -13,7 +13,7 @@ import pytest
 
 import everview as ev
 from everview.errors import DataError, EverviewError, UnsupportedError
-from tests.engine.differential import bag
+from tests.engine.bags import bag
 from tests.engine.exploded import QUERIES, TABLES, row
 from tests.scale import scaled
 

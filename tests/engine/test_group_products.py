@@ -7,8 +7,10 @@ import random
 import pytest
 
 import everview as ev
-from tests.engine.differential import fail_with, run_case
-from tests.engine.generator import ColumnDef, TableDef, case_for
+from tests.engine.case_data import ColumnDef, TableDef
+from tests.engine.differential import run_case
+from tests.engine.generator import case_for
+from tests.engine.shrinking import fail_with
 from tests.scale import scaled
 
 SCHEMA = (

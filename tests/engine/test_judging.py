@@ -9,7 +9,8 @@ import pyarrow.compute as pc
 import pytest
 
 from everview.engine.expressions.parked import Parked
-from tests.engine.differential import LARGE, Difference, run_case
+from tests.engine.bags import Difference
+from tests.engine.differential import LARGE, run_case
 from tests.engine.generator import make_case
 from tests.engine.judging import independent, prepare, strictly
 

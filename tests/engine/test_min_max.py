@@ -20,7 +20,7 @@ from everview.engine.values.dictionary import Dictionary
 from everview.engine.values.words import arrow_type, ordered_words, to_words
 from everview.errors import DataError
 from everview.query.types import DOUBLE
-from tests.engine.differential import bag
+from tests.engine.bags import bag
 from tests.scale import scaled
 
 INF, NAN = float("inf"), float("nan")

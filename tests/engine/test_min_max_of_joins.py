@@ -14,7 +14,7 @@ import pytest
 
 import everview as ev
 from everview.errors import DataError
-from tests.engine.differential import bag
+from tests.engine.bags import bag
 from tests.scale import scaled
 
 TABLES = {

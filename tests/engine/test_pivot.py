@@ -10,7 +10,7 @@ import pytest
 
 import everview as ev
 from everview.errors import EverviewError
-from tests.engine.differential import bag
+from tests.engine.bags import bag
 from tests.engine.pivots import QUERIES, ROW, row
 
 _OF_A = "SUM(b) FILTER (WHERE a = {})"

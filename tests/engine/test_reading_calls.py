@@ -17,8 +17,10 @@ import everview as ev
 from everview.engine.positions import _in_order
 from everview.engine.reasons import _Trace
 from everview.errors import ScanWarning, SingularMatrix
-from tests.engine.differential import Bag, Run, close, expect, plain
-from tests.engine.generator import Row, make_case
+from tests.engine.bags import Bag, close, expect, plain
+from tests.engine.case_data import Row
+from tests.engine.differential import Run
+from tests.engine.generator import make_case
 from tests.scale import scaled
 
 MOST_STAGES = 4

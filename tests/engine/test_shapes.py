@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.engine.differential import Run, fail_with
-from tests.engine.generator import ColumnDef, TableDef, case_for
+from tests.engine.case_data import ColumnDef, TableDef
+from tests.engine.differential import Run
+from tests.engine.generator import case_for
+from tests.engine.shrinking import fail_with
 
 
 def _table(name: str, columns: str, key: tuple[int, ...] = ()) -> TableDef:

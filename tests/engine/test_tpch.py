@@ -16,7 +16,7 @@ import everview as ev
 from everview.engine.input.read import table_schema
 from everview.sql import parse_schema
 from everview.sql.duckdb import duckdb_query, open_duckdb
-from tests.engine.differential import bag, differences
+from tests.engine.bags import bag, differences
 from tests.test_workloads import EXPECTED, read
 
 NAMES = [name for name, expected in EXPECTED["tpch"].items() if expected["outcome"] == "planned"]

@@ -13,8 +13,9 @@ import everview as ev
 from everview.engine.transaction import Transaction
 from everview.errors import DataError, MemoryLimitError
 from everview.kernel import _kernel
+from tests.engine.case_data import Case
 from tests.engine.differential import Run, Update
-from tests.engine.generator import Case, make_case
+from tests.engine.generator import make_case
 from tests.scale import scaled
 
 GROUPED = (

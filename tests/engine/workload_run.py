@@ -27,7 +27,7 @@ from everview.query.schema import Schema, Table
 from everview.sql import parse_schema
 from everview.sql.datatypes import spark_name
 from everview.sql.duckdb import duckdb_query, open_duckdb
-from tests.engine.differential import bag, differences
+from tests.engine.bags import bag, differences
 from tests.engine.workload_data import Filling, Row, pools, tables_read
 
 BATCHES: Final = 3

@@ -32,7 +32,7 @@ from everview.spark.shard.messages import FEED
 from everview.spark.shard.output.address import sent
 from everview.spark.shard.output.change_buffer import ChangeBuffer
 from everview.spark.shard.shard import Shard, ShardSpec
-from tests.engine.differential import Bag, plain
+from tests.engine.bags import Bag, plain
 
 Row = tuple[Any, ...]
 Weighted = list[tuple[Row, int]]

@@ -16,7 +16,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from everview.spark import maintain
 from everview.spark.restarting import restarting
 from everview.spark.types import CHANGE_TYPE, COUNT, VERSION
-from tests.engine.differential import plain
+from tests.engine.bags import plain
 
 Changes = Mapping[str, Sequence[tuple[tuple[Any, ...], str]]]
 

@@ -8,7 +8,7 @@ import everview as ev
 from everview.query.aggregates import AggregateFunction
 from everview.spark.types import spark_type
 from tests.engine.aggregates import COLUMNS, EXAMPLES, QUERY, differences, query, rows
-from tests.engine.differential import plain
+from tests.engine.bags import plain
 
 ROWS = rows()
 

@@ -22,7 +22,7 @@ from everview.spark.checkpoint.pins import plan_over
 from everview.spark.restarting import restarting
 from everview.spark.time_zone import depending
 from everview.sql import parse_schema
-from tests.engine.differential import plain as value
+from tests.engine.bags import plain as value
 from tests.engine.test_clock import ENDING, OTHERS, TABLES, Model, plain
 from tests.scale import scaled
 from tests.spark.cluster import Cluster

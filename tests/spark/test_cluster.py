@@ -22,8 +22,10 @@ from everview.errors import DataError
 from everview.spark.exchange.arrow_blob import WEIGHT
 from everview.spark.shard.shard import Shard
 from everview.sql import parse_schema
-from tests.engine.differential import Bag, Run, differences
-from tests.engine.generator import Case, make_case
+from tests.engine.bags import Bag, differences
+from tests.engine.case_data import Case
+from tests.engine.differential import Run
+from tests.engine.generator import make_case
 from tests.scale import scaled, thoroughness
 from tests.spark.cluster import Cluster, Row
 

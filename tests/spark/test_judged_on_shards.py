@@ -18,7 +18,7 @@ from everview.spark.shard.messages import Apply, Done, Dump, Dumped, Load, Rebui
 from everview.spark.shard.server import ShardServer
 from everview.spark.shard.shard import Shard, ShardSpec
 from everview.sql import parse_schema
-from tests.engine.differential import plain
+from tests.engine.bags import plain
 from tests.spark.cluster import Cluster
 from tests.spark.shards import Rows, blobs, changes, described, rebuild, spec, together
 

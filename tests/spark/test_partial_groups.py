@@ -22,7 +22,7 @@ from everview.errors import DataError
 from everview.plan.split import is_partial
 from everview.spark.checkpoint.pins import plan_over
 from everview.sql import parse_schema
-from tests.engine.differential import differences, plain
+from tests.engine.bags import differences, plain
 from tests.spark.cluster import Cluster, Row
 
 ORDERS = "id BIGINT, customer BIGINT, price BIGINT, paid DECIMAL(12, 2), small TINYINT, weight DOUBLE, note STRING"

@@ -31,7 +31,7 @@ from everview.spark.checkpoint.pins import FILE, fitting, hold, plan_over, read_
 from everview.spark.pipeline.plan import plan as dry_run
 from everview.spark.pipeline.read import load
 from everview.sql import parse_schema
-from tests.engine.differential import plain
+from tests.engine.bags import plain
 from tests.spark.cluster import Cluster, Row
 from tests.spark.harness import Stream
 

@@ -19,7 +19,7 @@ from everview.query.types import BIGINT, STRING
 from everview.spark.checkpoint.pins import plan_over
 from everview.spark.exchange.routing import Routing, Slice
 from everview.sql import parse_schema
-from tests.engine.differential import plain
+from tests.engine.bags import plain
 from tests.scale import thoroughness
 from tests.spark.cluster import Cluster, Row
 

@@ -15,7 +15,7 @@ import pytest
 import everview as ev
 from everview.plan.shards import Distribution, distribute
 from everview.sql import parse_schema, parse_view
-from tests.engine.differential import bag, differences
+from tests.engine.bags import bag, differences
 from tests.spark.cluster import Cluster
 
 TABLES: Final = {"r": "a INT, b INT", "t": "b INT, c INT", "g": "c INT, w INT"}

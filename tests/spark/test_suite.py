@@ -20,9 +20,11 @@ from everview.errors import PipelineError
 from everview.plan.shards import MOST_OCCURRENCES
 from everview.spark.checkpoint.pins import plan_over
 from everview.sql import parse_schema
-from tests.engine.differential import Bag, bag, differences
-from tests.engine.generator import Case, Relation, Script, Step, TableDef
+from tests.engine.bags import Bag, bag, differences
+from tests.engine.case_data import Case, Step, TableDef
 from tests.engine.nested_generator import NestedQueries
+from tests.engine.query_generator import Relation
+from tests.engine.script_generator import Script
 from tests.scale import scaled
 from tests.spark.harness import Stream
 from tests.spark.test_cluster import batches, history
