@@ -223,7 +223,7 @@ def test_random_kills(place: Path) -> None:
     done: list[Rows] = []
     usual = 0.01
     late = False
-    for _ in range(25):
+    for _ in range(16):
         done.append(random_batch(rng, held))
         if rng.random() < 0.3:
             driver.run(done[-1], commit=False)

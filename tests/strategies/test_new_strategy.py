@@ -155,7 +155,7 @@ def test_it_is_taken_where_it_is_advised_and_read_in_pieces(with_it_second: dict
 @pytest.mark.parametrize(
     "tests",
     [
-        tuple(f"tests/engine/test_differential.py::test_random_cases[{part}]" for part in range(4)),
+        tuple(f"tests/engine/test_differential.py::test_random_cases[{part}]" for part in range(2)),
         ("tests/engine/test_snapshot.py", "-k", "everything_is_there_again or any_history or with_feeds_open"),
         ("tests/spark/test_maintain.py", "-k", "several_views"),
     ],

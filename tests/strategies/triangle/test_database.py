@@ -118,7 +118,7 @@ class Twins:
 
         One more view comes when there are rows already.
         """
-        for i in range(scaled(6, 3)):
+        for i in range(scaled(4, 3)):
             self.step(random, random.choice([3, 10, 30]), random.choice([0, 3]))
             if i == 1:
                 self.db.create_view("late", self.sql, epsilon=0.5)
@@ -129,7 +129,7 @@ class Twins:
                 self.db = ev.Database.load(path)
                 assert all(view.stats()["restored"] == "snapshot" for view in self.views)
         feeds = [(view, view.changes(), Counter(view)) for view in self.views]
-        for _ in range(scaled(4, 2)):
+        for _ in range(scaled(3, 2)):
             self.step(random, random.choice([0, 5]), random.choice([3, 15]))
             self.check()
         for view, feed, told in feeds:

@@ -84,7 +84,7 @@ def batches(r: random.Random) -> Iterator[tuple[list[Row], list[Row]]]:
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("kind", KEYS)
 def test_sums_are_those_of_python(kind: str, epsilon: str, tmp_path: Path) -> None:
-    for seed in range(scaled(6)):
+    for seed in range(scaled(4)):
         r = random.Random(seed)
         db = database(GROUPS.get(kind, "x.a, x.b, x.w"), epsilon)
         feed = db.view("v").changes() if seed % 2 else None
