@@ -38,6 +38,7 @@ def add_groups(rows: Rows, select: exp.Select, projections: list[exp.Expr]) -> N
         for node in _keys(rows, group, projections):
             _add_key(rows, node)
         return
+    rows.scope.tell_apart()  # A column that is left out is NULL, its twin is not.
     sets = [{_add_key(rows, key_node(rows, k, projections)) for k in keys} for keys in sets_of(rows.source, group)]
     whole = range(len(rows.groups.keys))
     rows.groups.left_out = [frozenset(i for i in whole if i not in kept) for kept in sets]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
@@ -108,6 +108,23 @@ class Scope:
                 f"two relations are named {relation.alias}", where, hint="give one of them another alias"
             )
         self.relations.append(relation)
+
+    def tell_apart(self) -> None:
+        """Let no two columns stand for the same expression: of a subquery's ``x AS a, x AS b``, b is ``(x)``."""
+        seen: set[Expression] = set()
+        for relation in self.relations:
+            for i, (name, cell) in enumerate(relation.columns):
+                expression = cell.expression
+                while expression in seen:
+                    expression = Expression(("(", *expression.parts, ")"), expression.type)
+                seen.add(expression)
+                if expression is not cell.expression:
+                    other = replace(cell, expression=expression)
+                    relation.columns[i] = name, other
+                    self.columns = [
+                        replace(c, cell=other) if (c.alias, c.name) == (relation.alias, name) else c
+                        for c in self.columns
+                    ]
 
     def resolve(self, column: exp.Column) -> Cell:
         """The cell that a column reference means, here or in a scope around."""
