@@ -108,9 +108,9 @@ FUNCTIONS: Final = (
             "spark_json_text(x)": "CAST(to_json(CAST(x AS VARCHAR)) AS VARCHAR)",
             "spark_json_bytes(x)": "'\"' || to_base64(x) || '\"'",
             "spark_json_truth(x)": "CASE x WHEN TRUE THEN 'true' WHEN FALSE THEN 'false' END",
-            "spark_json_number(x)": "CASE WHEN isfinite(x) THEN spark_fraction(x) "
-            "WHEN x IS NOT NULL THEN '\"' || spark_fraction(x) || '\"' END",
-            "spark_json_field(name, x)": "CASE WHEN x IS NOT NULL THEN spark_json_text(name) || ':' || x END",
+            "spark_json_quote(x)": "CASE WHEN isfinite(x) THEN '' ELSE '\"' END",
+            "spark_json_number(x)": "spark_json_quote(x) || spark_fraction(x) || spark_json_quote(x)",
+            "spark_json_field(name, x)": "spark_json_text(name) || ':' || x",
             "spark_json_array(l)": "'[' || coalesce(array_to_string(l, ','), '') || ']'",
             "spark_json_object(l)": "'{' || array_to_string(list_filter(l, lambda f: f IS NOT NULL), ',') || '}'",
         },
