@@ -480,7 +480,7 @@ class Run:
             pass
         left = self.db._dictionary
         if not any(
-            re.search(r"'|array\(|struct\(|COLLECT_|UNPIVOT", s.text) for s in self.made
+            re.search(r"'|array\(|struct\(|COLLECT_|UNPIVOT|stack\(", s.text) for s in self.made
         ):  # A row over no input may have such.
             expect(len(left) == 0, lambda: f"left in the dictionary: {left.to_state()}")
         if self.case.seed % 4 == 0 and self.now is None:
