@@ -25,43 +25,62 @@ VIEWS = {
 }
 
 
+RULES = """
+ruled_sums(y, x1, x2, sum(x3)) :- e(y, x1), f(y, x2, x3), g(y, x2, x3).
+ruled_largest(y, x1, max(prod(x2, sum(x3)))) :- e(y, x1), f(y, x2, x3), g(y, x2, x3).
+ruled_both(y, count(x1), max(prod(x2, sum(x3)))) :- e(y, x1), f(y, x2, x3), g(y, x2, x3).
+"""
+
+
 def b1() -> ev.Database:
     db = ev.Database()
     db.sql("CREATE TABLE e (y BIGINT, x1 BIGINT)")
     db.sql("CREATE TABLE f (y BIGINT, x2 BIGINT, x3 BIGINT); CREATE TABLE g (y BIGINT, x2 BIGINT, x3 BIGINT)")
     for name, query in VIEWS.items():
         db.create_view(name, query, history=10)
+    db.rules(RULES, history=10)
     with db.batch() as batch:
         for name, rows in (("e", E), ("f", F), ("g", F)):
             batch.insert(name, rows)
     return db
 
 
-def test_vector_t14() -> None:
+@pytest.mark.parametrize("names", [tuple(VIEWS), tuple(f"ruled_{name}" for name in VIEWS)], ids=["sql", "rules"])
+def test_vector_t14(names: tuple[str, ...]) -> None:
     db = b1()
+    sums, greatest, both = (db.view(name) for name in names)
     expected: list[tuple[int, ...]] = [(1, b, x2, s) for b in (1, 2, 3) for x2, s in ((4, 1), (5, 2), (6, 7))]
-    assert sorted(db.view("sums")) == [*expected, *((2, c, 2, 13) for c in (4, 8, 9)), (3, 2, 1, 1)]
+    assert sorted(sums) == [*expected, *((2, c, 2, 13) for c in (4, 8, 9)), (3, 2, 1, 1)]
     largest = [*((1, b, 42) for b in (1, 2, 3)), *((2, c, 26) for c in (4, 8, 9)), (3, 2, 1)]
-    assert sorted(db.view("largest")) == largest
-    assert sorted(db.view("both")) == [(1, 3, 42), (2, 3, 26), (3, 1, 1)]
+    assert sorted(greatest) == largest
+    assert sorted(both) == [(1, 3, 42), (2, 3, 26), (3, 1, 1)]
+    found = {path.split(".")[-1]: sorted(rows.to_pylist(), key=str) for path, rows in both.why((3, 1, 1)).items()}
+    both_sides = [{"y": 3, "x2": 1, "x3": 1}]
+    assert found == {"e": [{"y": 3, "x1": 2}], "f": both_sides, "g": both_sides}
+    if names[0] not in VIEWS:
+        assert set(both.why((3, 1, 1))) == {"e", "f", "g"}
     start = db.version
     db.insert("e", [(4, 1)])
-    assert sorted(db.view("both")) == [(1, 3, 42), (2, 3, 26), (3, 1, 1), (4, 1, 30)]
+    assert sorted(both) == [(1, 3, 42), (2, 3, 26), (3, 1, 1), (4, 1, 30)]
     db.delete("f", [(1, 6, 4)])
-    assert sorted(db.view("both")) == [(1, 3, 18), (2, 3, 26), (3, 1, 1), (4, 1, 30)]
-    changed = db.view("both").diff(since=start).to_pylist()
-    told = Counter({(r["y"], r["n"], r["m"], r["_change_type"]): r["_count"] for r in changed})
-    assert told == Counter({(1, 3, 42, "delete"): 1, (1, 3, 18, "insert"): 1, (4, 1, 30, "insert"): 1})
+    assert sorted(both) == [(1, 3, 18), (2, 3, 26), (3, 1, 1), (4, 1, 30)]
+    assert [tuple(row) for row in both[1:3]] == [(2, 3, 26), (3, 1, 1)]
+    assert (both.rank((3, 1, 1)), (1, 3, 18) in both, (1, 3, 42) in both) == (2, True, False)
+    changed = both.diff(since=start).to_pylist()
+    told = Counter((*list(r.values())[:3], r["_change_type"]) for r in changed for _ in range(r["_count"]))
+    assert told == Counter([(1, 3, 42, "delete"), (1, 3, 18, "insert"), (4, 1, 30, "insert")])
+    assert "verdict     O(log N) per update" in str(both.explain())
 
 
-def test_nested_aggregates_change_in_few_steps_whatever_their_size() -> None:
+@pytest.mark.parametrize("name", ["both", "ruled_both"])
+def test_nested_aggregates_change_in_few_steps_whatever_their_size(name: str) -> None:
     steps = []
     for size in (10, 100, 1_000):
         db = b1()
         for table in ("f", "g"):
             db.insert(table, [(7, i % 10, i) for i in range(size)])
         db.insert("e", [(7, i) for i in range(size)])
-        view = db.view("both")
+        view = db.view(name)
         before = view.stats()["steps"]
         with db.batch() as batch:
             for table in ("f", "g"):
@@ -84,15 +103,20 @@ def test_vector_t15() -> None:
     db.create_view("totals", f"SELECT project, SUM(salary) AS total {joined} GROUP BY project")
     most = "(SELECT MAX(total) AS most FROM totals)"
     db.create_view("first", f"SELECT project, total FROM totals JOIN {most} m ON total = most")
-    db.rules("chosen(pid, name, sum(salary)) :- salary(pid, project, salary), person(pid, name).")
+    joined = "salary(pid, project, salary), person(pid, name)"
+    db.rules(f"chosen(pid, name, sum(salary)) :- {joined}.")
+    db.rules(f"ruled(pid, name, sum(prod(salary, count(project)))) :- {joined}.")
+    db.rules("by_weight(project, wavg(<salary, count(pid)>)) :- salary(pid, project, salary).")
+    db.rules("best(argmax(<project, sum(prod(salary, count(pid)))>)) :- salary(pid, project, salary).")
     db.insert("salary", [("ann", "p1", 100), ("ann", "p2", 100), ("bob", "p1", 50)])
     db.insert("person", [("ann", "Ann"), ("bob", "Bob")])
     assert sorted(db.view("different")) == sorted(db.view("chosen")) == [("ann", "Ann", 100), ("bob", "Bob", 50)]
-    assert sorted(db.view("all_of_them")) == [("ann", "Ann", 200), ("bob", "Bob", 50)]
-    assert sorted(db.view("average")) == [("p1", 75.0), ("p2", 100.0)]
-    assert list(db.view("first")) == [("p1", 150)]
+    assert sorted(db.view("all_of_them")) == sorted(db.view("ruled")) == [("ann", "Ann", 200), ("bob", "Bob", 50)]
+    assert sorted(db.view("average")) == sorted(db.view("by_weight")) == [("p1", 75.0), ("p2", 100.0)]
+    assert (list(db.view("first")), list(db.view("best"))) == ([("p1", 150)], [("p1",)])
     db.delete("salary", [("bob", "p1", 50)])
     assert sorted(db.view("first")) == [("p1", 100), ("p2", 100)]
+    assert list(db.view("best")) == [("p2",)]
 
 
 @pytest.mark.parametrize("as_rule", [False, True])

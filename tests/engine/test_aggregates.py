@@ -68,7 +68,7 @@ TYPES = {
     "listagg": ["None", "None", "STRING", "None", "None"],
     "percentile_approx": ["INT", "DECIMAL(10, 2)", "None", "None", "None"],
     "sums moments": ["BINARY", "BINARY", "None", "None", "None"],
-    "var_samp var_pop stddev_samp stddev_pop skewness kurtosis percentile percentile_disc": NUMBERS,
+    "var_samp var_pop stddev_samp stddev_pop skewness kurtosis percentile percentile_disc product": NUMBERS,
     "max_by min_by corr covar_pop covar_samp regr_avgx regr_avgy": ["None"] * 5,
     "regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy": ["None"] * 5,
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import everview as ev
@@ -11,6 +12,15 @@ from tests.engine.aggregates import COLUMNS, EXAMPLES, QUERY, differences, query
 from tests.engine.bags import plain
 
 ROWS = rows()
+
+
+def in_spark(example: str) -> str:
+    """Spark has PRODUCT among the functions of DataFrames only."""
+    found = re.fullmatch(r"product\((DISTINCT )?(\w)\)", example)
+    if found is None:
+        return example
+    values = f"collect_list({found[1] or ''}CAST({found[2]} AS DOUBLE))"
+    return f"CASE WHEN count({found[2]}) > 0 THEN aggregate({values}, 1D, (x, y) -> x * y) END"
 
 
 def by_spark(
@@ -25,7 +35,7 @@ def by_spark(
     values: dict[Any, dict[str, Any]] = {}
     types: dict[str, Any] = {}
     for examples in classes.values():
-        frame = spark.sql(query(examples))
+        frame = spark.sql(query(list(map(in_spark, examples))))
         for row in frame.collect():
             values.setdefault(row[0], {}).update(zip(examples, tuple(row)[1:], strict=True))
         types.update(zip(examples, (f.dataType for f in frame.schema.fields[1:]), strict=True))

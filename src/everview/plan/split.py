@@ -20,6 +20,7 @@ from everview.query.aggregates import (
     Combined,
     Counted,
     Gathered,
+    Multiplied,
     Ordered,
     Packed,
     Paired,
@@ -208,7 +209,7 @@ def _merged(aggregate: Aggregate, column: Callable[[Aggregate | Expression], Exp
             return replace(aggregate, argument=column(Aggregate(parts, argument, argument.type)))
         case Combined():
             return None if argument is None else replace(aggregate, argument=column(aggregate))
-        case Packed() | Gathered() | Shaped() | Paired():
+        case Packed() | Gathered() | Shaped() | Multiplied() | Paired():
             return None
         case Spread():
             parts = AggregateFunction.MOMENTS

@@ -97,8 +97,14 @@ class PartPlan:
 
     @property
     def changes_one_row(self) -> bool:
-        """True if one changed input row changes at most one row here: a filter, projection or grouping of a table."""
-        return isinstance(self.body, Block | Timed) and all(len(c.query.atoms) == 1 for c in self.cores)
+        """True if a changed input row changes at most one row here, at each place where it is read.
+
+        So it is of a filter, projection or grouping of a table, and of joins whose relations all have all that is
+        listed or grouped by.
+        """
+        is_plain = isinstance(self.body, Block | Timed)
+        cores = [c.query for c in self.cores]
+        return is_plain and all(len(q.atoms) == 1 or all(q.free <= a.variables for a in q.atoms) for q in cores)
 
     @property
     def operator_words(self) -> frozenset[str]:

@@ -107,6 +107,11 @@ class Shaped:
     heavy: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Multiplied:
+    """The product of the values: it can be divided by one, apart from zeros, which are counted. NULL of no values."""
+
+
 class Pairing(Enum):
     """What is made of pairs (y, x), by their number, both sums, and those of both squares and of the products."""
 
@@ -140,7 +145,9 @@ class Packed:
     squares: bool
 
 
-Made: TypeAlias = Counted | Summed | Spread | Ordered | Chosen | Gathered | Combined | Shaped | Paired | Packed
+Made: TypeAlias = (
+    Counted | Summed | Spread | Ordered | Chosen | Gathered | Combined | Shaped | Multiplied | Paired | Packed
+)
 
 
 class Taken(Enum):
@@ -361,6 +368,7 @@ class AggregateFunction(Enum):
     STDDEV_POP = "stddev_pop", Spread(sample=False, root=True), _double, ("stddev_pop(n)", "stddev_pop(x)")
     SKEWNESS = "skewness", Shaped(heavy=False), _double, ("skewness(n)", "skewness(x)")
     KURTOSIS = "kurtosis", Shaped(heavy=True), _double, ("kurtosis(x)", "kurtosis(p)")
+    PRODUCT = "product", Multiplied(), _double, ("product(n)", "product(x)", "product(p)", "product(DISTINCT n)")
     CORR = "corr", Paired(Pairing.CORRELATION), _pair, ("corr(n, x)", "corr(x, p)")
     COVAR_POP = "covar_pop", Paired(Pairing.COVARIANCE), _pair, ("covar_pop(n, x)",)
     COVAR_SAMP = "covar_samp", Paired(Pairing.SAMPLE_COVARIANCE), _pair, ("covar_samp(x, n)",)

@@ -17,8 +17,8 @@ What passes through, in this order:
 - ``aggregates``, ``packing``, ``products``: what groups are asked for, of what, and what can be summed up by table;
 - ``refuse``, ``blockers``, ``limits``, ``chains``, ``render``: what is not supported, or too large, is refused with its
   place;
-- ``lark_tokens``, ``rules``, ``rule_syntax``, ``rule_lowering``: the second front end, in place of all these, read by
-  lark;
+- ``lark_tokens``, ``rules``, ``rule_syntax``, ``rule_lowering``, ``rule_nested``, ``rule_tree``: the second front end,
+  in place of all these, read by lark;
 - ``formula_syntax``, ``formula_binding``: formulas that count, read by lark, too, over the tables of a schema;
 - ``formula_columns``, ``formula_rows``, ``formula_counts``, ``formula_select``: SELECTs that are to be formulas;
 - ``formula_components``: what a formula's tables promise of components, and how that is checked;

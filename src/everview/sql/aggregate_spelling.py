@@ -16,6 +16,7 @@ from everview.query.aggregates import (
     Combined,
     Counted,
     Gathered,
+    Multiplied,
     Ordered,
     Packed,
     Paired,
@@ -57,6 +58,8 @@ def aggregated(node: exp.Expr, type_: DataType, over: Over = lambda aggregate: a
             return over(call(f"bit_{made.bits.value}", _distinct(found, _value(found))))
         case Shaped():
             return call(f"spark_{found.function.value}", over(_list(found)))
+        case Multiplied():
+            return over(call("product", _distinct(found, _value(found))))
         case Paired():
             return call(f"spark_{made.pairing.name.lower()}", call("spark_present", over(_list(found))))
         case Gathered():

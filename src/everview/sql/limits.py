@@ -22,5 +22,7 @@ MOST_GUARDS: Final = 20_000
 """So many nodes may a condition have whose parts are written out again, so that some decide about others."""
 MOST_NESTED: Final = 100
 """So many operators of one chain (``a / b / c``) may have to be written out for DuckDB as calls within calls."""
+MOST_LEVELS: Final = 40
+"""So many aggregates may stand in each other in the head of a rule: each is over a variable of its own."""
 MOST_EXPANDED: Final = 60_000
 """So many nodes may an expression have once the functions that DuckDB is taught are written out in it."""

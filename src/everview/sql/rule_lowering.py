@@ -25,6 +25,7 @@ from everview.sql.body import FALSE
 from everview.sql.datatypes import same_word
 from everview.sql.limits import MOST_ATOMS
 from everview.sql.literals import fit, literal_value_type, parse_string
+from everview.sql.rule_nested import AGGREGATES, NestedHead, unique
 from everview.sql.rule_syntax import Argument, Call, Comparison, Goal, Literal, Rule, Variable
 
 
@@ -232,11 +233,16 @@ class RuleLowering:
             for index, argument in enumerate(a for a in head if not isinstance(a, Call)):
                 term, type_ = self._term(argument, names, "the head")
                 name = argument.name if isinstance(argument, Variable) else f"c{index + 1}"
-                outputs.append(Output(_unique(name, used), Expression.of(term, type_), self._nullable(argument)))
+                outputs.append(Output(unique(name, used), Expression.of(term, type_), self._nullable(argument)))
             return replace(inner, outputs=tuple(outputs))
+        if not all(c.is_plain for c in calls):
+            return NestedHead(self.rule, inner, lambda a: self._of_head(a, names), self.text, stages).block()
         if any(c.argument is None for c in calls):
             inner = self._counted(inner, stages)
         return self._grouped(replace(inner, distinct=False), names, used)
+
+    def _of_head(self, argument: Argument, names: dict[str, Term]) -> tuple[Term, DataType, bool]:
+        return *self._term(argument, names, "the head"), self._nullable(argument)
 
     def _nullable(self, argument: Argument) -> bool:
         if isinstance(argument, Literal):
@@ -275,22 +281,21 @@ class RuleLowering:
                 if aggregate not in aggregates:
                     aggregates.append(aggregate)
                 result = Expression.of(aggregate_result(aggregates.index(aggregate)), aggregate.type)
-                name = argument.function + (f"_{argument.argument.name}" if argument.argument else "")
-                outputs.append(Output(_unique(name, used), result, argument.function != "count"))
+                outputs.append(Output(unique(argument.name, used), result, argument.function != "count"))
                 continue
             term, type_ = self._term(argument, names, "the head")
             if isinstance(term, Const):
-                outputs.append(Output(_unique(f"c{index + 1}", used), Expression.of(term, type_), False))
+                outputs.append(Output(unique(f"c{index + 1}", used), Expression.of(term, type_), False))
                 continue
             key = Expression.of(term, type_)
             if key not in keys:
                 keys.append(key)
             result = Expression.of(group_key(keys.index(key)), type_)
-            outputs.append(Output(_unique(term.name, used), result, self._nullable(argument)))
+            outputs.append(Output(unique(term.name, used), result, self._nullable(argument)))
         return replace(inner, outputs=tuple(outputs), grouping=Grouping(tuple(keys), tuple(aggregates)))
 
     def _aggregate(self, call: Call, names: dict[str, Term]) -> Aggregate:
-        function = BY_NAME[call.function]
+        function = BY_NAME[AGGREGATES.get(call.function, call.function)]
         if call.argument is None:
             return Aggregate(function, None, DataType(Kind.BIGINT))
         term, argument = self._term(call.argument, names, "the head")
@@ -302,12 +307,3 @@ class RuleLowering:
                 source=self.text,
             )
         return Aggregate(function, Expression.of(term, argument), type_, function.has_inverse)
-
-
-def _unique(name: str, used: set[str]) -> str:
-    number, unique = 1, name
-    while unique.lower() in used:
-        number += 1
-        unique = f"{name}_{number}"
-    used.add(unique.lower())
-    return unique

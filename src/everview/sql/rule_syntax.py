@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final, TypeAlias
 
 from lark import Lark, Token, Tree, UnexpectedInput, UnexpectedToken
 
-from everview.errors import Position, RuleSyntaxError, UnsupportedError, check_text
+from everview.errors import Position, RuleSyntaxError, SizeError, UnsupportedError, check_text
 from everview.query.terms import Const
 from everview.sql.lark_tokens import TERMINALS, number_value, string_value
+from everview.sql.limits import MOST_LEVELS
 from everview.sql.sql_text import position_at
 
 GRAMMAR: Final = r"""
     rules: rule+
     rule: NAME "(" [head_argument ("," head_argument)*] ")" IF part ("," part)* END
-    ?head_argument: argument | NAME "(" [call_argument ("," call_argument)*] ")" -> call
-    ?call_argument: argument | STAR
+    ?head_argument: argument | call
+    call: NAME "(" [call_argument ("," call_argument)*] ")"
+    ?call_argument: head_argument | STAR | COMPARISON head_argument ("," head_argument)* COMPARISON -> tuple
     ?part: NAME "(" [argument ("," argument)*] ")" -> goal
         | argument COMPARISON argument -> comparison
         | NEGATION part -> negated
@@ -33,7 +35,11 @@ GRAMMAR: Final = r"""
     END: "."
 """
 _COMPARISONS = {"=": "=", "==": "=", "!=": "<>", "<>": "<>", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
-AGGREGATE_NAMES = ("count", "sum", "avg", "min", "max")
+AGGREGATE_NAMES = ("count", "sum", "avg", "min", "max", "prod")
+TUPLE_NAMES = ("wavg", "argmax", "argmin")
+"""The aggregates over pairs: ``wavg(<value, weight>)``, ``argmax(<key, measure>)``."""
+ROW_NAMES = ("sum", "prod", "min", "max", "avg")
+"""What may be made of several values beside each other: ``prod(x, sum(y))``."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +47,7 @@ class Variable:
     """A variable in a rule; ``_`` gets a name of its own that no user can write."""
 
     name: str
-    position: Position
+    position: Position = field(compare=False)
 
     @property
     def is_anonymous(self) -> bool:
@@ -59,11 +65,48 @@ class Literal:
 
 @dataclass(frozen=True)
 class Call:
-    """An aggregate in a head; ``argument`` None is count(*)."""
+    """An aggregate in a head; without arguments it is count(*).
+
+    What has one argument, or a pair, is over many rows; what has several, such as ``prod(x, sum(y))``, is made of the
+    values beside each other.
+    """
 
     function: str
-    argument: Variable | None
-    position: Position
+    arguments: tuple[Variable | Call, ...]
+    is_pair: bool
+    position: Position = field(compare=False)
+
+    @property
+    def argument(self) -> Variable | None:
+        """The variable that it is over, if it is plain."""
+        return next((a for a in self.arguments if isinstance(a, Variable)), None) if self.is_plain else None
+
+    @property
+    def is_plain(self) -> bool:
+        """True if it is over one variable, or over all rows."""
+        return len(self.arguments) <= 1 and not any(isinstance(a, Call) for a in self.arguments)
+
+    @property
+    def is_row(self) -> bool:
+        """True if it is made of several values beside each other, and no aggregate over many."""
+        return len(self.arguments) > 1 and not self.is_pair
+
+    @property
+    def variables(self) -> tuple[Variable, ...]:
+        """All variables in it, each once, in the order in which they are written."""
+        found: list[Variable] = []
+        for argument in self.arguments:
+            found += argument.variables if isinstance(argument, Call) else [argument]
+        return tuple(dict.fromkeys(found))
+
+    @property
+    def name(self) -> str:
+        """What its column is called: by itself and its variables."""
+        return "_".join([self.function, *(v.name for v in self.variables)])
+
+    def __str__(self) -> str:
+        inner = ", ".join(str(a) if isinstance(a, Call) else a.name for a in self.arguments) or "*"
+        return f"{self.function}({f'<{inner}>' if self.is_pair else inner})"
 
 
 Argument: TypeAlias = Variable | Literal
@@ -135,7 +178,7 @@ def _refused(text: str, error: UnexpectedInput) -> RuleSyntaxError:
     elif expected == {"IF"}:
         message = "a rule needs a body"
         hint = "write head(x) :- relation(x, y). Facts are data: db.insert(…)"
-    elif "COMPARISON" in expected:
+    elif "COMPARISON" in expected and not expected & {"NUMBER", "COMMA"}:
         message, hint = "expected an atom or a comparison", "r(x, y), or x < y"
         at = at if before is None else _place(text, before)
     else:
@@ -152,6 +195,8 @@ def _missing(expected: set[str], before: Token | None) -> str:
         return ". at the end of the rule"
     if "RPAR" in expected:
         return ", or ) after an argument"
+    if "COMMA" in expected:
+        return ", or > after a part of a pair"
     return f"( after {before}" if "LPAR" in expected else "the name of a rule's head"
 
 
@@ -175,6 +220,7 @@ class _Reader:
     def __init__(self, text: str) -> None:
         self.text = text
         self.anonymous = 0
+        self.depth = 0
 
     def rules(self, tree: Tree[Token]) -> list[Rule]:
         """All rules, in the order of the text."""
@@ -197,21 +243,56 @@ class _Reader:
             raise self._error("_ cannot stand in a head", argument.position, "give the variable a name")
         return argument
 
-    def _call(self, name: Any, *arguments: Any) -> Call:
+    def _call(self, name: Any, *items: Any) -> Call:
+        self.depth += 1
+        found = self._call_within(name, *items)
+        self.depth -= 1
+        return found
+
+    def _call_within(self, name: Any, *items: Any) -> Call:
         function, at = name.lower(), self._at(name)
-        if function not in AGGREGATE_NAMES:
-            raise self._error(f"{name} is not an aggregate", at, f"there are {', '.join(AGGREGATE_NAMES)}")
-        if len(arguments) > 1 or arguments[0] is None:
-            raise self._error(f"{function} takes one variable", at)
-        (token,) = arguments
-        if token.type == "STAR":
+        if self.depth > MOST_LEVELS:
+            message = f"more than {MOST_LEVELS} aggregates stand in each other"
+            raise SizeError(message, position=at, source=self.text, hint="write some of them as a rule of their own")
+        if function not in AGGREGATE_NAMES + TUPLE_NAMES:
+            hint = f"there are {', '.join(AGGREGATE_NAMES)}, and of pairs {', '.join(TUPLE_NAMES)}"
+            raise self._error(f"{name} is not an aggregate", at, hint)
+        if items[0] is None:
+            raise self._error(f"{function} needs an argument", at)
+        first, *others = items
+        if isinstance(first, Token) and first.type == "STAR" and not others:
             if function != "count":
                 raise self._error(f"* may only stand in count(*), not in {function}", at)
-            return Call(function, None, at)
-        argument = self._argument(token)
+            return Call(function, (), False, at)
+        is_pair = isinstance(first, Tree) and first.data == "tuple"
+        if is_pair and not others:
+            items = self._pair(function, at, *first.children)
+        elif function in TUPLE_NAMES:
+            raise self._error(f"{function} takes a pair", at, f"write {function}(<x, y>)")
+        elif others and function not in ROW_NAMES:
+            hint = f"of several values beside each other there are {', '.join(ROW_NAMES)}"
+            raise self._error(f"{function} takes one argument", at, hint)
+        return Call(function, tuple(self._call_argument(function, at, item) for item in items), is_pair, at)
+
+    def _pair(self, function: str, at: Position, opening: Token, *rest: Any) -> tuple[Any, ...]:
+        *items, closing = rest
+        if function not in TUPLE_NAMES:
+            raise self._error(f"{function} takes no pair", at, f"of pairs there are {', '.join(TUPLE_NAMES)}")
+        if (str(opening), str(closing)) != ("<", ">") or len(items) != 2:
+            raise self._error(f"{function} takes a pair", self._at(opening), f"write {function}(<x, y>)")
+        return tuple(items)
+
+    def _call_argument(self, function: str, at: Position, item: Any) -> Variable | Call:
+        if isinstance(item, Tree):
+            if item.data == "tuple":
+                raise self._error("a pair stands alone in an aggregate", at, f"write {function}(<x, y>)")
+            return self._call(*item.children)
+        if item.type == "STAR":
+            raise self._error("* may only stand in count(*)", self._at(item))
+        argument = self._argument(item)
         if not isinstance(argument, Variable) or argument.is_anonymous:
             raise self._error(f"{function} takes a variable", argument.position)
-        return Call(function, argument, at)
+        return argument
 
     def _part(self, item: Any) -> Goal | Comparison:
         first, *rest = item.children

@@ -4,6 +4,7 @@
 - ``in_tree``: MIN, MAX, MIN_BY and MAX_BY that it keeps in order itself, read off its tree;
 - ``distinct``: COUNT(DISTINCT …), a number that is kept with each group, with its values along a core of their own;
 - ``accumulators``: what it cannot sum up: other DISTINCT ones, sums of doubles, bits; ``shapes``: higher powers, pairs;
+  ``product``: PRODUCT;
 - ``accumulated``: an aggregate with such state, kept along a core of its own;
 - ``min_max``: others of these, along a core of their own: each group's values in order, in the kernel;
 - ``gathered``: lists, texts, percentiles and the most frequent value: the same, with ranks;

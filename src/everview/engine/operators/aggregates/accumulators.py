@@ -21,6 +21,7 @@ from everview.query.aggregates import (
     Combined,
     Counted,
     Gathered,
+    Multiplied,
     Ordered,
     Packed,
     Paired,
@@ -145,7 +146,7 @@ class Moments:
                 divisor = made.divisor(n)
                 variance = self._variance(divisor) if divisor else None
                 return math.sqrt(variance) if made.root and variance is not None else variance
-            case Counted() | Ordered() | Chosen() | Gathered() | Combined() | Shaped() | Paired():
+            case Counted() | Ordered() | Chosen() | Gathered() | Combined() | Shaped() | Multiplied() | Paired():
                 raise AssertionError("it is no sum")
             case _:
                 assert_never(made)
@@ -269,6 +270,7 @@ def quotient(above: int, below: int) -> float:
 
 def accumulator_for(aggregate: Aggregate) -> Callable[[], Accumulator]:
     """How to make an empty accumulator for an aggregate."""
+    from everview.engine.operators.aggregates.product import Product
     from everview.engine.operators.aggregates.shapes import Pairs, Shape
 
     match made := aggregate.function.made:
@@ -280,6 +282,8 @@ def accumulator_for(aggregate: Aggregate) -> Callable[[], Accumulator]:
             return partial(BitCounts, made.bits)
         case Shaped():
             return partial(Shape, made.heavy)
+        case Multiplied():
+            return Product
         case Paired():
             return partial(Pairs, made.pairing)
         case Summed() | Spread() | Packed():

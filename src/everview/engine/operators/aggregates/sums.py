@@ -31,6 +31,7 @@ from everview.query.aggregates import (
     Combined,
     Counted,
     Gathered,
+    Multiplied,
     Ordered,
     Packed,
     Paired,
@@ -203,7 +204,7 @@ def result(aggregate: Aggregate, count: Numbers, sums: Mapping[str, Numbers]) ->
             return _spread(aggregate, made, numbers_of(sums[VALUE]), numbers_of(sums[SQUARE]), present), None
         case Packed():
             return _packed(aggregate.argument, sums, present), None
-        case Ordered() | Chosen() | Gathered() | Combined() | Shaped() | Paired():
+        case Ordered() | Chosen() | Gathered() | Combined() | Shaped() | Multiplied() | Paired():
             raise AssertionError(f"{aggregate} is no sum")
         case _:
             assert_never(made)
