@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any, Final
 from everview.engine.base_table import BaseTable
 from everview.engine.change_feed import ChangeFeed
 from everview.engine.histories import keep_histories
-from everview.engine.run_query import Result, answered
+from everview.engine.run_query import Result, answered, answered_by_view
 from everview.engine.transaction import complain
 from everview.engine.view_runtime import ViewRuntime
 from everview.engine.watched import judge_products
-from everview.errors import DroppedError
+from everview.errors import DroppedError, EverviewError, UnsupportedError
 from everview.query.catalogue import (
     AlterView,
     Answer,
+    AnswerByView,
     Catalogue,
     Change,
     Command,
@@ -45,12 +46,13 @@ def catalogue_of(db: Database) -> Catalogue:
 def run(db: Database, commands: Sequence[Command]) -> Result | None:
     """Do what a script asks for, all of it or nothing; gives the answer of its last query."""
     db.fill_what_is_lost()
-    definitions = _Definitions(db) if any(not isinstance(c, Answer) for c in commands) else None
+    changes = any(not isinstance(c, Answer | AnswerByView) for c in commands)
+    definitions = _Definitions(db) if changes else None
     found: Result | None = None
     try:
         for command in commands:
-            if isinstance(command, Answer):
-                found = answered(db, command)
+            if isinstance(command, Answer | AnswerByView):
+                found = _answer(db, command)
             elif definitions is not None:
                 definitions.do(command)
     except BaseException as error:
@@ -61,6 +63,22 @@ def run(db: Database, commands: Sequence[Command]) -> Result | None:
     if definitions is not None:
         definitions.keep()
     return found
+
+
+def _answer(db: Database, command: Answer | AnswerByView) -> Result:
+    """By DuckDB, or as a view would, where that takes what DuckDB does not."""
+    from everview.sql.script import read_by_view
+
+    if isinstance(command, AnswerByView):
+        return answered_by_view(db, command)
+    try:
+        return answered(db, command)
+    except UnsupportedError as refused:
+        try:
+            instead = read_by_view(command.query, catalogue_of(db))
+        except EverviewError:
+            raise refused from refused.__cause__
+        return answered_by_view(db, instead)
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from everview.engine.show import SHOWN_ROWS, as_html, as_text
 from everview.engine.values.rows import joined
 from everview.engine.values.words import arrow_type
 from everview.errors import DataError, UnsupportedError
-from everview.query.catalogue import Answer, Read
+from everview.query.catalogue import Answer, AnswerByView, CreateTable, CreateView, Read
 from everview.query.types import DataType
 
 if TYPE_CHECKING:
@@ -84,6 +85,21 @@ def answered(db: Database, answer: Answer) -> Result:
         cursor.close()
     columns = [_typed(joined(column), type_) for column, type_ in zip(found.columns, answer.types, strict=True)]
     return Result(pa.table(columns, names=list(answer.names)))
+
+
+def answered_by_view(db: Database, answer: AnswerByView) -> Result:
+    """What a view by the query would hold: it is made in a database of its own, over the rows of what it reads."""
+    from everview.engine.database import Database
+    from everview.engine.definitions import run
+
+    now = db.now
+    aside = Database(memory_limit=db.memory_limit, clock=None if now is None else lambda: now)
+    run(aside, [CreateTable(replace(table, foreign_keys=()), "") for table in answer.tables])
+    for table in answer.tables:
+        source = db.table(table.name) if table.name in db._tables else db.view(table.name)
+        aside.insert(table.name, source.to_arrow())
+    run(aside, [CreateView(answer.definition)])
+    return Result(aside.view(answer.definition.name).to_arrow())
 
 
 def _typed(column: pa.Array, type_: DataType) -> pa.Array:

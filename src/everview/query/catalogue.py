@@ -84,6 +84,15 @@ class Read:
 
 
 @dataclass(frozen=True)
+class AnswerByView:
+    """A query to be answered by what a view by it would hold, over the rows of what it reads."""
+
+    definition: Definition
+    tables: tuple[Table, ...]
+    """What it reads, views as if they were tables."""
+
+
+@dataclass(frozen=True)
 class Answer:
     """A query to be answered, as DuckDB runs it, over what it reads; its columns' names, which need not differ."""
 
@@ -91,10 +100,12 @@ class Answer:
     names: tuple[str, ...]
     types: tuple[DataType, ...]
     reads: tuple[Read, ...]
+    query: str
+    """As it was written, to be answered by a view where DuckDB does not take the text."""
 
 
 Change = CreateTable | CreateView | ReplaceView | AlterView | Drop
-Command = Change | Answer
+Command = Change | Answer | AnswerByView
 """What a statement of a script asks for."""
 
 

@@ -22,6 +22,7 @@ from everview.sql.sql_text import SqlText
 
 _ARRANGED: Final = ("order", *CUTS)
 _INNER: Final = "everview$inner"
+_ALL_ROWS: Final = 2**62
 _COLUMN: Final = "everview$column"
 
 
@@ -58,7 +59,7 @@ class _Lower(Lower):
         return bool(found)
 
 
-def read_answer(source: SqlText, statement: exp.Expr, schema: Schema) -> Answer:
+def read_answer(source: SqlText, statement: exp.Expr, schema: Schema, written: str) -> Answer:
     """Check a query over tables and views, and make ready what DuckDB needs to answer it."""
     query = _arranged(source, statement)
     lower = _Lower(source, schema, "query")
@@ -69,7 +70,15 @@ def read_answer(source: SqlText, statement: exp.Expr, schema: Schema) -> Answer:
     names = [f'"{_COLUMN}{i}"' for i in range(len(types))]
     listed = ", ".join(f"CAST({n} AS {duckdb_type(t)}) AS {n}" for n, t in zip(names, types, strict=True))
     text = f"SELECT {listed} FROM ({translated_query(query)}) AS answer({', '.join(names)})"
-    return Answer(text, tuple(found.names), types, reads)
+    return Answer(text, tuple(found.names), types, reads, written)
+
+
+def in_full(statement: exp.Expr) -> exp.Expr:
+    """The query as one of a view, which has an order only if it has a LIMIT: one that takes all rows will do."""
+    found = statement.copy()
+    if found.args.get("order") and not any(found.args.get(name) for name in CUTS):
+        found.set("limit", exp.Limit(expression=exp.Literal.number(_ALL_ROWS)))
+    return found
 
 
 def _renamed(query: exp.Expr, read: Sequence[tuple[exp.Expr, str]], schema: Schema) -> tuple[Read, ...]:

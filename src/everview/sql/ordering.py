@@ -38,13 +38,13 @@ def is_cut(query: exp.Expr) -> bool:
 def read_bounds(source: SqlText, query: exp.Expr) -> Bounds:
     """What LIMIT, FETCH and OFFSET say."""
     limit, offset = query.args.get("limit"), query.args.get("offset")
-    has_ties = False
     count = None
+    options = limit.args.get("limit_options") if limit is not None else None
+    has_ties = options is not None and bool(options.args.get("with_ties"))
+    if options is not None and options.args.get("percent"):
+        place = source.clause(query, limit, ("FETCH", "LIMIT"))
+        raise source.unsupported("PERCENT of the rows", place, hint="take a number of rows")
     if isinstance(limit, exp.Fetch):
-        options = limit.args.get("limit_options")
-        if options is not None and options.args.get("percent"):
-            raise source.unsupported("FETCH PERCENT", source.clause(query, limit, ("FETCH",)), hint="fetch a number")
-        has_ties = options is not None and bool(options.args.get("with_ties"))
         amount = limit.args.get("count")
         count = 1 if amount is None else _number(source, query, limit, amount)
     elif limit is not None:

@@ -10,9 +10,10 @@ from typing import Final
 
 from sqlglot import exp
 
-from everview.errors import EverviewError, QueryError, check_text
+from everview.errors import EverviewError, QueryError, UnsupportedError, check_text
 from everview.query.catalogue import (
     AlterView,
+    AnswerByView,
     Catalogue,
     Change,
     Command,
@@ -25,7 +26,7 @@ from everview.query.catalogue import (
 from everview.query.options import ViewOptions
 from everview.query.schema import Schema
 from everview.query.view import View
-from everview.sql.answer import read_answer
+from everview.sql.answer import in_full, read_answer
 from everview.sql.ddl import References, create_table, resolve_references
 from everview.sql.formula_binding import parse_formula
 from everview.sql.options import create_view_text, read_changed_options, with_options
@@ -76,6 +77,13 @@ def read_query_into(text: str, catalogue: Catalogue, name: str, options: ViewOpt
     (written,) = source.statement_texts()
     found = guarded(source, lambda: reader.definition(statement, create_view_text(name, options, written), name))
     return catalogue.create_view(found)
+
+
+def read_by_view(text: str, catalogue: Catalogue) -> AnswerByView:
+    """How a view would answer a query."""
+    source, statement = parse_one(text, "query")
+    reader = _Reader(source, catalogue, Queries.VIEWS)
+    return guarded(source, lambda: reader.by_view(statement, text))
 
 
 def read_rules_into(text: str, catalogue: Catalogue, options: ViewOptions) -> list[Change]:
@@ -166,10 +174,29 @@ class _Reader:
         if not isinstance(statement, exp.Query) or isinstance(statement, exp.Table):
             raise unexpected(self.source, statement, "SELECT or CREATE MATERIALIZED VIEW")
         if self.queries is Queries.ANSWERED:
-            return read_answer(self.source, statement, self.catalogue.schema())
+            return self._answer(statement, text)
         self.bare = next(n for n in count(self.bare + 1) if self.catalogue.kind(f"query{n}") is None)
         name = f"query{self.bare}"
         return self.catalogue.create_view(self.definition(statement, f"CREATE VIEW {name} AS {text}", name))
+
+    def _answer(self, statement: exp.Expr, text: str) -> Command:
+        """As DuckDB answers it, or, where only views know what it says, as one of these would."""
+        written = statement.copy()
+        try:
+            return read_answer(self.source, statement, self.catalogue.schema(), text)
+        except UnsupportedError:
+            return self.by_view(written, text)  # or the view says why not
+        except EverviewError as refused:
+            try:
+                return self.by_view(written, text)
+            except EverviewError:
+                raise refused from refused.__cause__
+
+    def by_view(self, statement: exp.Expr, text: str) -> AnswerByView:
+        """As a view by it would answer it."""
+        name = next(f"query{n}" for n in count(1) if self.catalogue.kind(f"query{n}") is None)
+        definition = self.definition(in_full(statement), f"CREATE VIEW {name} AS {text}", name)
+        return AnswerByView(definition, tuple(t for t in self.catalogue.schema() if t.name.lower() in definition.reads))
 
     def _create_table(self, statement: exp.Expr, text: str) -> CreateTable | None:
         target, catalogue = created(statement), self.catalogue
