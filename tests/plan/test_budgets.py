@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 import everview as ev
+from everview.plan.distribute import distribute
 from everview.plan.repair import CUT
-from everview.plan.shards import distribute
 from everview.plan.shares import ways_to_share
 from everview.query.conjunctive import ConjunctiveQuery, Semantics
 from everview.query.constraints import constraints_of, drop_implied_atoms

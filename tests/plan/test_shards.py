@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 import everview as ev
-from everview.plan.shards import Distribution, distribute
+from everview.plan.distribute import distribute
+from everview.plan.shards import Distribution
 from everview.query.schema import Schema
 from everview.query.terms import Var
 from everview.sql import parse_schema, parse_view

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from everview.errors import DataFormatError, QueryError
-from everview.plan.shards import distribute
+from everview.plan.distribute import distribute
 from everview.query.catalogue import as_table
 from everview.query.conjunctive import Atom
 from everview.query.data import (

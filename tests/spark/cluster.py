@@ -20,15 +20,17 @@ from everview.engine.input.read import table_schema
 from everview.plan.shards import ShardLevel
 from everview.query.schema import Schema, Table
 from everview.query.terms import Var
-from everview.query.view import Block, Body, FormulaBody, SetOperation, SetOperator
+from everview.query.view import Block, Body, FormulaBody, SetOperation, SetOperator, View
 from everview.spark.checkpoint.pins import plan_over
 from everview.spark.exchange.arrow_blob import read_blob
-from everview.spark.exchange.key_step import Forwarder, key_shard_level, tables_with_spread_keys
+from everview.spark.exchange.forward import Forwarder, Passing, having
+from everview.spark.exchange.key_step import accepted, key_shard_level, tables_with_spread_keys
 from everview.spark.exchange.pack import Packer, packed_rows
 from everview.spark.exchange.routing import Slice
 from everview.spark.exchange.shard_specs import merge_shards_of
 from everview.spark.exchange.unpack import Unpacker
 from everview.spark.shard.messages import FEED
+from everview.spark.shard.operator import ONWARD, ROWS
 from everview.spark.shard.output.address import sent
 from everview.spark.shard.output.change_buffer import ChangeBuffer
 from everview.spark.shard.shard import Shard, ShardSpec
@@ -36,6 +38,8 @@ from tests.engine.bags import Bag, plain
 
 Row = tuple[Any, ...]
 Weighted = list[tuple[Row, int]]
+Parts = dict[int, dict[str, list[pa.Table]]]
+"""For each shard the rows of each table that it gets."""
 
 
 def _has_each_row_in_one_shard(body: Body) -> bool:
@@ -73,10 +77,13 @@ class Cluster:
         self.quarantine = quarantine
         self.once = {v.name for v in self.views if _has_each_row_in_one_shard(v.body)}
         """The views of whose feed no batch may have a row twice: as come in one shard, and as gone in another."""
-        self.levels = [self.distribution.first, *([self.distribution.merge] if self.distribution.merge else [])]
+        self.levels = list(self.distribution.levels)
+        first, ahead = self.distribution.first, self.distribution.ahead
+        self.ways = {ROWS: first} if ahead is None else {ROWS: ahead, ONWARD: first}
+        self.but = {t.name for t in first.tables} if ahead is not None else set()
         self.shards = [self._made(level) for level in self.levels]
         self.step = key_shard_level(
-            tables_with_spread_keys(self.levels[0]) if quarantine else (), self.levels[0].shards
+            tables_with_spread_keys(self.distribution) if quarantine else (), self.levels[0].shards
         )
         self.by_key = self._made(self.step)
         self.results: dict[str, Bag] = {v.name: Counter() for v in self.views}
@@ -84,7 +91,8 @@ class Cluster:
         self.started = False
 
     def _made(self, level: ShardLevel) -> list[Shard]:
-        spec = ShardSpec.of(level, quarantine=self.quarantine)
+        but = self.but if level is self.distribution.ahead else ()
+        spec = ShardSpec.of(level, quarantine=self.quarantine, but=but)
         return [Shard(spec.at(shard), self.clock) for shard in range(level.shards)]
 
     def apply(self, changes: Mapping[str, Weighted], clock: int | None = None) -> None:
@@ -92,20 +100,31 @@ class Cluster:
         once."""
         self.clock = clock
         told: set[tuple[str, Row]] = set()
-        inputs: dict[int, dict[str, list[pa.Table]]] = {}
-        keyed: dict[int, dict[str, list[pa.Table]]] = {}
-        for table in self.levels[0].tables:
+        inputs: Parts = {}
+        keyed: Parts = {}
+        passing: Parts = {}
+        for table in self.distribution.tables:
             is_keyed = table in self.step.tables
-            level, found = (self.step, keyed) if is_keyed else (self.levels[0], inputs)
-            for shard, data in self._routed(table, changes.get(table.name, []), level):
-                found.setdefault(shard, {}).setdefault(table.name, []).append(data)
-        for shard, name, data in self._forwarded(keyed):
-            inputs.setdefault(shard, {}).setdefault(name, []).append(data)
+            levels = {ROWS: self.step} if is_keyed else having(self.ways, table)
+            for shard, kind, name, data in self._routed(table, changes.get(table.name, []), levels):
+                _put(keyed if is_keyed else inputs if kind == ROWS else passing, shard, name, data)
+        by_key = self._forwarded(self.by_key, keyed, accepted(self.step.tables), self.ways)
+        for shard, kind, name, data in by_key:
+            _put(inputs if kind == ROWS else passing, shard, name, data)
         for number, level in enumerate(self.levels):
+            if level is self.distribution.ahead:
+                views = {v.name: v for v in level.views}
+                for shard, _, name, data in self._forwarded(
+                    self.shards[number], inputs, views, {ROWS: self.distribution.first}, clock
+                ):
+                    _put(passing, shard, name, data)
+                inputs = passing
+                continue
             targets = merge_shards_of(self.levels[number + 1]) if number + 1 < len(self.levels) else None
-            onward: dict[int, dict[str, list[pa.Table]]] = {}
+            onward: Parts = {}
             for s, shard in enumerate(self.shards[number]):
-                outcome = shard.apply(inputs.get(s, {}), None, clock if number == 0 else None)
+                is_first = level is self.distribution.first
+                outcome = shard.apply(inputs.get(s, {}), None, clock if is_first else None)
                 self.bad += outcome.bad
                 changed = outcome.changes
                 if not self.started:
@@ -141,27 +160,41 @@ class Cluster:
             self.shards[number] = fresh
         self.results, self.started = other.results, other.started
 
-    def _forwarded(self, keyed: Mapping[int, dict[str, list[pa.Table]]]) -> list[tuple[int, str, pa.Table]]:
-        """What the step by key takes in, for the shards."""
+    def _forwarded(
+        self,
+        shards: Sequence[Shard],
+        inputs: Parts,
+        views: Mapping[str, View],
+        levels: Mapping[str, ShardLevel],
+        clock: int | None = None,
+    ) -> list[tuple[int, str, str, pa.Table]]:
+        """What a step before the shards takes in, for those after it."""
         parts = []
-        for s, shard in enumerate(self.by_key):
-            outcome = shard.apply(keyed.get(s, {}))
+        for s, shard in enumerate(shards):
+            outcome = shard.apply(inputs.get(s, {}), None, clock)
             self.bad += outcome.bad
-            for (view, _), blobs in sent(outcome.changes, None).items():
+            changed = outcome.changes
+            if not self.started:
+                changed = {view.name: ChangeBuffer() for view in shard.spec.views}
+                for name, batch in shard.contents():
+                    changed[name].add(batch)
+            for (view, _), blobs in sent(changed, None).items():
                 parts += [packed_rows([(0, "changes", view, rows, blob, None)]) for blob, rows in blobs]
         if not parts:
             return []
-        forwarder = Forwarder.of(self.step, self.levels[0], range(self.levels[0].shards))
+        forwarder = Forwarder.of(views, levels, range(self.distribution.shards))
         found = []
-        for batch in Unpacker(self.step.views, False, True)(iter(parts)):
-            for at, (packer, view) in enumerate(zip(forwarder.packers, self.step.views, strict=True)):
-                for i, given in enumerate(packer.routing.given):
-                    own = batch.column(view.name).flatten()
+        for batch in Passing(Unpacker(tuple(views.values()), False, True))(iter(parts)):
+            for at, (packer, view) in enumerate(zip(forwarder.packers, forwarder.views, strict=True)):
+                for i, given in enumerate(packer.given):
+                    own = batch.column(view).flatten()
                     batch = batch.append_column(f"_everview_cell{at}_{i}", _cells(given, packer.table, own))
             found += _unpacked(forwarder(iter([batch])))
         return found
 
-    def _routed(self, table: Table, rows: Weighted, level: ShardLevel) -> list[tuple[int, pa.Table]]:
+    def _routed(
+        self, table: Table, rows: Weighted, levels: Mapping[str, ShardLevel]
+    ) -> list[tuple[int, str, str, pa.Table]]:
         if not rows:
             return []
         full = self.whole.table(table.name)
@@ -169,12 +202,12 @@ class Cluster:
         places = full.positions(c.name for c in table.columns)
         fields = list(table_schema(table))
         arrays = [pa.array([row[i] for row, _ in rows], f.type) for i, f in zip(places, fields, strict=True)]
-        packer = Packer.of(table, level, range(level.shards), quarantine=self.quarantine)
-        cells = [_cells(s, table, arrays) for s in packer.routing.given]
+        packer = Packer.of(table, levels, range(self.distribution.shards), quarantine=self.quarantine)
+        cells = [_cells(s, table, arrays) for s in packer.given]
         weight = pa.array([w for _, w in rows], pa.int64())
         names = [*(f.name for f in fields), "weight", "reason", *(f"cell{i}" for i in range(len(cells)))]
         batch = pa.RecordBatch.from_arrays([*arrays, weight, pa.nulls(len(rows), pa.string()), *cells], names=names)
-        return [(shard, data) for shard, _, data in _unpacked(packer(iter([batch])))]
+        return _unpacked(packer(iter([batch])))
 
     def _fed(self, view: str, data: pa.Table) -> list[Row]:
         """Add a part of a view's feed up; gives its rows."""
@@ -191,12 +224,17 @@ class Cluster:
         return keys
 
 
-def _unpacked(packed: Iterable[pa.RecordBatch]) -> list[tuple[int, str, pa.Table]]:
-    """The rows among what travels packed: for which shard, and of which table."""
+def _put(parts: Parts, shard: int, name: str, data: pa.Table) -> None:
+    parts.setdefault(shard, {}).setdefault(name, []).append(data)
+
+
+def _unpacked(packed: Iterable[pa.RecordBatch]) -> list[tuple[int, str, str, pa.Table]]:
+    """The rows among what travels packed: for which shard, of which step, and of which table."""
     found = []
     for part in packed:
         columns = (part.column(c).to_pylist() for c in ("shard", "kind", "name", "blob"))
-        found += [(s, name, read_blob(blob)) for s, kind, name, blob in zip(*columns, strict=True) if kind == "rows"]
+        rows = [row for row in zip(*columns, strict=True) if row[1] in (ROWS, ONWARD)]
+        found += [(s, kind, name, read_blob(blob)) for s, kind, name, blob in rows]
     return found
 
 

@@ -19,8 +19,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from everview.errors import DataFormatError, EverviewError, PipelineError, StateMismatchError
-from everview.plan import shards as planner
+from everview.plan import distribute as planner
 from everview.plan import spread as spreading
+from everview.plan import weigh as weighing
 from everview.plan.placement import distribution_from_data, distribution_to_data
 from everview.query.schema import Table
 from everview.query.view import View
@@ -97,7 +98,7 @@ def through_text(identity: Identity) -> Identity:
 def other_costs(patch: pytest.MonkeyPatch) -> None:
     """A cost model that has everything the other way round."""
     patch.setattr(planner, "_MERGING", 1e9)
-    patch.setattr(planner, "_FILTERED", 7.0)
+    patch.setattr(weighing, "_FILTERED", 7.0)
     patch.setattr(spreading.Occurrence, "part", lambda self, share, skew: share if self.hashed else 1 / share)
 
 
@@ -132,7 +133,7 @@ def test_planner_output_in_another_order_and_other_reprs_are_no_difference(monke
     found = spreading.spread
 
     with monkeypatch.context() as patch:
-        patch.setattr(planner, "spread", lambda view, schema: found(view, schema)[::-1])
+        patch.setattr(weighing, "spread", lambda view, schema: found(view, schema)[::-1])
         for model in (View, Table):
             patch.setattr(model, "__str__", lambda self: f"another text of {self.name}")
         turned = dict(reversed(VIEWS.items()))

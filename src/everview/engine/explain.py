@@ -9,10 +9,10 @@ from typing import Unpack
 
 from everview.engine.expressions.check_supported import check_views
 from everview.errors import QueryError, check_text
+from everview.plan.distribute import distribute
 from everview.plan.explain import Explanation
 from everview.plan.formula_plan import explained
 from everview.plan.shard_tables import as_checked
-from everview.plan.shards import distribute
 from everview.plan.view_plan import plan_view
 from everview.query.options import OptionValues, ViewOptions
 from everview.query.schema import Schema

@@ -30,6 +30,16 @@ def is_null(block: Block, column: int) -> bool:
     return len(parts) == 1 and isinstance(parts[0], str) and parts[0].startswith("CAST(NULL AS ")
 
 
+def needs_rows(block: Block) -> bool:
+    """True of one group over everything that has no row where it has no input: HAVING says so."""
+    grouping = block.grouping
+    if grouping is None or grouping.keys or grouping.having is None:
+        return False
+    counts = (a.function.is_count and not a.distinct and a.argument == a.counts for a in grouping.aggregates)
+    conditions = (v for v, is_one in zip(grouping.aggregate_names, counts, strict=True) if is_one)
+    return any(grouping.having.parts == (v, " > 0") for v in conditions)
+
+
 def result_variables(block: Block) -> frozenset[Var]:
     """The variables of which each row of a block's result has one value, however it came about."""
     if block.grouping is not None and block.distinct:  # Groups of different keys can give one row.

@@ -21,12 +21,13 @@ FORMAT = 1
 def distribution_to_data(distribution: Distribution) -> Data:
     """A distribution as plain data: its levels with their tables, views and grids."""
     levels = [distribution.first, *([distribution.merge] if distribution.merge is not None else [])]
+    ahead = {} if distribution.ahead is None else {"ahead": _level(distribution.ahead)}
     return {
         "format": FORMAT,
         "shards": distribution.shards,
         "levels": [_level(level) for level in levels],
         "merged": sorted(distribution.merged),
-    }
+    } | ahead
 
 
 def distribution_from_data(data: Data) -> Distribution:
@@ -62,7 +63,8 @@ def _read(data: Data) -> Distribution:
     shards = int(data["shards"])
     first, *rest = (_read_level(level, shards) for level in data["levels"])
     merge = rest[0] if rest else None
-    return Distribution(shards, first, merge, frozenset(map(str, data["merged"])))
+    ahead = _read_level(data["ahead"], shards) if "ahead" in data else None
+    return Distribution(shards, first, merge, frozenset(map(str, data["merged"])), ahead=ahead)
 
 
 def _read_level(data: Data, shards: int) -> ShardLevel:

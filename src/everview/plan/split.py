@@ -44,6 +44,7 @@ from everview.query.view import (
     Stage,
     View,
     aggregate_result,
+    arranged,
     blocks,
     each_block,
     group_key,
@@ -52,27 +53,54 @@ from everview.query.view import (
 
 _MORE_DIGITS = 10
 """A sum of so many digits more than its values' holds that many of them, as in Spark."""
+AHEAD = "ahead"
+"""What the names of first steps have in them that are made ahead of the shards."""
 MOST_DISTINCT = 7
 """DISTINCT aggregates of more arguments have the rows of the join sent: for each, tables are joined once more."""
 
 
 def split_up(view: View) -> tuple[list[View], View] | None:
     """The first step of each block as views of their own, and the view that makes the result; None if it cannot be."""
+    found = in_two(view.body, view, 0)
+    return found and (found[0], View(view.name, found[1], (), view.remarks, view.options))
+
+
+def in_two(body: Body, view: View, number: int, mark: str = "") -> tuple[list[View], Body] | None:
+    """A body of a view, perhaps of one of its stages: the first steps of its blocks, and what makes its rows of them.
+
+    The first steps are counted from a ``number`` on.
+    """
     pieces: list[View] = []
 
     def merging(block: Block) -> Block:
-        name = f"{_piece(view.name)}{len(pieces)}"
+        name = f"{_piece(view.name)}{mark}{number + len(pieces)}"
         needed = _stages_of(block, view.stages)
         first, second = _partial(block, name) or _rows(block, name)
-        if isinstance(view.body, Cut) and view.body.body is block and block.grouping is None:
-            first = _first_rows(view.body, first)
+        cut = next((a for a in arranged(body) if isinstance(a, Cut) and a.body is block), None)
+        if cut is not None and block.grouping is None:
+            first = _first_rows(cut, first)
         pieces.append(View(name, first, needed, options=view.options))
         return second
 
-    body = each_block(view.body, merging)
+    made = each_block(body, merging)
     if any(o.type.is_open for p in pieces for o in p.columns):
         return None
-    return pieces, View(view.name, body, (), view.remarks, view.options)
+    return pieces, made
+
+
+def first_rows(view: View) -> tuple[View, View] | None:
+    """Of a view that is cut over all rows the first rows of a shard, and what takes the first of these; else None."""
+    cut = view.body
+    if not isinstance(cut, Cut) or cut.partition or cut.end is None or any(o.type.is_open for o in cut.body.columns):
+        return None
+    name = f"{_piece(view.name)}0"
+    columns = tuple(replace(c, name=f"c{i}") for i, c in enumerate(cut.body.columns))
+    own = Cut(cut.body, cut.keys, columns, cut.end, counting=cut.counting)
+    piece = View(name, own, view.stages, options=view.options)
+    terms = [Expression.of(Var(f"${name}.{i}"), c.type) for i, c in enumerate(cut.body.columns)]
+    atom = Atom(name, tuple(Var(f"${name}.{i}") for i in range(len(terms))), alias=name)
+    outputs = tuple(replace(c, expression=t) for c, t in zip(cut.body.columns, terms, strict=True))
+    return piece, View(view.name, replace(cut, body=Block((atom,), (), outputs)), (), view.remarks, view.options)
 
 
 def _first_rows(cut: Cut, body: Body) -> Body:
@@ -87,7 +115,8 @@ def with_options_of(views: Sequence[View], wanted: Sequence[View]) -> tuple[View
 
     def own(view: View) -> View:
         for other in wanted:
-            if view.name == other.name or view.name.rstrip("0123456789") == _piece(other.name):
+            first = _piece(other.name)
+            if view.name == other.name or view.name.rstrip("0123456789") in (first, f"{first}{AHEAD}"):
                 return replace(view, options=other.options)
         return view
 
@@ -272,7 +301,8 @@ def _merging(block: Block, name: str, columns: tuple[Output, ...]) -> Block:
     atom = Atom(name, tuple(variables), alias=name)
     as_read = [Expression.of(v, c.type) for v, c in zip(variables, columns, strict=True)]
     if block.grouping is None:
-        outputs = tuple(replace(o, expression=e) for o, e in zip(block.outputs, as_read, strict=True))
+        # What shows no column, as EXISTS does not, has one for the way.
+        outputs = tuple(replace(o, expression=e) for o, e in zip(block.outputs, as_read, strict=False))
         return Block((atom,), (), outputs, None, block.distinct)
     place = {c.expression: e for c, e in zip(columns, as_read, strict=True)}
 

@@ -22,6 +22,7 @@ from everview.plan.held_values import (
     is_by_partition,
     is_null,
     is_union_all,
+    needs_rows,
     output_variable,
     result_variables,
     shown_variables,
@@ -62,12 +63,13 @@ class Occurrence:
     joins: int
     """How many of its variables other atoms have: each costs an update an index and a way to go on."""
     hashed: tuple[Expression, ...] | None
+    """None: every slice gets them; nothing: one of them does."""
     conditions: tuple[Expression, ...] = ()
     """What must hold for the table's columns, or a row means nothing to this occurrence."""
 
     def part(self, share: int, skew: Mapping[tuple[str, str], float]) -> float:
         """The part of the rows that the fullest of so many slices gets."""
-        if self.hashed is None or share == 1:
+        if not self.hashed or share == 1:
             return 1.0
         column = next(iter(sorted(self.hashed[0].variables)), None)
         return 1.0 if column is None else max(1 / share, skew.get((self.table, column.name), 0.0))
@@ -90,7 +92,7 @@ class Places:
     @staticmethod
     def nowhere(view: View, schema: Schema) -> Places:
         """No cut at all: every occurrence whole; for those who want the list of occurrences."""
-        return Places("all", tuple(_Walk(view, schema).occurrences({}, {})))
+        return Places("all", tuple(_Walk(view, schema).occurrences(_Cutting({}, {}))))
 
 
 def spread(view: View, schema: Schema) -> list[Places]:
@@ -144,6 +146,8 @@ class _Cutting:
     """Of blocks whose rows are in any slice: the atom of whose stage this is so; what it is joined with is whole."""
     free: set[int] = field(default_factory=set)
     """Members of a stage that have NULL in the column by which the stage is cut."""
+    alone: set[int] = field(default_factory=set)
+    """Members that nothing cuts, and that have no row where there are none: all their rows are in one slice."""
     asked: dict[str, set[int | None]] = field(default_factory=dict)
     """By which columns of a stage its readers want it to be cut; None: they do not care."""
     by_stage: dict[str, int | None] = field(default_factory=dict)
@@ -166,6 +170,7 @@ class _Cutting:
             self.by_block.pop(id(block), None)
             self.through.pop(id(block), None)
             self.free.discard(id(block))
+            self.alone.discard(id(block))
 
 
 class _Walk:
@@ -226,7 +231,7 @@ class _Walk:
                 members = list(blocks(self.view.body))
                 shown = all(cutting.by_block.get(id(b)) in shown_variables(b) for b in members)
                 is_shown = shown and bool(way.by_block) and not cutting.nulls.get(self.view.name)
-                return Places(way.name, tuple(self.occurrences(cutting.by_block, cutting.by_stage)), is_shown)
+                return Places(way.name, tuple(self.occurrences(cutting)), is_shown)
             whole.add(broken)
 
     # --- where rows are to be --------------------------------------------------------------------------------------
@@ -304,6 +309,9 @@ class _Walk:
             best = max(found, key=lambda v: (*cutting.rank(self._origins_in(block, v)), v in joined))
             cutting.by_block[id(block)] = best
             cutting.prefer(self._origins_in(block, best))
+        elif not united and needs_rows(block) and any(a.relation not in self.stages for a in block.atoms):
+            cutting.alone.add(id(block))
+            return True
         return bool(united or found)
 
     def _origins_in(self, block: Block, v: Var) -> dict[str, str]:
@@ -386,7 +394,7 @@ class _Walk:
     def _has_none(self, body: Body, cutting: _Cutting) -> bool:
         return all(cutting.by_block.get(id(b)) in b.not_null for b in blocks(body))
 
-    def occurrences(self, by_block: Mapping[int, Var], by_stage: Mapping[str, int | None]) -> list[Occurrence]:
+    def occurrences(self, cutting: _Cutting) -> list[Occurrence]:
         """Every use of a table, in the order of parts, blocks and atoms."""
         found = []
         for part in self.parts:
@@ -395,8 +403,10 @@ class _Walk:
             for block in blocks(part.body):
                 for atom in block.atoms:
                     if atom.relation not in self.stages:
-                        v = by_block.get(id(block))
+                        v = cutting.by_block.get(id(block))
                         hashed = None if v is None else self._hashed(atom, v)
+                        if id(block) in cutting.alone:
+                            hashed = ()
                         filtered = any(p.variables and p.variables <= atom.variables for p in block.predicates)
                         others = frozenset[Var]().union(*(a.variables for a in block.atoms if a is not atom))
                         joins = max(1, len(atom.variables & others))

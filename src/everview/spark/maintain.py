@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any
@@ -18,14 +18,15 @@ from everview.query.view import Timed
 from everview.spark.checkpoint.identity import Identity
 from everview.spark.checkpoint.pins import Maintained, hold, plan_over, read_pins
 from everview.spark.checkpoint.take_over import origin_of
-from everview.spark.exchange.key_step import forwarded, key_shard_level, one_row_a_key, tables_with_spread_keys
+from everview.spark.exchange.forward import forwarded, having
+from everview.spark.exchange.key_step import accepted, key_shard_level, one_row_a_key, tables_with_spread_keys
 from everview.spark.exchange.pack import normalised, packed
 from everview.spark.exchange.shard_specs import merge_shards_of, specs_of
 from everview.spark.exchange.unpack import feed_of
 from everview.spark.metrics import observed
 from everview.spark.session import configure, parallelism
-from everview.spark.shard.operator import PACKED, ShardOperator
-from everview.spark.shard.state import KEY_STEP, MERGE, SHARDS
+from everview.spark.shard.operator import ONWARD, PACKED, ROWS, ShardOperator
+from everview.spark.shard.state import AHEAD, KEY_STEP, MERGE, SHARDS
 from everview.spark.shard.stopping import end_shards_with_queries
 from everview.spark.time_zone import check_zone
 from everview.spark.types import column_of, spark_type, tables_of
@@ -103,27 +104,42 @@ def maintain(
     keys = list(plan.keys)
     end_shards_with_queries(spark)
     quarantine = bad_rows == "quarantine"
-    first = plan.distribution.first
+    first, ahead = plan.distribution.first, plan.distribution.ahead
+    whole_tables = plan.distribution.tables
     check_zone(spark, plan.views, plan.schema)
-    begin = _beginnings(initial or {}, tables, first)
-    with_spread_keys = tables_with_spread_keys(first) if quarantine else ()
+    begin = _beginnings(initial or {}, tables, whole_tables)
+    with_spread_keys = tables_with_spread_keys(plan.distribution) if quarantine else ()
     step = key_shard_level([t for t in with_spread_keys if _frame(tables, t.name).isStreaming], first.shards)
     plan = replace(plan, by_key=tuple(t.name for t in step.tables))
     settings = _Settings(replace(plan.identity, migrate=migrate), keys, quarantine, memory_limit)
-    inputs, by_key = _Inputs(), _Inputs()
-    for table in first.tables:
+    levels = {ROWS: first} if ahead is None else {ROWS: ahead, ONWARD: first}
+    inputs, by_key, inputs_ahead = _Inputs(), _Inputs(), _Inputs()
+    streaming = [t for t in whole_tables if _frame(tables, t.name).isStreaming]
+    is_fed = step.tables or any(ROWS in having(levels, t) for t in streaming)
+    passing = () if is_fed else streaming[:1]  # Else a step ahead would never have its turn.
+    for table in whole_tables:
         frame = _frame(tables, table.name)
         rows = [normalised(f, table) for f in (frame, begin.get(table.name)) if f is not None]
         if table in step.tables:
-            by_key.add(frame, rows, table, step, keys, quarantine, skip_batch)
-        elif table in with_spread_keys:
-            inputs.add(frame, [one_row_a_key(reduce(DataFrame.union, rows), table)], table, first, keys, quarantine)
-        else:
-            inputs.add(frame, rows, table, first, keys, quarantine, skip_batch)
+            by_key.add(frame, rows, table, {ROWS: step}, settings, skip_batch)
+            continue
+        if table in with_spread_keys:
+            rows = [one_row_a_key(reduce(DataFrame.union, rows), table)]
+        own = having(levels, table)
+        if ahead is None or (ROWS not in own and table not in passing):
+            inputs.add(frame, rows, table, {ROWS: first}, settings, skip_batch)
+            continue
+        inputs_ahead.add(frame, rows, table, own, settings, skip_batch)
+        if ONWARD in own:
+            inputs.load(frame, rows, table, first, settings)
     if by_key.streams:
         known = Maintained(step.views, Schema(step.tables), Distribution(step.shards, step), False, plan.keys).identity
         taken = _level(by_key, step, KEY_STEP, replace(settings, identity=replace(known, migrate=migrate)), None)
-        inputs.streams.append(forwarded(taken, step, first, keys))
+        given = forwarded(taken, accepted(step.tables), levels, keys)
+        (inputs if ahead is None else inputs_ahead).streams.append(given)
+    if ahead is not None and inputs_ahead.streams:
+        made = _level(inputs_ahead, ahead, AHEAD, settings, None, but={t.name for t in first.tables})
+        inputs.streams.append(forwarded(made, {v.name: v for v in ahead.views}, {ROWS: first}, keys))
     if not inputs.streams:
         raise PipelineError(
             "the view reads static tables only, so nothing can change",
@@ -151,20 +167,28 @@ class _Inputs:
         frame: DataFrame,
         rows: Sequence[DataFrame],
         table: Table,
-        level: ShardLevel,
-        keys: list[int],
-        quarantine: bool,
+        levels: Mapping[str, ShardLevel],
+        settings: _Settings,
         skip: int | None = None,
     ) -> None:
         """A table's rows, normalised: the first ones change if the table's DataFrame is streaming."""
-        for i, part in enumerate(rows):
-            changes = frame.isStreaming and i == 0
-            made = packed(part, table, level, keys, quarantine=quarantine, skip=skip if changes else None)
-            (self.streams if changes else self.loads).append(made)
+        if frame.isStreaming:
+            keys, quarantine = settings.keys, settings.quarantine
+            self.streams.append(packed(rows[0], table, levels, keys, quarantine=quarantine, skip=skip))
+        if ROWS in levels:
+            self.load(frame, rows, table, levels[ROWS], settings)
+
+    def load(
+        self, frame: DataFrame, rows: Sequence[DataFrame], table: Table, level: ShardLevel, settings: _Settings
+    ) -> None:
+        """Those of them that do not change, for a level: nothing that is loaded is handed on."""
+        for part in rows[1:] if frame.isStreaming else rows:
+            made = packed(part, table, {ROWS: level}, settings.keys, quarantine=settings.quarantine)
+            self.loads.append(made)
 
 
 def _beginnings(
-    initial: Mapping[str, DataFrame], tables: Mapping[str, DataFrame], level: ShardLevel
+    initial: Mapping[str, DataFrame], tables: Mapping[str, DataFrame], read: Sequence[Table]
 ) -> dict[str, DataFrame]:
     """The rows that tables begin with, as their columns are declared: they have to hash as the stream's rows do."""
     known = {name.lower(): name for name in tables}
@@ -174,7 +198,7 @@ def _beginnings(
             raise PipelineError(
                 f"initial has rows for {name}, and there is no such table", hint=f"the tables are {', '.join(tables)}"
             )
-        table = next((t for t in level.tables if t.name.lower() == name.lower()), None)
+        table = next((t for t in read if t.name.lower() == name.lower()), None)
         if table is None:
             continue  # No view reads it.
         own = {c.lower(): c for c in frame.columns}
@@ -214,11 +238,21 @@ class _Settings:
     memory_limit: int | None
 
 
-def _level(inputs: _Inputs, level: ShardLevel, number: int, settings: _Settings, merge: ShardLevel | None) -> DataFrame:
-    """One stateful operator over the shards of a level; if rows go by the clock, it runs without input, too."""
+def _level(
+    inputs: _Inputs,
+    level: ShardLevel,
+    number: int,
+    settings: _Settings,
+    merge: ShardLevel | None,
+    but: Collection[str] = (),
+) -> DataFrame:
+    """One stateful operator over the shards of a level; if rows go by the clock, it runs without input, too.
+
+    Of ``but`` some tables' rows it says nothing, if it puts them aside: a level after it does.
+    """
     is_timed = any(isinstance(stage.body, Timed) for view in level.views for stage in view.stages)
     processor = ShardOperator(
-        specs_of(level, quarantine=settings.quarantine, memory_limit=settings.memory_limit),
+        specs_of(level, quarantine=settings.quarantine, memory_limit=settings.memory_limit, but=but),
         replace(settings.identity, derived=number == MERGE),
         settings.keys,
         level=number,

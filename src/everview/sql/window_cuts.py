@@ -104,7 +104,7 @@ def _wanted(block: Block, atom: Atom, place: int) -> _Wanted | None:
 def _bound(predicate: Expression, variable: Var) -> _Wanted | None:
     if predicate.variables != frozenset((variable,)) or sum(p == variable for p in predicate.parts) != 1:
         return None
-    text = "".join(_HOLE if p == variable else str(p) for p in predicate.parts)
+    text = "".join(_HOLE if p == variable else str(p) for p in predicate.parts).replace(f"({_HOLE})", _HOLE)
     for pattern, less, is_whole in ((_AT_MOST, 0, True), (_LESS, 1, True), (_WITHIN, 0, False)):
         match = pattern.fullmatch(text)
         if match is not None:

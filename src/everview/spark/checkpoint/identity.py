@@ -18,6 +18,7 @@ FORMAT = 3
 HASH = 1
 """The way in which rows are hashed: Spark's ``xxhash64``, and our own of integers (``routing.Slice``)."""
 
+_NO_LEVEL: dict[str, Any] = {"tables": [], "views": [], "grids": []}
 _PLACES = ("format", "hash", "shards", "keys")
 """Parts without which no row can be found again."""
 
@@ -56,10 +57,14 @@ class Identity:
         if self.parts.get("format") != FORMAT:
             return found
         first, *rest = self.parts["spread"]["levels"]
+        ahead = self.parts["spread"].get("ahead", _NO_LEVEL)
+        made = [v["name"] for v in ahead["views"]]
+        own = {t["name"]: t for t in (*ahead["tables"], *first["tables"]) if t["name"] not in made}
         return found | {
-            "tables": sorted(first["tables"], key=lambda t: str(t["name"])),
+            "tables": [own[name] for name in sorted(own)],
             "routes": ways(first) if self.parts["shards"] > 1 else {},
             "merge": [[level["tables"], ways(level)] for level in rest],
+            "ahead": [[t for t in first["tables"] if t["name"] in made], ways(ahead)] if made else [],
             "by_key": self.parts.get("by_key", []),
         }
 
@@ -72,11 +77,17 @@ class Identity:
         changed = set(self.differences(stored))
         if self.derived:
             return self.migrate and not changed & set(_PLACES)
+        if self._has_ahead or stored._has_ahead:  # What was told before would be told anew.
+            return False
         return self.migrate and changed <= {"views", "merge"} and self._has_merge == stored._has_merge
 
     @property
     def _has_merge(self) -> bool:
         return bool(self.compared.get("merge"))
+
+    @property
+    def _has_ahead(self) -> bool:
+        return bool(self.compared.get("ahead"))
 
     def refusal(self, stored: Identity) -> str:
         """Why the state cannot be used, and what to do."""
@@ -91,9 +102,11 @@ class Identity:
             lines.append("  the new views need rows in shards that do not have them")
         if self._has_merge != stored._has_merge:
             lines.append("  one of the two needs a second step of shards, and the other does not")
+        elif "views" in changed and (self._has_ahead or stored._has_ahead):
+            lines.append("  one of the two has stages that are made ahead of its shards, and tells of them once")
         elif set(changed) <= {"views", "merge"} and "views" in changed:
             return "\n".join([*lines, MIGRATE])
-        if "views" not in changed and set(changed) <= {"keys", "routes", "merge"}:
+        if "views" not in changed and set(changed) <= {"keys", "routes", "merge", "ahead"}:
             lines.append("  its rows are placed otherwise than this query was planned")
             return "\n".join([*lines, KEEP])
         return "\n".join([*lines, MOVE])

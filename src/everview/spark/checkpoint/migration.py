@@ -25,7 +25,7 @@ from everview.spark.checkpoint.folder import Folder
 from everview.spark.checkpoint.identity import Identity
 from everview.spark.exchange.arrow_blob import WEIGHT, read_blob
 from everview.spark.session import need_rocksdb
-from everview.spark.shard.state import META_KEY, PIN_KEY, SHARDS, VARIABLE, Meta
+from everview.spark.shard.state import AHEAD, META_KEY, PIN_KEY, SHARDS, VARIABLE, Meta
 from everview.spark.types import COUNT, spark_type
 
 _COMPACT: Final = ".compact"
@@ -42,9 +42,25 @@ def saved_tables(spark: SparkSession, checkpoint: str) -> dict[str, DataFrame]:
     if not shards:
         raise PipelineError(f"there is no state in {checkpoint}", hint="has the query finished a batch?")
     homes = _pinned(spark, checkpoint, shards).parts["homes"]
-    log = _state(spark, checkpoint).where("user_map_key.batch > 0").select("key.shard", "user_map_value.*")
+    found = _of_level(spark, checkpoint, SHARDS, shards, homes)
+    if len(found) < len(homes):  # There may be tables that only a step ahead of the shards gets.
+        rest = {name: own for name, own in homes.items() if name not in found}
+        found |= _of_level(spark, checkpoint, AHEAD, shards, rest)
+    return found
+
+
+def _of_level(
+    spark: SparkSession, checkpoint: str, level: int, shards: dict[int, Meta], homes: dict[str, list[int]]
+) -> dict[str, DataFrame]:
+    """The rows of those tables for which homes are given, as the shards of one level have them."""
+    state = _state(spark, checkpoint, level)
     found: dict[str, DataFrame] = {}
+    if state is None:
+        return found
+    log = state.where("user_map_key.batch > 0").select("key.shard", "user_map_value.*")
     for row in log.groupBy("name").agg(F.first("blob").alias("blob")).collect():
+        if row["name"] not in homes:
+            continue
         sample = read_blob(row.blob).schema
         hashed = [f for f in sample if f.name not in (WEIGHT, MASK)]
         fields = [StructField(f.name, spark_type(data_type(f.type))) for f in hashed]
@@ -101,7 +117,7 @@ def stored_identity(spark: SparkSession, checkpoint: str) -> Identity:
 
 def _shards(spark: SparkSession, checkpoint: str) -> dict[int, Meta]:
     """Where each shard stands, by its key."""
-    return _stands(_state(spark, checkpoint))
+    return _stands(_shards_state(spark, checkpoint))
 
 
 def _stands(state: DataFrame) -> dict[int, Meta]:
@@ -112,7 +128,7 @@ def _stands(state: DataFrame) -> dict[int, Meta]:
 
 def _pinned(spark: SparkSession, checkpoint: str, shards: dict[int, Meta]) -> Identity:
     """What the shards belong to: a text beside their meta data, which in older checkpoints has it itself."""
-    for row in _at(_state(spark, checkpoint), PIN_KEY).select("user_map_value.blob").limit(1).collect():
+    for row in _at(_shards_state(spark, checkpoint), PIN_KEY).select("user_map_value.blob").limit(1).collect():
         return Identity(bytes(row.blob).decode())
     return Identity(next(iter(shards.values())).identity)
 
@@ -122,18 +138,27 @@ def _at(state: DataFrame, key: tuple[int, int]) -> DataFrame:
     return state.where(f"user_map_key.batch = {key[0]} AND user_map_key.part = {key[1]}")
 
 
-def _state(spark: SparkSession, checkpoint: str) -> DataFrame:
-    """The state of the shards that get the tables' rows: Spark numbers stateful operators from the sink.
+def _shards_state(spark: SparkSession, checkpoint: str) -> DataFrame:
+    """The state of the shards that get the tables' rows."""
+    state = _state(spark, checkpoint, SHARDS)
+    if state is None:
+        raise PipelineError(f"there is no state in {checkpoint}", hint="has the query finished a batch?")
+    return state
 
-    With a merge, they are operator 1; a step by key, which comes before them, has a greater number still.
+
+def _state(spark: SparkSession, checkpoint: str, level: int) -> DataFrame | None:
+    """The state of a level of shards, if there is one: Spark numbers stateful operators from the sink.
+
+    With a merge, the shards are operator 1; steps that come before them have greater numbers still.
     """
     operators = spark.read.format("state-metadata").load(checkpoint).select("operatorId").distinct().collect()
     for number in sorted((row.operatorId for row in operators), reverse=True):
         reader = spark.read.format("statestore").option("stateVarName", VARIABLE).option("operatorId", number)
         state = reader.load(checkpoint)
-        if len(operators) == 1 or any(meta.level == SHARDS for meta in _stands(state).values()):
+        is_only = len(operators) == 1 and level == SHARDS
+        if is_only or any(meta.level == level for meta in _stands(state).values()):
             return state
-    raise PipelineError(f"there is no state in {checkpoint}", hint="has the query finished a batch?")
+    return None
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,9 @@ from typing import Any, Final
 from pyspark.sql import SparkSession
 
 from everview.errors import DataFormatError, PipelineError, StateMismatchError
+from everview.plan.distribute import distribute
 from everview.plan.placement import distribution_from_data, distribution_to_data
-from everview.plan.shards import Distribution, Grid, distribute
+from everview.plan.shards import Distribution, Grid, ShardLevel
 from everview.plan.split import with_options_of
 from everview.query.data import canonical
 from everview.query.schema import Schema
@@ -111,7 +112,7 @@ def _as_pinned(
     fresh = plan_over(sql, schema, count, options=options)
     if held is None or count != held.shards:
         raise StateMismatchError(fresh.identity.refusal(pin))
-    tables = narrowed_to(held.first.tables, schema, fresh.schema)
+    tables = narrowed_to(held.tables, schema, fresh.schema)
     if tables is None:
         raise StateMismatchError(fresh.identity.refusal(pin))
     views, single, _ = read_views(sql, schema, tables, options)
@@ -141,21 +142,25 @@ def _held(pin: Identity) -> Distribution | None:
 
 
 def _homes(distribution: Distribution) -> dict[str, list[int]]:
-    return {t.name: sorted(distribution.first.homes(t.name)) for t in distribution.first.tables}
+    first, ahead = distribution.first, distribution.ahead
+    in_first = {t.name for t in first.tables} - distribution.made
+    found = {t.name: first if t.name in in_first else ahead for t in distribution.tables}
+    return {name: sorted(level.homes(name)) for name, level in found.items() if level is not None}
 
 
 def _settled(distribution: Distribution) -> Distribution:
-    return replace(distribution, first=settled(distribution.first))
+    ahead = distribution.ahead
+    return replace(distribution, first=settled(distribution.first), ahead=None if ahead is None else settled(ahead))
 
 
 def _with_options(distribution: Distribution, views: Sequence[View]) -> Distribution:
     """The views with the options that are asked for now: shards that kept them by others make them anew from rows."""
-    first, merge = distribution.first, distribution.merge
-    return replace(
-        distribution,
-        first=replace(first, views=with_options_of(first.views, views)),
-        merge=None if merge is None else replace(merge, views=with_options_of(merge.views, views)),
-    )
+
+    def given(level: ShardLevel | None) -> ShardLevel | None:
+        return None if level is None else replace(level, views=with_options_of(level.views, views))
+
+    first = given(distribution.first) or distribution.first
+    return replace(distribution, first=first, merge=given(distribution.merge), ahead=given(distribution.ahead))
 
 
 def _with_conditions(distribution: Distribution, held: Distribution) -> Distribution:

@@ -13,47 +13,38 @@ was taken in, and goes on. Tables that do not change are checked by Catalyst alo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
-import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from everview.plan.shards import Dimension, Grid, Route, ShardLevel
+from everview.plan.shards import Dimension, Distribution, Grid, Route, ShardLevel
 from everview.query.conjunctive import Atom
 from everview.query.schema import Table
 from everview.query.terms import Expression, Var
 from everview.query.view import Block, Output, View
 from everview.spark.exchange.arrow_blob import WEIGHT
-from everview.spark.exchange.pack import (
-    COMING,
-    MOST_ROWS,
-    REASON,
-    Packer,
-    hashed_cells,
-    packed_rows,
-    quoted,
-    signs_of_life,
-    task_place,
-)
-from everview.spark.exchange.unpack import QUARANTINE, QUARANTINED, VIEW, Unpacker, feed_schema
-from everview.spark.shard.operator import BAD, CHANGES, METRICS, PACKED
+from everview.spark.exchange.pack import REASON, quoted
 from everview.spark.shard.shard import same_batch
-from everview.spark.types import CHANGE_TYPE, COUNT
 
-_CELL, _KEPT, _PART = "_everview_cell", "_everview_kept", "_everview_part"
+_KEPT, _PART = "_everview_kept", "_everview_part"
 
 
-def tables_with_spread_keys(level: ShardLevel) -> tuple[Table, ...]:
+def tables_with_spread_keys(distribution: Distribution) -> tuple[Table, ...]:
     """The keyed tables of which rows of one key may come to different shards."""
-    return tuple(t for t in level.tables if t.checked_key and not level.keeps_keys_together(t))
+    levels = [level for level in (distribution.ahead, distribution.first) if level is not None]
+    return tuple(t for t in distribution.tables if t.checked_key and not all(v.keeps_keys_together(t) for v in levels))
 
 
 def key_shard_level(tables: Sequence[Table], shards: int) -> ShardLevel:
     """The step's shards: tables spread by their keys, and one view a table, which is the table."""
-    return ShardLevel(shards, tuple(tables), tuple(map(_whole, tables)), tuple(_by_key(t, shards) for t in tables))
+    views = tuple(accepted(tables).values())
+    return ShardLevel(shards, tuple(tables), views, tuple(_by_key(t, shards) for t in tables))
+
+
+def accepted(tables: Sequence[Table]) -> dict[str, View]:
+    """The step's views, by the tables that they are."""
+    return {t.name: _whole(t) for t in tables}
 
 
 def _whole(table: Table) -> View:
@@ -71,71 +62,6 @@ def _by_key(table: Table, shards: int) -> Grid:
     hashed = tuple(Expression.of(Var(c.name), c.type) for c in own)
     route = Route(_view_of(table), table.name, table.name, (hashed,))
     return Grid(_view_of(table), (Dimension("key", shards),), (route,))
-
-
-# --- from the step to the shards -------------------------------------------------------------------------------------
-
-
-def forwarded(stepped: DataFrame, step: ShardLevel, level: ShardLevel, keys: Sequence[int]) -> DataFrame:
-    """What the step has taken in, packed for the shards of the next level; bad rows and figures go on as they are."""
-    told = stepped.where(F.col("kind").isin(CHANGES, BAD, METRICS))
-    rows = told.mapInArrow(Unpacker(step.views, False, True), feed_schema(step.views, False, True))
-    forwarder = Forwarder.of(step, level, keys)
-    cells = []
-    for at, packer in enumerate(forwarder.packers):
-        place = quoted(_view_of(packer.table))
-        own = {c.name.lower(): F.col(f"{place}.{quoted(c.name)}") for c in packer.table.columns}
-        cells += hashed_cells(packer.routing, own, f"{_CELL}{at}_")
-    return rows.select("*", *cells).mapInArrow(forwarder, PACKED)
-
-
-@dataclass(frozen=True)
-class Forwarder:
-    """Runs in Spark's workers, over the changes of the step's views, with the slices that Catalyst has computed."""
-
-    packers: tuple[Packer, ...]
-    keys: tuple[int, ...]
-
-    @staticmethod
-    def of(step: ShardLevel, level: ShardLevel, keys: Sequence[int]) -> Forwarder:
-        """What packs the step's tables for the shards of a level."""
-        return Forwarder(tuple(Packer.of(t, level, keys, quarantine=True) for t in step.tables), tuple(keys))
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Blobs for each shard, a sign of life to all of them, and what is no row."""
-        partition, _ = task_place()
-        if partition == 0:
-            yield signs_of_life(self.keys)
-        waiting: list[list[pa.RecordBatch]] = [[] for _ in self.packers]
-        for batch in batches:
-            yield from self._passed(batch)
-            for at, packer in enumerate(self.packers):
-                waiting[at].append(self._normalised(batch, at))
-                if sum(b.num_rows for b in waiting[at]) >= MOST_ROWS:
-                    yield from packer.flushed(waiting[at])
-                    waiting[at] = []
-        for packer, rest in zip(self.packers, waiting, strict=True):
-            yield from packer.flushed(rest)
-
-    def _passed(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Bad rows and figures: the first shard hands them on."""
-        kinds = {QUARANTINE: BAD, METRICS: METRICS}
-        others = batch.filter(pc.is_in(batch.column(CHANGE_TYPE), value_set=pa.array(list(kinds))))
-        if others.num_rows:
-            found = zip(*(others.column(c).to_pylist() for c in (CHANGE_TYPE, QUARANTINED)), strict=True)
-            yield packed_rows([(self.keys[0], kinds[kind], "", 1, None, text) for kind, text in found])
-
-    def _normalised(self, batch: pa.RecordBatch, at: int) -> pa.RecordBatch:
-        """The changes of one table as a packer takes them: columns, weights, reasons (none), slices."""
-        name = _view_of(self.packers[at].table)
-        own = batch.filter(pc.fill_null(pc.equal(batch.column(VIEW), name), False))
-        columns = own.column(name).flatten()
-        comes = pc.is_in(own.column(CHANGE_TYPE), value_set=pa.array(list(COMING)))
-        weight = pc.if_else(comes, own.column(COUNT), pc.negate(own.column(COUNT)))
-        cells = [c for c in own.schema.names if c.startswith(f"{_CELL}{at}_")]
-        names = [*(c.name for c in self.packers[at].table.columns), WEIGHT, REASON, *cells]
-        arrays = [*columns, weight, pa.nulls(own.num_rows, pa.string()), *(own.column(c) for c in cells)]
-        return pa.RecordBatch.from_arrays(arrays, names=names)
 
 
 # --- tables that do not change ---------------------------------------------------------------------------------------

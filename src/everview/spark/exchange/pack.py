@@ -26,7 +26,7 @@ from everview.query.types import DataType
 from everview.spark.exchange.arrow_blob import WEIGHT, write_blob
 from everview.spark.exchange.routing import Routing, Slice
 from everview.spark.shard.messages import bad_row
-from everview.spark.shard.operator import BAD, BEAT, PACKED, ROWS
+from everview.spark.shard.operator import BAD, BEAT, PACKED
 from everview.spark.types import CHANGE_TYPE, CORRUPT, COUNT
 from everview.spark.worker import begin_task
 
@@ -45,17 +45,26 @@ def normalised(frame: DataFrame, table: Table) -> DataFrame:
 
 
 def packed(
-    rows: DataFrame, table: Table, level: ShardLevel, keys: list[int], *, quarantine: bool, skip: int | None = None
+    rows: DataFrame,
+    table: Table,
+    levels: Mapping[str, ShardLevel],
+    keys: list[int],
+    *,
+    quarantine: bool,
+    skip: int | None = None,
 ) -> DataFrame:
-    """A table's normalised changes as blobs: the shard's key, the table's name, and the rows."""
+    """A table's normalised changes as blobs: the shard's key, the table's name, and the rows.
+
+    ``levels`` are those that get them: the next one as ROWS, one after it as what the next hands ONWARD.
+    """
     own = {c.name.lower(): F.col(quoted(c.name)) for c in table.columns}
-    packer = Packer.of(table, level, keys, quarantine=quarantine, skip=skip)
-    return rows.select("*", *hashed_cells(packer.routing, own)).mapInArrow(packer, PACKED)
+    packer = Packer.of(table, levels, keys, quarantine=quarantine, skip=skip)
+    return rows.select("*", *hashed_cells(packer, own)).mapInArrow(packer, PACKED)
 
 
-def hashed_cells(routing: Routing, own: Mapping[str, Column], prefix: str = _CELL) -> list[Column]:
+def hashed_cells(packer: Packer, own: Mapping[str, Column], prefix: str = _CELL) -> list[Column]:
     """The slices of a table's rows that Catalyst computes, given the table's columns by name."""
-    return [_slice(s, own).alias(f"{prefix}{i}") for i, s in enumerate(routing.given)]
+    return [_slice(s, own).alias(f"{prefix}{i}") for i, s in enumerate(packer.given)]
 
 
 def stored(value: Column, type_: DataType) -> Column:
@@ -136,19 +145,31 @@ class Packer:
     """Runs in Spark's workers, over a partition's Arrow batches."""
 
     table: Table
-    routing: Routing
+    ways: tuple[tuple[str, Routing, bool], ...]
+    """Through the step that gets the rows, and through one to which it hands them on: as what they travel there; and
+    whether they say on which ways they have come."""
     keys: tuple[int, ...]
-    masked: bool
     quarantine: bool
     skip: int | None = None
     """The number of a batch of which every row is put aside."""
 
     @staticmethod
     def of(
-        table: Table, level: ShardLevel, keys: Sequence[int], *, quarantine: bool, skip: int | None = None
+        table: Table,
+        levels: Mapping[str, ShardLevel],
+        keys: Sequence[int],
+        *,
+        quarantine: bool,
+        skip: int | None = None,
     ) -> Packer:
-        """What packs a table's rows for the shards of a level."""
-        return Packer(table, Routing.of(table, level), tuple(keys), level.is_masked(table.name), quarantine, skip)
+        """What packs a table's rows for the shards of levels."""
+        ways = tuple((kind, Routing.of(table, level), level.is_masked(table.name)) for kind, level in levels.items())
+        return Packer(table, ways, tuple(keys), quarantine, skip)
+
+    @property
+    def given(self) -> list[Slice]:
+        """The slices that come with the rows, for one level after the other."""
+        return [s for _, routing, _ in self.ways for s in routing.given]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Blobs for each shard, and a sign of life to all of them."""
@@ -220,18 +241,20 @@ class Packer:
         first = self.table.arity + 2
         given = [table.column(i).to_numpy() for i in range(first, table.num_columns)]
         named = dict(zip(schema.names, data, strict=False))
-        cells = self.routing.cells(named, given, rows.num_rows)
-        kept = self.routing.kept(named)
-        for shard, key in enumerate(self.keys):
-            mask = self.routing.masks(cells, kept, shard, rows.num_rows)
-            part = self._chosen(rows, mask)
-            if part.num_rows:
-                yield packed_rows([(key, ROWS, self.table.name, part.num_rows, write_blob(part, stored=True), None)])
+        for kind, routing, masked in self.ways:
+            cells = routing.cells(named, given[: len(routing.given)], rows.num_rows)
+            given = given[len(routing.given) :]
+            kept = routing.kept(named)
+            for shard, key in enumerate(self.keys):
+                part = self._chosen(rows, routing.masks(cells, kept, shard, rows.num_rows), masked)
+                if part.num_rows:
+                    blob = write_blob(part, stored=True)
+                    yield packed_rows([(key, kind, self.table.name, part.num_rows, blob, None)])
 
-    def _chosen(self, rows: pa.Table, mask: npt.NDArray[np.int64]) -> pa.Table:
+    def _chosen(self, rows: pa.Table, mask: npt.NDArray[np.int64], masked: bool) -> pa.Table:
         """The rows that a shard gets, with the ways on which they come."""
         chosen = rows.filter(pa.array(mask != 0)) if (mask == 0).any() else rows
-        if not self.masked:
+        if not masked:
             return chosen
         ways = mask[mask != 0] if chosen.num_rows != rows.num_rows else mask
         return chosen.add_column(self.table.arity, MASK, pa.array(ways))
@@ -257,7 +280,7 @@ def packed_rows(rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
         pa.array(key, pa.int32()),
         pa.array(kind, pa.string()),
         pa.array(name, pa.string()),
-        pa.nulls(len(rows), pa.int64()),
+        pa.repeat(pa.scalar(0, pa.int64()), len(rows)),  # Only what shards say has a version.
         pa.array(count, pa.int64()),
         pa.array(blob, pa.binary()),
         pa.array(info, pa.string()),

@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import json
 import zlib
+from collections.abc import Collection
 
 from everview.plan.shards import ShardLevel
 from everview.spark.shard.messages import MergeShards
 from everview.spark.shard.shard import ShardSpec
 
 
-def specs_of(level: ShardLevel, *, quarantine: bool, memory_limit: int | None) -> list[bytes]:
+def specs_of(
+    level: ShardLevel, *, quarantine: bool, memory_limit: int | None, but: Collection[str] = ()
+) -> list[bytes]:
     """For each shard what its process has to know, compressed: Spark broadcasts what has more than a megabyte in all.
 
     The process on the driver that only asks for the state's schema has no broadcasts, and the query would fail there.
     """
-    spec = ShardSpec.of(level, quarantine=quarantine, memory_limit=memory_limit)
+    spec = ShardSpec.of(level, quarantine=quarantine, memory_limit=memory_limit, but=but)
     return [zlib.compress(json.dumps(spec.at(shard).to_data()).encode()) for shard in range(level.shards)]
 
 

@@ -71,7 +71,7 @@ class Unpacker:
                     for part in SpillFile.of(info).opened() if blob is None else read_blob(blob).to_batches():
                         yield self._changes(part, name, version)
                 else:
-                    yield self._told(QUARANTINE if kind == BAD else kind, info, version)
+                    yield self.told(QUARANTINE if kind == BAD else kind, info, version)
 
     def _changes(self, part: pa.RecordBatch, name: str, version: int) -> pa.RecordBatch:
         size = part.num_rows
@@ -100,7 +100,7 @@ class Unpacker:
             names.append(QUARANTINED)
         return pa.RecordBatch.from_arrays(arrays, names=names)
 
-    def _told(self, kind: str, info: str, version: int) -> pa.RecordBatch:
+    def told(self, kind: str, info: str, version: int) -> pa.RecordBatch:
         """What is no change of a view, such as a row that was put aside."""
         arrays: list[pa.Array] = []
         names: list[str] = []

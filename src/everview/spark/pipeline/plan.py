@@ -87,9 +87,7 @@ def plan(pipeline: Pipeline, *, migrate: bool = False) -> Planned:
         options=pipeline.options,
     )
     if pins:
-        with_spread_keys = (
-            tables_with_spread_keys(spread.distribution.first) if pipeline.bad_rows == "quarantine" else ()
-        )
+        with_spread_keys = tables_with_spread_keys(spread.distribution) if pipeline.bad_rows == "quarantine" else ()
         streaming = {t.table.name for t in pipeline.tables.values() if pipeline.sources[t.source].streaming}
         by_key = tuple(t.name for t in with_spread_keys if t.name in streaming)
         fitting(replace(replace(spread, by_key=by_key).identity, migrate=migrate), pins)

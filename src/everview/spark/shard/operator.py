@@ -29,6 +29,8 @@ PACKED: Final = "shard INT, kind STRING, name STRING, version BIGINT, rows BIGIN
 Packed = tuple[Any, ...]
 """A row of those columns."""
 ROWS, CHANGES, BAD, BEAT, METRICS = "rows", "changes", "bad", "beat", "metrics"
+ONWARD: Final = "onward"
+"""Rows for the shard of the same number of the step after this one."""
 
 
 @dataclass
@@ -269,6 +271,8 @@ def _gathered(frames: Iterator[pd.DataFrame]) -> _Input:
                 found.bad.append(str(r.info))
             elif r.kind in (CHANGES, METRICS):
                 found.passed.append(tuple(r))
+            elif r.kind == ONWARD:
+                found.passed.append(tuple(r._replace(kind=ROWS)))
     return found
 
 

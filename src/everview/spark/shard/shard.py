@@ -5,7 +5,7 @@ Knows nothing of Spark. A shard is made of its base rows alone, so it can be reb
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -78,11 +78,13 @@ class ShardSpec:
         return replace(self, views=views, homes=(), here=here)
 
     @staticmethod
-    def of(level: ShardLevel, *, quarantine: bool = False, memory_limit: int | None = None) -> ShardSpec:
-        """What the shards of a level keep."""
+    def of(
+        level: ShardLevel, *, quarantine: bool = False, memory_limit: int | None = None, but: Collection[str] = ()
+    ) -> ShardSpec:
+        """What the shards of a level keep; of ``but`` some tables another level says which rows are put aside."""
         tables, views = masked(level, references=not quarantine)
-        alone = frozenset(g.view for g in level.grids if any(() in r.coordinates for r in g.routes))
-        homes = tuple((t.name, level.homes(t.name)) for t in tables)
+        alone = frozenset(g.view for g in level.grids if g.is_on_one)
+        homes = tuple((t.name, level.homes(t.name)) for t in tables if t.name not in but)
         return ShardSpec(tables, views, alone, quarantine, memory_limit, homes)
 
     def to_data(self) -> Data:

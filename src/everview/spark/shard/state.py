@@ -16,8 +16,9 @@ from typing import Final
 from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
 
-SHARDS, MERGE, KEY_STEP = 0, 1, 2
-"""The steps of a query that keep state: its shards; what merges groups that span them; what checks keys before them."""
+SHARDS, MERGE, KEY_STEP, AHEAD = 0, 1, 2, 3
+"""The steps of a query that keep state: its shards; what merges groups that span them; what checks keys before them;
+what makes stages ahead of them."""
 VARIABLE: Final = "shard"
 """The state's only variable: for Spark to set one up takes milliseconds, in every task."""
 COMPACT_BYTES = 4 << 20
