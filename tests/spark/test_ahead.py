@@ -82,9 +82,10 @@ def test_views_are_spark_sql_also_after_a_crash(stream: Any, spark: SparkSession
 def test_what_is_put_aside_is_told_once_and_is_in_no_view(stream: Any) -> None:
     """One table goes to the shards and to the step ahead of them, and passes a step by its key before both."""
     keyed = "CREATE TABLE r (a INT NOT NULL, b STRING, PRIMARY KEY (a)); CREATE TABLE t (b STRING, c INT)"
+    joined = "r JOIN t ON r.b = t.b"
     views = {
-        "above": "SELECT r.a, r.b, t.c FROM r JOIN t ON r.b = t.b WHERE r.a > (SELECT AVG(c) FROM t)",
-        "sets": "SELECT r.a, t.c, COUNT(*) AS n FROM r JOIN t ON r.b = t.b GROUP BY GROUPING SETS ((r.a), (t.c), ())",
+        "above": f"SELECT r.a, r.b, t.c FROM {joined} WHERE r.a > (SELECT AVG(c) FROM {joined})",
+        "sets": f"SELECT r.a, t.c, COUNT(*) AS n FROM {joined} GROUP BY GROUPING SETS ((r.a), (t.c), ())",
     }
     plan = plan_over(views, parse_schema(keyed), 2).distribution
     assert plan.ahead is not None

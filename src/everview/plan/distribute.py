@@ -153,7 +153,8 @@ def _steps_ahead(view: View, weigh: Weigher, own: _Steps) -> _Steps | None:
     for tried in ([s for s in candidates if s not in tied], *([s] for s in tied[:_MOST_AHEAD])):
         chosen = {s.name for s in tried} | (best[0] if best else set())
         found = _with_ahead(view, chosen, weigh) if tried else None
-        if found is not None and found.load < (bound / _MERGING_GROUPS if tried[0] in tied else bound):
+        by_key = any(s in tied and isinstance(s.body, Block) for s in tried)  # It may have as many rows as its table.
+        if found is not None and found.load < (bound / _MERGING_GROUPS if by_key else bound):
             best, bound = (chosen, found), found.load
     return best and best[1]
 
