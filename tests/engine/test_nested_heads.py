@@ -77,7 +77,11 @@ CASES = {
     ),
     "pairs": Case(("y", pair("wavg", "x", one("count", "z"))), "f(y, x, z)"),
     "of_two": Case(("y", pair("wavg", "x", "z"), over("sum", "prod", "x", "z")), "f(y, x, z)"),
-    "overlapping": Case(("y", one("count", "x"), over("sum", "prod", "x", "z")), "f(y, x, z), h(y)"),
+    "overlapping": Case(
+        ("y", *(one(name, "x") for name in ("count", "sum", "avg", "max", "prod")), over("sum", "prod", "x", "z")),
+        "f(y, x, z)",
+    ),
+    "joined_by_key": Case(("y", pair("wavg", "x", "z"), pair("wavg", "x", one("count", "z"))), "f(y, x, z), h(y)"),
     "two_of_all": Case((Row("prod", (one("sum", "x"), one("count", "z"))), one("max", "x")), "h(x), e(z, _)"),
     "rows": Case(("y", Row("max", (one("sum", "w"), one("count", "x"), "y")), 7, "y"), "e(y, w), f(y, x, _), h(_)"),
     "conditions": Case(

@@ -229,7 +229,8 @@ class NestedHead:
             value, weight = parts
             there = f"CASE WHEN {value} IS NOT NULL THEN {weight} END"
             return f"(sum({value} * {weight}) / nullif(sum({there}), 0))"
-        return f"{AGGREGATES.get(call.function, call.function)}({', '.join(parts)})"
+        of = "DISTINCT " if self.tree.is_over_finer_rows(call) else ""
+        return f"{AGGREGATES.get(call.function, call.function)}({of}{', '.join(parts)})"
 
     def _column(self, call: Call) -> str:
         return quoted(self.values[call].name)

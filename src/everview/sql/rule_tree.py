@@ -75,6 +75,8 @@ class HeadTree:
         self.levels: list[Level] = []
         self.level_of: dict[Call, Level] = {}
         self.top = self._of_head(calls)
+        for levels in (self.top, *(level.below for level in self.levels)):
+            self._unite(levels)
 
     def _check_hierarchical(self, at: Position) -> None:
         violation = q_violation(self.query)
@@ -180,6 +182,19 @@ class HeadTree:
         if variable is None or variable in self.groups:
             raise self._refused(f"{call} has one value to aggregate, as nothing is left that it is over", call.position)
         return {variable}
+
+    def _unite(self, levels: list[Level]) -> None:
+        """Have what is over different values of one variable taken from finer rows, where those are there anyway."""
+        for level in tuple(levels):
+            finer = next((o for o in levels if o.own[0] == level.own[0] and len(o.own) > 1), None)
+            if finer is not None and len(level.own) == 1 and all(call.is_plain for call in level.calls):
+                levels.remove(level)
+                finer.calls += level.calls
+                self.level_of.update(dict.fromkeys(level.calls, finer))
+
+    def is_over_finer_rows(self, call: Call) -> bool:
+        """True if the rows of its level have its values more than once."""
+        return call.is_plain and len(self.level_of[call].own) > 1
 
     def _refused(self, message: str, at: Position) -> UnsupportedError:
         return UnsupportedError(message, construct="nested aggregate", position=at, source=self.source, hint=HINT)
