@@ -119,7 +119,7 @@ class BatchRun:
                 int,
                 list[FeedBatch] | None,
                 list[FeedBatch] | None,
-                tuple[list[Column], ...] | None,
+                tuple[Any, ...] | None,
                 list[tuple[list[Column], Column]],
             ]
         ],

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,13 +17,16 @@ import pyarrow.compute as pc
 from everview.engine import change_feed
 from everview.engine.base_table import MOST_COPIES, BaseTable
 from everview.engine.change_feed import MOST_BYTES, ChangeFeed, Delivery
-from everview.engine.direct.groups import in_order
+from everview.engine.direct.groups import handed, in_order
 from everview.engine.direct.plan import DirectPlan
 from everview.engine.direct.read import reader_of
 from everview.engine.loading import can_load
+from everview.engine.operators.aggregates.accumulated import Accumulated
 from everview.engine.operators.aggregates.distinct import DistinctCount
+from everview.engine.operators.aggregates.gathered import GatheredValues
 from everview.engine.operators.aggregates.in_tree import InTree
 from everview.engine.operators.aggregates.min_max import Extremes
+from everview.engine.operators.aggregates.sums import Result
 from everview.engine.operators.group_by import GroupBy
 from everview.engine.operators.group_output import difference
 from everview.engine.operators.sides import Operator
@@ -42,6 +45,8 @@ if TYPE_CHECKING:
 
 MOST = 1 << 20
 """A larger batch goes the other way, which tells how far it has come and can be interrupted."""
+MOST_HANDED = 1 << 13
+"""Of a larger one the values that Python keeps come view by view: the kernel would have all of them ready at once."""
 FEW_TO_LOAD = 16
 """A view without rows makes its state faster at one go, if there are more than so many."""
 
@@ -192,7 +197,7 @@ class DirectBatch:
             base.copies += copies
         if plan.watched and any(map(needs_watch, plan.watched)):
             return False
-        for number, count, net, updates, groups, handed in found:
+        for number, count, net, updates, groups, told in found:
             node = plan.nodes[number]
             if not node.is_result:
                 continue
@@ -203,10 +208,8 @@ class DirectBatch:
                 return False
             if net != [] or updates != []:
                 self._told(db._feeds[name], net, updates)
-            for columns, weight in handed:
-                weights = words_array(weight)
-                rows = WordRows(tuple([words_array(c) for c in columns]), weights, zeros(len(weights)))
-                self.handed.append(db._changes(name, rows))
+            for columns, weight in told:
+                self.handed.append(db._changes(name, _rows_of((columns, weight), len(columns))))
         return True
 
     def _views(self) -> tuple[list[KernelView], bool]:
@@ -270,18 +273,23 @@ class DirectBatch:
             runtime.updates += size
             runtime.updates_with_deltas += size if how.core.emits_deltas else 0
 
-    def _finished(self, runtime: ViewRuntime, source: Operator, groups: tuple[Sequence[object], ...]) -> bool:
+    def _finished(self, runtime: ViewRuntime, source: Operator, groups: tuple[Sequence[Any], ...]) -> bool:
         """Make rows of groups that the kernel cannot; False if one of them fails."""
         assert isinstance(source, GroupBy)
-        words, old, new, was, now = (tuple(words_array(c) for c in columns) for columns in groups)
+        words, old, new, was, now = (tuple(words_array(c) for c in columns) for columns in groups[:5])
         numbers = {id(a): i for i, a in enumerate(in_order(source))}
-        listed = [
-            ((was[i], None), (now[i], None))
-            if isinstance(a, DistinctCount)
-            else (a.result_of(was[i]), a.result_of(now[i]))
-            for a, i in ((a, numbers[id(a)]) for a in source.further)
-            if isinstance(a, Extremes | DistinctCount | InTree)
-        ]
+        given = dict(zip(map(id, handed(source)), groups[5], strict=True))
+        listed: list[tuple[Result, Result]] = []
+        for a in source.further:
+            if isinstance(a, Accumulated | GatheredValues):
+                values = _rows_of(given[id(a)], len(words) + 1)
+                listed.append(a.process(a.counting(values), words, len(old[0])))
+            elif isinstance(a, DistinctCount):
+                i = numbers[id(a)]
+                listed.append(((was[i], None), (now[i], None)))
+            elif isinstance(a, Extremes | InTree):
+                i = numbers[id(a)]
+                listed.append((a.result_of(was[i]), a.result_of(now[i])))
         found = source.finish.both(words, old, new, listed)
         if found.failed is not None and pc.any(found.failed).as_py():
             return False
@@ -290,6 +298,15 @@ class DirectBatch:
         if len(rows) and self._db._feeds[runtime.view.name]:
             self.unfinished.append((runtime.view.name, rows))
         return True
+
+
+def _rows_of(piece: tuple[Sequence[object], object] | None, width: int) -> WordRows:
+    """Rows that have changed, as the kernel gives them."""
+    if piece is None:
+        return WordRows.empty(width)
+    columns, weight = piece
+    weights = words_array(weight)
+    return WordRows(tuple([words_array(c) for c in columns]), weights, zeros(len(weights)))
 
 
 def _take_back(batch: BatchRun, before: Sequence[tuple[BaseTable, int]]) -> None:
@@ -345,6 +362,7 @@ def _excluded(db: Database, plan: DirectPlan, size: int) -> list[str]:
         if not how.tells_updates:
             for feed in db._feeds[name]:
                 may_go = may_go and feed.delivery is not Delivery.PER_UPDATE
+        may_go = may_go and (size <= MOST_HANDED or not how.kept_elsewhere)
         if not may_go or (size > FEW_TO_LOAD and any(map(can_load, runtime.cores))):
             found.append(name)
     return found

@@ -9,7 +9,9 @@ from everview.engine.direct.columns import has_code, type_code
 from everview.engine.direct.cores import summand
 from everview.engine.direct.expressions import Code, Constants, NotInWords, Writer, is_exact, limit_code
 from everview.engine.direct.rows import kept_rows, rows_of
+from everview.engine.operators.aggregates.accumulated import Accumulated
 from everview.engine.operators.aggregates.distinct import DistinctCount
+from everview.engine.operators.aggregates.gathered import GatheredValues
 from everview.engine.operators.aggregates.in_tree import WORDS, InTree
 from everview.engine.operators.aggregates.min_max import Extremes
 from everview.engine.operators.aggregates.sums import PRESENT, VALUE
@@ -53,6 +55,7 @@ def groups_of(grouped: GroupBy, shows_keys: bool, constants: Constants) -> dict[
             slots.append({"words": width, "inside": None, "value": value, "kind": kind})
     residual = projection.residual
     numbered = list(enumerate(grouped.valued, 1))
+    handed_values = [_handed(i, a, constants) for i, a in numbered if isinstance(a, Accumulated | GatheredValues)]
     return {
         "conditions": [] if residual is None else [writer.code(c) for c in residual.conditions],
         "keys": keys,
@@ -63,7 +66,8 @@ def groups_of(grouped: GroupBy, shows_keys: bool, constants: Constants) -> dict[
         "listed": [_listed(i, a, constants) for i, a in numbered if isinstance(a, Extremes)],
         "distinct": [_distinct(i, a, grouped, constants) for i, a in numbered if isinstance(a, DistinctCount)],
         "read": [_read(i, a, grouped) for i, a in enumerate(grouped.in_tree)],
-        "finish": _finish(grouped, constants) if shows_keys else None,
+        "handed": handed_values,
+        "finish": _finish(grouped, constants) if shows_keys and not handed_values else None,
     }
 
 
@@ -85,6 +89,16 @@ def _listed(core: int, listed: Extremes, constants: Constants) -> dict[str, Any]
         "uses": listed.part._channels[USES] if listed.is_wide else None,
         "is_floating": listed.type.kind in (Kind.FLOAT, Kind.DOUBLE),
     }
+
+
+def handed(grouped: GroupBy) -> list[Accumulated | GatheredValues]:
+    """The aggregates that the kernel hands what has changed of their values, in its order."""
+    return [a for a in grouped.valued if isinstance(a, Accumulated | GatheredValues)]
+
+
+def _handed(core: int, kept: Accumulated | GatheredValues, constants: Constants) -> dict[str, Any]:
+    """An aggregate that keeps its own state, along the view's core of this number."""
+    return {"core": core, "rows": rows_of(kept.projection, None, constants, as_words=True)}
 
 
 def _distinct(core: int, distinct: DistinctCount, grouped: GroupBy, constants: Constants) -> dict[str, Any]:

@@ -8,18 +8,14 @@ from typing import Final
 from everview.engine.base_table import BaseTable
 from everview.engine.direct.cores import cores_of
 from everview.engine.direct.expressions import Constants, NotInWords
-from everview.engine.direct.groups import groups_of
+from everview.engine.direct.groups import groups_of, handed
 from everview.engine.direct.rows import rows_of
-from everview.engine.operators.aggregates.distinct import DistinctCount
-from everview.engine.operators.aggregates.in_tree import InTree
-from everview.engine.operators.aggregates.min_max import Extremes
 from everview.engine.operators.group_by import GroupBy
 from everview.engine.operators.select import Select
 from everview.engine.operators.sides import Operator
 from everview.engine.values.words import is_wide
 from everview.engine.view_runtime import ViewRuntime
 from everview.kernel import BatchTable, BatchView
-from everview.plan.cores import is_summed
 from everview.programs.base_table import CHANGE, DUPLICATE_KEY, OVER_DELETED, ROWS
 
 _NAMES: Final = {
@@ -74,6 +70,9 @@ class DirectView:
         self.result = self.stages[-1]
         self.core = self.result.core
         self.parked = runtime.parked
+        source = self.result.source
+        self.kept_elsewhere = [a.aggregate for a in handed(source)] if isinstance(source, GroupBy) else []
+        """The aggregates whose values are kept, and whose groups are finished, in Python."""
         self.tells_updates = (
             len(self.stages) == 1
             and not runtime.above
@@ -103,11 +102,6 @@ def _why_not(source: Operator) -> str:
         return ""
     if type(source) is not GroupBy:
         return _NAMES.get(type(source).__name__, "its result")
-    for aggregate, kept in zip(
-        (a for a in source.grouping.aggregates if not is_summed(a)), source.further, strict=True
-    ):
-        if not isinstance(kept, Extremes | DistinctCount | InTree):
-            return f"{aggregate}"
     return "DISTINCT of groups" if source.fold is not None else ""
 
 
@@ -117,6 +111,8 @@ def way_of_batches(runtime: ViewRuntime) -> str:
     if found is None:
         assert runtime.direct is not None
         return f"the other way: {runtime.direct[2]}"
+    if kept := ", ".join(map(str, found.kept_elsewhere)):
+        return f"directly, up to the values of {kept}: these are kept, and rows made of groups, in Python"
     return "directly" if found.result.finishes else "directly, but rows are made of groups in Python"
 
 

@@ -71,7 +71,10 @@ class GatheredValues:
     def delta(self, changes: Changes) -> WordRows:
         """The groups' words and values that updates, which the core has taken in, have changed."""
         columns, measures, update = self.core.take(changes)
-        delta = self.projection.passed(WordRows(columns, measures[0], update), changes)
+        return self.counting(self.projection.passed(WordRows(columns, measures[0], update), changes))
+
+    def counting(self, delta: WordRows) -> WordRows:
+        """What counts of the values that have changed: no NULL, and with DISTINCT those that come first and go last."""
         delta = delta.filter(pc.not_equal(delta.columns[-1], _NULL))
         return delta if self.values is None else flips(self.values, delta)
 

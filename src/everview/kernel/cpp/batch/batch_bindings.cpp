@@ -302,7 +302,14 @@ GroupOutput group_of(const nb::dict& from, const Program& program, const std::ve
   for (const nb::dict& described : dicts(from, "read")) {
     made.read.push_back(read_of(described, program, made.keys.size(), measures));
   }
+  for (const nb::dict& described : dicts(from, "handed")) {
+    HandedValues& values = made.handed.emplace_back();
+    values.core = below(get<std::size_t>(described, "core"), cores.size());
+    values.rows = rows_of(get<nb::dict>(described, "rows"), program, cores[values.core].width, constants);
+    if (values.rows.outputs.size() != made.keys.size() + 1) raise(PyExc_ValueError, "a value has other keys than its group");
+  }
   if (!from["finish"].is_none()) {
+    if (!made.handed.empty()) raise(PyExc_ValueError, "groups cannot be finished without the values of their aggregates");
     made.finish = finish_of(get<nb::dict>(from, "finish"), made.keys.size(), measures,
                             made.listed.size() + made.distinct.size() + made.read.size(), constants);
   }
@@ -377,13 +384,18 @@ void check_entries(const BatchView& view, std::size_t number, std::size_t column
 
 // What a batch gives for a view that it has reached: how many of its rows have changed; the record batches of net feeds
 // and of those of single updates; groups that are still to be finished (keys, measures
-// before, measures now, listed values before, and now); and, if somebody else reads it, pieces of its rows and weights.
+// before, measures now, listed values before, and now, and of each aggregate kept elsewhere the rows that have changed and
+// their weights, or none); and, if somebody else reads it, pieces of its rows and weights.
 nb::tuple result_of(std::size_t number, ViewOfBatch& view, bool hands_over) {
   nb::object groups = nb::none();
   if (view.groups.size != 0) {
     const ChangedGroups& left = view.groups;
+    nb::list handed;
+    for (const WordPiece& piece : view.handed) {
+      handed.append(piece.columns.empty() ? nb::object(nb::none()) : nb::make_tuple(piece.columns, piece.weights));
+    }
     groups = nb::make_tuple(columns_of(left.keys), columns_of(left.old), columns_of(left.now), columns_of(left.listed_old),
-                            columns_of(left.listed_now));
+                            columns_of(left.listed_now), handed);
   }
   nb::list pieces;
   for (const WordPiece& piece : view.words) {

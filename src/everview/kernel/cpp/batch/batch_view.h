@@ -62,7 +62,8 @@ class ViewOfBatch {
   // What it gives.
   bool is_reached = false;
   std::size_t changed_rows = 0;
-  ChangedGroups groups;  // Those that somebody else is to finish.
+  ChangedGroups groups;  // Those that somebody else is to finish,
+  std::vector<WordPiece> handed;  // with what has changed of the values of each aggregate that is kept elsewhere.
   std::vector<WordPiece> words;
 
   // False if something cannot be said in words, or goes wrong. `is_net` says that no join has changed twice.
@@ -161,13 +162,34 @@ class ViewOfBatch {
 
   void give_words(const OutputRows& rows) {
     if (!gives_words || rows.size == 0) return;
-    WordPiece& piece = words.emplace_back();
+    words.push_back(words_of(*view->rows, rows));
+  }
+
+  WordPiece words_of(const RowOutput& how, const OutputRows& rows) const {
+    WordPiece piece;
     for (std::size_t o = 0; o < rows.outputs.size(); ++o) {
       const OutputRows::Output& output = rows.outputs[o];
       piece.columns.push_back(output.words.words != nullptr ? output.words
-                                                            : words_of_numbers(view->rows->types[o], output.values, output.nulls, *values_));
+                                                            : words_of_numbers(how.types[o], output.values, output.nulls, *values_));
     }
     piece.weights = rows.weights;
+    return piece;
+  }
+
+  // What has changed of the values of aggregates that are kept elsewhere; false if that cannot be said in words.
+  bool hand_over(Unit& unit) {
+    for (const HandedValues& values : view->group->handed) {
+      const BatchCore& core = view->cores[values.core];
+      const CoreDelta delta{unit.channel(core.delta).take(), core.width};
+      if (delta.size() == 0) {
+        handed.emplace_back();
+        continue;
+      }
+      OutputRows rows;
+      if (groups.size == 0 || !values.rows.choose(delta, view->constants, *stack_, rows)) return false;
+      handed.push_back(words_of(values.rows, rows));
+    }
+    return true;
   }
 
   void conclude_distinct(Unit& unit) {
@@ -210,6 +232,7 @@ class ViewOfBatch {
       groups.listed_old.push_back(read.values(groups.old[read.measure]));
       groups.listed_now.push_back(read.values(groups.now[read.measure]));
     }
+    if (!hand_over(unit)) return false;
     if (steps_ && !finish(steps_->take(), updates)) return false;
     if (finish(groups, net)) groups = ChangedGroups();
     return groups.size == 0 || !(steps_ || gives_words);  // Whoever called finishes what is left.

@@ -265,6 +265,7 @@ struct GroupOutput {
   std::vector<ListedValues> listed;  // Their values are numbered in this order,
   std::vector<DistinctValues> distinct;  // then come these,
   std::vector<ReadValues> read;          // and these.
+  std::vector<HandedValues> handed;      // Where there are such, somebody else finishes the groups.
   std::optional<Finish> finish;
 
   // Adds a core's delta to the groups, and if `steps` are wanted what each update changes; false if that cannot be said

@@ -88,6 +88,12 @@ struct DistinctValues {
   }
 };
 
+// An aggregate whose state is kept elsewhere, along a core of its own: it is handed which values come and go.
+struct HandedValues {
+  std::size_t core = 0;  // Whose rows give the groups' words and the value.
+  RowOutput rows;
+};
+
 // MIN and MAX that the core of the groups keeps in order itself: read off it for any groups, at any time. What was read
 // last is a measure of the group, of two words: a number that counts up from NULL, which is 0.
 struct ReadValues {
