@@ -64,7 +64,9 @@ class Run:
         self.r = random.Random(case.seed + 1)
         self.now = case.clock
         self.moments = None if case.clock is None else self._clock
-        self.db = ev.Database(clock=self.moments)
+        self.folder = TemporaryDirectory() if case.seed % 4 == 1 else None
+        """Of a durable database, which some cases have."""
+        self.db = self._made()
         self.duck = connection()
         self.tables: dict[str, TableDef] = {t.name: t for t in case.tables}
         self.model: dict[str, list[Row]] = {t.name: [] for t in case.tables}
@@ -77,6 +79,10 @@ class Run:
         for table in case.tables:
             self.db.sql(table.ddl())
             self._show(table.name)
+
+    def _made(self) -> ev.Database:
+        """A new database, or what the folder of a durable one holds."""
+        return ev.Database(path=self.folder and self.folder.name, clock=self.moments)
 
     def _clock(self) -> datetime:
         assert self.now is not None
@@ -118,6 +124,9 @@ class Run:
                     self.duck.execute(f"DROP VIEW IF EXISTS {step.name}")
             for name in self.tables:
                 self.duck.unregister(name)
+            if self.folder is not None:
+                self.db.close()
+                self.folder.cleanup()
         return self.outcome
 
     def _count_strategies(self) -> None:
@@ -211,9 +220,13 @@ class Run:
     def _load(self) -> None:
         """Go on with what is loaded of what is saved: it is the same, but for feeds."""
         before = self.fingerprint()
-        with TemporaryDirectory() as folder:
-            self.db.save(f"{folder}/saved")
-            self.db = ev.Database.load(f"{folder}/saved", clock=self.moments)
+        if self.folder is not None:
+            self.db.close()
+            self.db = self._made()
+        else:
+            with TemporaryDirectory() as folder:
+                self.db.save(f"{folder}/saved")
+                self.db = ev.Database.load(f"{folder}/saved", clock=self.moments)
         for follower in self.followers:
             follower.closed = True
         self._unchanged(before, "loading")

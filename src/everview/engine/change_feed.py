@@ -17,7 +17,15 @@ import pyarrow.compute as pc
 from everview.engine.values.dictionary import Dictionary
 from everview.engine.values.rows import SLICE, Shared, WordRows, ones, repeated, words_array
 from everview.engine.values.words import arrow_type, from_words, is_wide
-from everview.errors import ArgumentError, ClosedError, EverviewError, FeedError
+from everview.errors import (
+    ArgumentError,
+    ClosedError,
+    DataError,
+    EverviewError,
+    FeedError,
+    MemoryLimitError,
+    SubscriberError,
+)
 from everview.kernel.machine import change_columns, pair_rows
 from everview.query.view import Output
 
@@ -418,3 +426,26 @@ def _paired(feed_rows: FeedRows, weight: pa.Array, keys: Sequence[int]) -> FeedR
     order, happened = map(words_array, pair_rows([feed_rows.update, *(feed_rows.columns[k] for k in keys)], weight))
     columns = tuple(c.take(order) for c in feed_rows.columns)
     return FeedRows(columns, feed_rows.update.take(order), _HAPPENED.take(happened), feed_rows.counts.take(order))
+
+
+def untellable(feed: ChangeFeed, version: int, error: DataError) -> FeedError:
+    """What a feed is ended with that cannot be told what a batch has changed."""
+    is_memory = isinstance(error, MemoryLimitError)
+    why = "takes more memory than there is" if is_memory else "has a row of more copies than 64 bits hold"
+    return FeedError(
+        f"the feed of {feed.view} has ended, as what version {version} changed {why}; the batch itself was applied",
+        hint="open a new feed, and take the view's whole result as the start; or read single updates, per_update=True",
+    )
+
+
+def failed(feed: ChangeFeed, batch: pa.RecordBatch, error: Exception) -> SubscriberError:
+    """What is raised at the end of a batch of which a subscriber has made an error of its own."""
+    version = int(batch.column("_commit_version")[0].as_py())
+    return SubscriberError(
+        f"a subscriber of {feed.view} raised {type(error).__name__}: {error}; the batch itself was applied, as version "
+        f"{version}, and all other subscribers and feeds were told of it",
+        version=version,
+        view=feed.view,
+        cause=error,
+        hint="mend the callback, and do not apply the batch again; close the subscription to go on without it",
+    )

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import date, datetime
-from os import PathLike
 from threading import RLock
 from typing import Any, Literal, Unpack
 
@@ -17,7 +16,6 @@ from everview.engine.base_table import BaseTable
 from everview.engine.batch import Batch, Operation, applied, deleted, inserted, upserted
 from everview.engine.change_feed import MOST_BYTES, Callback, ChangeFeed, Delivery, feed_schema
 from everview.engine.clock import Clock, Moments, moment_of
-from everview.engine.companions import forget_companions
 from everview.engine.definitions import catalogue_of, run
 from everview.engine.expressions.check_supported import check_expressions
 from everview.engine.history import History
@@ -27,6 +25,7 @@ from everview.engine.progress import Progress
 from everview.engine.readers import Readers
 from everview.engine.row_history import RowHistory
 from everview.engine.run_query import Result
+from everview.engine.saved import Path, Saved
 from everview.engine.table_view import Table as TableView
 from everview.engine.transaction import Transaction
 from everview.engine.update_kinds import UpdateKinds
@@ -43,18 +42,27 @@ from everview.query.types import DataType
 from everview.query.view import View as ViewDefinition
 from everview.query.view import relations_in
 
-Path = str | PathLike[str]
 
-
-class Database:
+class Database(Saved):
     """Tables and views in this process. Every call is one batch: it happens whole, or not at all.
 
-    Threads may share it: they take turns, batch by batch and read by read.
+    Threads may share it: they take turns, batch by batch and read by read. With a ``path``, a folder, it is durable:
+    what a call has done is on the disk when the call returns, and is there when the folder is opened again.
     """
 
-    def __init__(self, *, memory_limit: int | None = None, clock: Moments | None = None) -> None:
+    def __init__(
+        self, *, path: Path | None = None, memory_limit: int | None = None, clock: Moments | None = None
+    ) -> None:
         self._lock = RLock()
         """Held for a batch, a definition, a read or a step of one; a subscriber is called with it, so re-entrant."""
+        self.memory_limit = checked_limit(memory_limit)
+        self._clock = Clock(clock)
+        self.emptied()
+        if path is not None:
+            self._open(path)
+
+    def emptied(self) -> Database:
+        """The database itself, with nothing in it."""
         self._dictionary = Dictionary()
         self._machine = self._dictionary.machine
         """All tables and views are units of it."""
@@ -71,13 +79,13 @@ class Database:
         """For some tables the columns that follow from the others of their row."""
         self._told = False
         """True if every view has a feed from the beginning to the end: the database is a shard's."""
-        self.memory_limit = checked_limit(memory_limit)
         self.version = 0
-        self._clock = Clock(clock)
+        self._clock.now = None
         self._update_kinds = UpdateKinds()
         self._unfilled: list[str] = []
         self._readers: Readers | None = None
         """Views that have no rows, as there was no memory to fill them again; those that are read come first."""
+        return self
 
     # --- definitions -----------------------------------------------------------------------------------------------
 
@@ -110,11 +118,14 @@ class Database:
         once and then read. ``explain`` says which of them have an effect. With ``degree`` the query is kept as a
         formula over data in which no value has more neighbours, or refused.
         """
+        return self._query(name, query, ViewOptions.of(options))
+
+    def _query(self, name: str, query: str, options: ViewOptions) -> View:
         from everview.sql.script import read_query_into
 
+        said = {"language": "query", "name": name, "query": query, "options": options.to_data()}
         with self._lock:
-            asked = ViewOptions.of(options)
-            run(self, [read_query_into(query, catalogue_of(self), name, asked)])
+            run(self, [read_query_into(query, catalogue_of(self), name, options)], said)
             return self.view(name)
 
     def rules(self, text: str, **options: Unpack[OptionValues]) -> None:
@@ -128,7 +139,8 @@ class Database:
         from everview.sql.script import read_rules_into
 
         with self._lock:
-            run(self, read_rules_into(text, catalogue_of(self), options))
+            said = {"language": "rules", "text": text, "options": options.to_data()}
+            run(self, read_rules_into(text, catalogue_of(self), options), said)
 
     def formula(
         self,
@@ -155,7 +167,7 @@ class Database:
         with self._lock:
             catalogue = catalogue_of(self)
             change = read_formula_into(text, catalogue, options)
-            run(self, [change])
+            run(self, [change], {"language": "formula", "text": text, "options": options.to_data()})
             return self.view(list(catalogue.views.values())[-1].name)
 
     def drop(self, name: str, *, if_exists: bool = False, cascade: bool = False) -> None:
@@ -164,13 +176,15 @@ class Database:
         Without it a DependantsError names them. Feeds hand out what they have, and then raise a DroppedError.
         """
         with self._lock:
-            run(self, [catalogue_of(self).drop([name], if_exists=if_exists, cascade=cascade)])
+            said = {"language": "drop", "name": name, "if_exists": if_exists, "cascade": cascade}
+            run(self, [catalogue_of(self).drop([name], if_exists=if_exists, cascade=cascade)], said)
 
     def _script(self, text: str, queries: Queries) -> Result | None:
         from everview.sql.script import read_commands
 
         with self._lock:
-            return run(self, read_commands(text, catalogue_of(self), queries))
+            said = {"language": "sql", "text": text}
+            return run(self, read_commands(text, catalogue_of(self), queries), said)
 
     def _define(self, tables: Sequence[Table], views: Sequence[ViewDefinition]) -> None:
         """Create tables and views of which there is no text."""
@@ -378,32 +392,6 @@ class Database:
             runtime.history.attach(runtime.logged)
         if self._feeds[name] or self._is_read(name):
             runtime.emit_deltas(True)
-
-    # --- saving ----------------------------------------------------------------------------------------------------
-
-    def save(self, path: Path) -> None:
-        """Write everything but the feeds to a file. One that is there is replaced at the end, or not at all."""
-        from everview.engine.storage.snapshot import save
-
-        with self._lock:
-            self.fill_what_is_lost()
-            for runtime in self._views.values():
-                forget_companions(self, runtime)
-            save(self, path)
-            self.keep_moments()
-
-    @classmethod
-    def load(
-        cls, path: Path, *, memory_limit: int | None = None, verify: bool = False, clock: Moments | None = None
-    ) -> Database:
-        """The database that was saved to a file, as it was, at the same version; SnapshotError if it is damaged.
-
-        Checksums tell damage, not forgery. With ``verify=True`` nothing of the views' saved state is used: they are
-        filled from the tables' rows, and a file whose views would have shown other rows is refused.
-        """
-        from everview.engine.storage.snapshot import load
-
-        return load(lambda: cls(memory_limit=memory_limit, clock=clock), path, verify=verify)
 
     # --- feeds -----------------------------------------------------------------------------------------------------
 

@@ -43,8 +43,11 @@ def catalogue_of(db: Database) -> Catalogue:
     return Catalogue((t.schema for t in db._tables.values()), (db._definitions[name] for name in db._views))
 
 
-def run(db: Database, commands: Sequence[Command]) -> Result | None:
-    """Do what a script asks for, all of it or nothing; gives the answer of its last query."""
+def run(db: Database, commands: Sequence[Command], said: Mapping[str, Any] | None = None) -> Result | None:
+    """Do what a script asks for, all of it or nothing; gives the answer of its last query.
+
+    ``said`` is how the user has asked for it, which a durable database writes into its log.
+    """
     db.fill_what_is_lost()
     changes = any(not isinstance(c, Answer | AnswerByView) for c in commands)
     definitions = _Definitions(db) if changes else None
@@ -55,6 +58,8 @@ def run(db: Database, commands: Sequence[Command]) -> Result | None:
                 found = _answer(db, command)
             elif definitions is not None:
                 definitions.do(command)
+        if definitions is not None and db._durable is not None and said is not None:
+            db._durable.write_definition(said)
     except BaseException as error:
         if definitions is not None:
             definitions.undo()

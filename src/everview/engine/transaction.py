@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from everview.engine.batch import Operation
-from everview.engine.change_feed import ChangeFeed, Delivery, FeedRows, as_feed_rows, feed_batches, has_subscribers
+from everview.engine.change_feed import (
+    ChangeFeed,
+    Delivery,
+    FeedRows,
+    as_feed_rows,
+    failed,
+    feed_batches,
+    has_subscribers,
+    untellable,
+)
 from everview.engine.direct.batch import DirectBatch
 from everview.engine.expiry import clock_does_nothing, move_clock, unexpired
 from everview.engine.loading import loaded
@@ -26,7 +35,7 @@ from everview.engine.update_kinds import Accepted
 from everview.engine.values.rows import Changes, WordRows
 from everview.engine.view_runtime import ViewRuntime
 from everview.engine.watched import judge_products
-from everview.errors import DataError, EverviewError, FeedError, MemoryLimitError, SubscriberError, told_together
+from everview.errors import DataError, EverviewError, SubscriberError, told_together
 from everview.kernel.machine import UpdateFault
 
 if TYPE_CHECKING:
@@ -71,6 +80,9 @@ class Transaction:
 
         The clock moves before, to a time or to the present.
         """
+        durable = self._db._durable
+        if durable is not None and durable.is_due:
+            durable.checkpoint()
         self._db.fill_what_is_lost()
         self._now = self._db._clock.next(to)
         tables, readers = frozenset([operation.table for operation in operations]), self._db.readers
@@ -112,7 +124,7 @@ class Transaction:
         why: Exception | None = None
         try:
             run = self._run if db.memory_limit is None else self._run_within_limit
-            is_done = run(direct, operations)
+            is_done = run(direct, operations) and self._is_written(operations)
         except (EverviewError, UpdateFault, MemoryError, ArithmeticError, pa.ArrowException) as error:
             is_done, why = False, error
         except BaseException:
@@ -136,6 +148,12 @@ class Transaction:
         if self._accepted is not None:
             db._update_kinds.accept(self._accepted)
         return direct.is_net
+
+    def _is_written(self, operations: Sequence[Operation]) -> bool:
+        """True, once a batch that has gone well is in the log of a durable database; an error if it cannot be."""
+        if self._db._durable is not None:
+            self._db._durable.write_batch(operations, self._now)
+        return True
 
     def _run_within_limit(self, direct: DirectBatch, operations: Sequence[Operation]) -> bool:
         """The same, as long as there is room; false if there is not."""
@@ -187,6 +205,7 @@ class Transaction:
             with bounded(db._machine, self._left() if adds else None):
                 is_net_batch = self._changed(operations, disjoint, before, progress)
                 judge(db, None if db.readers.by_clock else {operation.table for operation in operations})
+            self._is_written(operations)
         except BaseException as error:
             db._roll_back()
             tell_all(self, operations, error, self._now)
@@ -340,7 +359,7 @@ class Transaction:
                         ]
                     except DataError as error:  # The batch has been taken: a feed never refuses one.
                         for feed in mine:
-                            feed.end(_untellable(feed, self._db.version, error))
+                            feed.end(untellable(feed, self._db.version, error))
                         self._unheard += [feed for feed in mine if feed.is_pushed]
                         continue
                 for batch in self._batches(name, delivered, mine[0], self._db.version):
@@ -399,7 +418,7 @@ class Transaction:
                 try:
                     feed.push(batch)
                 except Exception as error:  # a subscriber's own, which must not keep the batch from the others
-                    failures.append(_failed(feed, batch, error))
+                    failures.append(failed(feed, batch, error))
         finally:
             db._delivering = False
         if failures:
@@ -418,27 +437,6 @@ def _pass_to_companions(runtime: ViewRuntime, waiting: Mapping[str, Changes], *,
     for companion in runtime.companions.values():
         for _ in _pieces(companion, waiting, by_clock=by_clock):
             pass
-
-
-def _untellable(feed: ChangeFeed, version: int, error: DataError) -> FeedError:
-    is_memory = isinstance(error, MemoryLimitError)
-    why = "takes more memory than there is" if is_memory else "has a row of more copies than 64 bits hold"
-    return FeedError(
-        f"the feed of {feed.view} has ended, as what version {version} changed {why}; the batch itself was applied",
-        hint="open a new feed, and take the view's whole result as the start; or read single updates, per_update=True",
-    )
-
-
-def _failed(feed: ChangeFeed, batch: pa.RecordBatch, error: Exception) -> SubscriberError:
-    version = int(batch.column("_commit_version")[0].as_py())
-    return SubscriberError(
-        f"a subscriber of {feed.view} raised {type(error).__name__}: {error}; the batch itself was applied, as version "
-        f"{version}, and all other subscribers and feeds were told of it",
-        version=version,
-        view=feed.view,
-        cause=error,
-        hint="mend the callback, and do not apply the batch again; close the subscription to go on without it",
-    )
 
 
 def judge(db: Database, tables: Iterable[str] | None = None) -> None:
