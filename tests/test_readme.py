@@ -58,7 +58,7 @@ def test_console(command: str, output: str) -> None:
 def printed() -> list[tuple[Path, str, str]]:
     """Every block of Python that another follows with what it prints, in the README and in all pages of docs."""
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-    pair = re.compile(r"(?ms)^```python\n(.*?)^```\n+```text\n(.*?)^```$")
+    pair = re.compile(r"(?ms)^```python\n((?:(?!```).)*)^```\n+```text\n(.*?)^```$")
     return [(page, *found) for page in pages for found in pair.findall(page.read_text(encoding="utf-8"))]
 
 

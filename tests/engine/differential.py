@@ -220,16 +220,19 @@ class Run:
     def _load(self) -> None:
         """Go on with what is loaded of what is saved: it is the same, but for feeds."""
         before = self.fingerprint()
-        if self.folder is not None:
+        if self.folder is not None:  # The log has no feeds, for which views keep more.
+            version = self.db.version
             self.db.close()
             self.db = self._made()
+            expect(self.db.version == version, f"version {self.db.version} was opened, and {version} closed")
         else:
             with TemporaryDirectory() as folder:
                 self.db.save(f"{folder}/saved")
                 self.db = ev.Database.load(f"{folder}/saved", clock=self.moments)
         for follower in self.followers:
             follower.closed = True
-        self._unchanged(before, "loading")
+        if self.folder is None:
+            self._unchanged(before, "loading")
         self._check_views([s.name for s in self.made])
 
     def _rows(self, name: str) -> Bag | None:

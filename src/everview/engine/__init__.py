@@ -18,6 +18,7 @@
   ``reasons`` the base rows that a row is made of, ``moments`` sums over products of columns and ``regression`` the
   line that fits best; ``companions`` is what is kept beside a view for such questions, and ``watched`` for products
   of a row that may leave their type;
-- ``storage`` saves and loads; ``shard_interface`` is how Spark's shards use all of it;
+- ``saved`` has the calls about files, ``storage`` what they do; ``shard_interface`` is how Spark's shards use
+  all of it;
 - ``memory_limit``, ``progress`` and ``show`` serve the others.
 """
