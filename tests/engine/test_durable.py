@@ -300,6 +300,9 @@ def test_other_places_are_refused(tmp_path: Path) -> None:
     for place, said in (("file", "is a file"), ("folder", "holds thesis.tex")):
         with pytest.raises(SnapshotError, match=said):
             ev.Database(path=tmp_path / place)
+    with pytest.raises(SnapshotError) as refused:
+        ev.Database.load(tmp_path / "folder")
+    assert "ev.Database(path=…)" in str(refused.value.hint)
 
 
 def test_long_logs_become_snapshots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

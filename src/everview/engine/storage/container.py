@@ -269,9 +269,10 @@ def reading(path: Path) -> Iterator[Reader]:
     except SnapshotError:
         raise
     except OSError as error:
-        raise SnapshotError(
-            f"cannot load {shown}: {error.strerror or error}", hint="give the path that db.save was given"
-        ) from error
+        hint = "give the path that db.save was given"
+        if os.path.isdir(path):
+            hint += "; a durable database, which is a folder, is opened by ev.Database(path=…)"
+        raise SnapshotError(f"cannot load {shown}: {error.strerror or error}", hint=hint) from error
     except Exception as error:  # the file passed its checksums, but what it says cannot be: nothing of it is used
         raise SnapshotError(f"{shown} cannot be restored: {_in_words(error)}", hint=_DAMAGED) from error
 
