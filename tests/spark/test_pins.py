@@ -230,6 +230,27 @@ def test_columns_in_another_order_are_the_same() -> None:
     assert not again.identity.differences(first.identity)
 
 
+def test_what_is_made_ahead_is_pinned_and_told_once() -> None:
+    """Other views over such rows would have the step ahead tell all that it has told already."""
+    views = {"above": "SELECT id, note FROM orders WHERE price > (SELECT AVG(id) FROM customers)"}
+    history = History(5)
+    first = Cluster(views, SCHEMA, 3)
+    assert first.distribution.ahead is not None
+    for _ in range(2):
+        first.apply(history.batch())
+    pins = (through_text(first.identity),)
+    again = Cluster(views, SCHEMA, None, rates={"customers": 1e-6}, pins=pins)
+    assert Cluster(views, SCHEMA, 3, rates={"customers": 1e-6}).distribution != first.distribution
+    assert again.distribution == first.distribution
+    again.take(first)
+    for _ in range(2):
+        again.apply(history.batch())
+        history.check(again, views)
+    fewer = {"above": views["above"].replace("id, note", "note")}
+    with pytest.raises(StateMismatchError, match="made ahead of its shards"):
+        plan_over(fewer, SCHEMA, None, pins=pins, migrate=True)
+
+
 def test_texts_are_padded_and_checked_after_a_restart_as_before() -> None:
     """Lengths were lost on the way through the checkpoint: 'ab' of before and 'ab' of after were two groups."""
     tables = "CREATE TABLE t (a CHAR(5), b VARCHAR(3), n BIGINT)"
