@@ -63,6 +63,10 @@ SPREAD: Final = {
     "number by row": "SELECT a, b, (SELECT COUNT(*) FROM t WHERE t.b = r.b) AS n FROM r",
     "latest by key": f"SELECT a, b FROM r QUALIFY ROW_NUMBER() OVER (PARTITION BY a ORDER BY {ORDER}) = 1",
     "window by partition": f"SELECT a, b, RANK() OVER (PARTITION BY a ORDER BY {ORDER}) AS n FROM r",
+    "sums of all beside each": "SELECT a, b, SUM(b) OVER () AS s, COUNT(DISTINCT a) OVER () AS n FROM r",
+    "sums of all beside groups": "SELECT a, SUM(b) AS s, SUM(SUM(b)) OVER () AS n FROM r GROUP BY a",
+    "sums of all and of partitions": "SELECT a, b, SUM(b) OVER (PARTITION BY a) AS s, COUNT(*) OVER () AS n, "
+    "MAX(b) OVER () AS m FROM r",
     "window over a join": "SELECT r.a, t.c, LAG(t.c) OVER (PARTITION BY r.b ORDER BY r.a NULLS FIRST, "
     "t.c NULLS FIRST) AS p FROM r JOIN t ON r.b = t.b",
     "value of all rows": "SELECT a, b FROM r WHERE b > (SELECT AVG(c) FROM t)",
@@ -165,6 +169,13 @@ def test_what_cannot_be_spread_runs_on_one_shard_and_explain_says_so(sql: str) -
     assert "runs on one shard: " in text
 
 
+def test_explain_says_what_is_made_ahead() -> None:
+    schema = "CREATE TABLE r (a INT, b INT); CREATE TABLE t (b INT, c INT)"
+    text = str(ev.explain(SPREAD["value of all rows"], schema=schema, shards=8))
+    assert "ahead, parts of query1$scalar; scalar subquery: 8 shards" in text
+    assert "parts of query1$scalar: to every shard" in text
+
+
 @pytest.mark.parametrize(
     "sql", [SPREAD["full join"], SPREAD["full join by name"], SPREAD["left join"], SPREAD["not exists"]]
 )
@@ -181,7 +192,7 @@ def test_members_of_a_union_go_each_their_own_way() -> None:
 
 
 ONCE: Final = [
-    name for name in SPREAD if name.startswith(("value of", "more", "exists at", "not in", "first", "group"))
+    name for name in SPREAD if name.startswith(("value of", "more", "exists at", "not in", "first", "group", "sums"))
 ]
 
 

@@ -17,7 +17,7 @@ from everview.plan.formula_shards import CHECK, views_of
 from everview.plan.split import is_partial
 from everview.query.schema import Table
 from everview.query.terms import Expression
-from everview.query.view import View, blocks
+from everview.query.view import View, blocks, relations_in
 
 MASK = "_everview_occurrences"
 """The column that says as which occurrences of its table a row has come to a shard."""
@@ -172,13 +172,16 @@ class Distribution:
         return found | ({"ahead": _views(self.ahead)} if self.ahead is not None else {})
 
     def __str__(self) -> str:
-        lines = []
+        lines, parts = [], self._parts()
         for level in (self.ahead, self.first):
             for grid in level.grids if level is not None else ():
                 shares = " × ".join(f"{d.name}: {d.share}" for d in grid.dimensions) or "one cell"
-                whose = f"ahead, for {grid.view}" if level is self.ahead else self._whose(grid.view)
+                whose = self._whose(grid.view)
+                if level is self.ahead:
+                    whose = "ahead, " + "; ".join(parts.get(grid.view, (grid.view,)))
                 lines.append(f"{whose}: {self.shards} shards = {shares}")
-                lines += dict.fromkeys(f"  {r.table} as {r.alias}: {self._where(r)}" for r in grid.routes)
+                named = ((parts[r.table][0] if r.table in parts else f"{r.table} as {r.alias}", r) for r in grid.routes)
+                lines += dict.fromkeys(f"  {name}: {self._where(r)}" for name, r in named)
                 if grid.is_on_one and {r.table for r in grid.routes} <= self.made:
                     lines.append("  what is made ahead of it comes together on one shard")
                 elif grid.is_on_one:
@@ -195,6 +198,12 @@ class Distribution:
         if self.cut:
             lines.append("the search for the best shares was cut: only those along few dimensions were weighed")
         return "\n".join(lines)
+
+    def _parts(self) -> dict[str, tuple[str, str]]:
+        """What is made ahead, in words: parts of which stage, and what that is for."""
+        stages = [s for v in self.first.views for s in v.stages]
+        read = ((relation, s) for s in stages for relation in relations_in(s.body) if relation in self.made)
+        return {relation: (f"parts of {s.name}", s.purpose) for relation, s in read}
 
     def _whose(self, piece: str) -> str:
         return next((name for name in self.merged if piece.startswith(f"__{name}_")), piece)
