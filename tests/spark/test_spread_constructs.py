@@ -169,6 +169,11 @@ def test_what_cannot_be_spread_runs_on_one_shard_and_explain_says_so(sql: str) -
     assert "runs on one shard: " in text
 
 
+def test_what_would_go_on_as_all_its_rows_is_not_made_ahead() -> None:
+    """There are no partial groups of a median."""
+    assert _spread("SELECT a FROM r WHERE b > (SELECT MEDIAN(c) FROM t)").ahead is None
+
+
 def test_explain_says_what_is_made_ahead() -> None:
     schema = "CREATE TABLE r (a INT, b INT); CREATE TABLE t (b INT, c INT)"
     text = str(ev.explain(SPREAD["value of all rows"], schema=schema, shards=8))

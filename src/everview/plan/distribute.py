@@ -191,7 +191,8 @@ def _with_ahead(view: View, chosen: set[str], weigh: Weigher) -> _Steps | None:
     rates = dict(weigh.rates)
     for piece, grid, _ in pieces:
         most = max((weigh.rates[r.table] for r in grid.routes), default=0.0)
-        rates[piece.name] = _SMALL * most if any(map(_has_keys, blocks(piece.body))) else 0.0
+        fewer = _SMALL if is_partial(piece) or isinstance(piece.body, Cut) else 1.0
+        rates[piece.name] = fewer * most if any(map(_has_keys, blocks(piece.body))) else 0.0
     schema = Schema((*weigh.schema, *(_as_table(p) for p in made[0])))
     own = _steps(made[1], replace(weigh, schema=schema, rates=rates), None)
     load = own.load + sum(load for _, _, load in pieces)
