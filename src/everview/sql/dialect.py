@@ -43,7 +43,7 @@ class _Parser(SparkParser):
     FUNCTIONS: ClassVar[dict[str, Any]] = {}
     FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
         name: parse for name, parse in SparkParser.FUNCTION_PARSERS.items() if name in _SPECIAL_SYNTAX
-    }
+    } | {"OVERLAY": lambda self: self._parse_placing()}
     NO_PAREN_FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
         "CASE": SparkParser.NO_PAREN_FUNCTION_PARSERS["CASE"],
         "ANY": lambda self: self._parse_any(),
@@ -54,7 +54,7 @@ class _Parser(SparkParser):
         for token, after in pairwise(raw_tokens):
             if token.token_type in (TokenType.WINDOW, TokenType.SESSION) and after.token_type is TokenType.L_PAREN:
                 token.token_type = TokenType.VAR
-        return super().parse(_without_table(raw_tokens), sql)
+        return super().parse(_with_select(_without_table(raw_tokens)), sql)
 
     def raise_error(self, message: str, token: Token | None = None) -> None:
         expected = message.startswith("Expect")  # then what stands there now matters, not what stood before
@@ -79,6 +79,14 @@ class _Parser(SparkParser):
             call.update_positions(token)
             return call
         return exp.Any(this=inner)
+
+    def _parse_placing(self) -> exp.Expr:
+        """``overlay(s PLACING p FROM n FOR k)`` is ``overlay(s, p, n, k)``."""
+        found = [self._parse_bitwise()]
+        for word in ("PLACING", "FROM", "FOR"):
+            if self._match(TokenType.COMMA) or self._match_text_seq(word):
+                found.append(self._parse_bitwise())
+        return exp.Anonymous(this="overlay", expressions=[part for part in found if part is not None])
 
     def _parse_check_constraint(self) -> exp.CheckColumnConstraint | None:
         """CHECK (…) may have the options of a key behind it, which sqlglot does not look for."""
@@ -143,6 +151,18 @@ def _without_table(tokens: list[Token]) -> list[Token]:
     for i, token in enumerate(tokens):
         is_named = i > 1 and token.token_type is TokenType.TABLE and tokens[i - 1].token_type is TokenType.L_PAREN
         if not (is_named and tokens[i - 2].text.lower() in _SPAN_FUNCTIONS):
+            found.append(token)
+    return found
+
+
+def _with_select(tokens: list[Token]) -> list[Token]:
+    """The tokens with ``AS SELECT * FROM t`` for ``AS TABLE t``."""
+    found = []
+    for i, token in enumerate(tokens):
+        if i and token.token_type is TokenType.TABLE and tokens[i - 1].token_type is TokenType.ALIAS:
+            words = (TokenType.SELECT, "SELECT"), (TokenType.STAR, "*"), (TokenType.FROM, "FROM")
+            found += [Token(kind, text, token.line, token.col, token.start, token.end) for kind, text in words]
+        else:
             found.append(token)
     return found
 

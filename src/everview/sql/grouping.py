@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from sqlglot import exp
 
@@ -14,6 +14,7 @@ from everview.sql.aggregates import aggregates_in, is_aggregate
 from everview.sql.check import Checker
 from everview.sql.grouping_sets import GROUPINGS, grouping_mark, has_sets, sets_of
 from everview.sql.names import STANDS_FOR
+from everview.sql.nested import bare
 from everview.sql.packing import packed
 from everview.sql.products import factors_of
 from everview.sql.session import Groups, Rows, Selected, rendered, written
@@ -56,15 +57,20 @@ def _add_key(rows: Rows, node: exp.Expr) -> int:
 
 def _keys(rows: Rows, group: exp.Group, projections: list[exp.Expr]) -> list[exp.Expr]:
     """The key expressions; ordinals and output aliases stand for what they name."""
+    return [key_node(rows, node, projections) for node in key_nodes(group, projections)]
+
+
+def key_nodes(group: exp.Group, projections: Sequence[exp.Expr]) -> list[exp.Expr]:
+    """The keys as they are written; of GROUP BY ALL these are all outputs without aggregates."""
     if group.args.get("all"):
-        return [_unaliased(p).copy() for p in projections if not any(True for _ in aggregates_in(p))]
-    nodes = []
+        return [_unaliased(p) for p in projections if not any(True for _ in aggregates_in(p))]
+    nodes: list[exp.Expr] = []
     for node in group.expressions:
-        nodes += node.expressions if isinstance(node, exp.Tuple) else [node.unnest()]
-    return [key_node(rows, node, projections) for node in nodes]
+        nodes += node.expressions if isinstance(node, exp.Tuple) else [bare(node)]
+    return nodes
 
 
-def key_node(rows: Rows, node: exp.Expr, projections: list[exp.Expr]) -> exp.Expr:
+def key_node(rows: Rows, node: exp.Expr, projections: Sequence[exp.Expr]) -> exp.Expr:
     """A key of GROUP BY as an expression; an ordinal or an output's alias stands for what it names."""
     named: exp.Expr | None = None
     if isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit():

@@ -11,7 +11,6 @@ from sqlglot import exp
 from everview.query import view as model
 from everview.query.types import DataType, Kind, common_type
 from everview.query.view import Block, Output, SetOperation, SetOperator, SortKey
-from everview.sql.aggregates import aggregates_in, whole_call
 from everview.sql.apart import names_read
 from everview.sql.beside import beside
 from everview.sql.body import Body, cast
@@ -22,8 +21,9 @@ from everview.sql.exploding import add_laterals, explode_listed
 from everview.sql.fromclause import add_from
 from everview.sql.grouping import add_groups, add_having, grouped_output, is_grouped
 from everview.sql.listed_names import spell_listed
+from everview.sql.listed_subqueries import lower_listed, name_subqueries
 from everview.sql.names import Scope
-from everview.sql.nested import bare, subqueries_in
+from everview.sql.nested import bare
 from everview.sql.one_row import add_one_row, values_query
 from everview.sql.ordering import (
     CUTS,
@@ -54,7 +54,6 @@ from everview.sql.session import (
     written,
 )
 from everview.sql.spans import add_spans
-from everview.sql.subqueries import lower_subqueries
 from everview.sql.windows import goes_by_place, is_windowed, over_windows
 
 _SELECT_CLAUSES = (
@@ -270,7 +269,7 @@ class Lower(Lowering):
     def _grouped(self, rows: Rows, select: exp.Select) -> list[tuple[exp.Expr, str]]:
         """FROM, WHERE and GROUP BY, and the SELECT list as it is written."""
         rows.names = None if is_windowed(select) and goes_by_place(select) else names_read(select)
-        _name_subqueries(select)
+        name_subqueries(select, output_name)
         if select.args.get("from_"):
             add_from(rows, select)
         elif self.needs_from:
@@ -282,7 +281,7 @@ class Lower(Lowering):
             add_condition(rows, select.args["where"].this, "WHERE")
         explode_listed(rows, select)
         add_spans(rows, select)
-        _lower_listed(rows, select)
+        lower_listed(rows, select, by_order=is_cut(select) and not self.is_arranged)
         projections = self._projections(rows, select)
         if is_grouped(select):
             add_groups(rows, select, [p for p, _ in projections])
@@ -455,27 +454,6 @@ class Lower(Lowering):
         if isinstance(node, exp.Values):
             return self.source.unsupported("VALUES", self.source.keyword(node, "VALUES"), hint="put rows into a table")
         return self.source.syntax("a query is expected: SELECT …", node)
-
-
-def _lower_listed(rows: Rows, select: exp.Select) -> None:
-    """Lower the subqueries of the SELECT list: all, or those within aggregates where there are groups."""
-    having = select.args.get("having")
-    for node in [*select.expressions, *([having] if having is not None else [])]:
-        if not subqueries_in(node):
-            continue
-        if is_grouped(select):
-            for call in list(aggregates_in(node)):
-                lower_subqueries(rows, whole_call(call))
-        else:
-            lower_subqueries(rows, node)
-
-
-def _name_subqueries(select: exp.Select) -> None:
-    """Give outputs with subqueries the names that they have as they are written."""
-    for node in list(select.expressions):
-        if not isinstance(node, exp.Alias) and subqueries_in(node):
-            alias = exp.Alias(this=node.copy(), alias=exp.to_identifier(output_name(node), quoted=True))
-            node.replace(alias)
 
 
 def output_name(node: exp.Expr) -> str:

@@ -2,7 +2,9 @@
 
 Row values, ``(a, b)``, are compared part by part from the left: a row is a struct in Spark, in which NULL is equal to
 NULL and before all other values, so a comparison of two rows is never NULL. LIKE ANY and ALL are several LIKEs;
-``stack`` is INLINE of an array; ``dateadd(unit, n, t)`` is ``timestampadd``; ``try_divide(a, b)`` is a / nullif(b, 0).
+``stack`` is INLINE of an array; ``dateadd(unit, n, t)`` is ``timestampadd``; ``try_divide(a, b)`` is a / nullif(b, 0);
+``decode(x, a, b, …)`` is CASE; ``array_sort`` by a comparison puts each element in behind those that are not above it;
+VALUES as a whole query is a SELECT of all its columns.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from sqlglot import exp
 from everview.sql.nodes import call, is_whole
 
 _SHIFTS: Final = ("dateadd", "date_add")
+_SORTED: Final = "sorted"
 _TRIED: Final[dict[str, type[exp.Binary]]] = {"try_divide": exp.Div, "try_mod": exp.Mod}
 
 _EQUAL = (exp.EQ, exp.NullSafeEQ)
@@ -30,6 +33,10 @@ _LESS: dict[type[exp.Expr], tuple[bool, bool]] = {
 def spelled(statement: exp.Expr) -> exp.Expr:
     """The statement with all of these written out."""
     holder = exp.Paren(this=statement)
+    body = statement.expression if isinstance(statement, exp.Create) else statement
+    if isinstance(body, exp.Values):
+        body.replace(exp.Select(expressions=[exp.Star()], from_=exp.From(this=body.copy())))
+        statement = holder.this
     for node in list(statement.find_all(exp.In, exp.Predicate, exp.Tuple, exp.Anonymous)):
         other = _spelled(node)
         if other is not None:
@@ -80,9 +87,42 @@ def _called(node: exp.Anonymous) -> exp.Expr | None:
         found = exp.paren(_TRIED[name](this=exp.paren(arguments[0].copy()), expression=divisor), copy=False)
     elif name == "stack" and len(arguments) > 1 and is_whole(arguments[0]):
         found = _stacked(int(arguments[0].name), arguments[1:])
+    elif name == "decode" and len(arguments) > 2:
+        found = _decoded(*arguments)
+    elif name == "array_sort" and len(arguments) == 2 and isinstance(arguments[1], exp.Lambda):
+        found = _sorted_by(*arguments)
     if found is not None:
         found.meta.update(node.meta)
     return found
+
+
+def _decoded(value: exp.Expr, *others: exp.Expr) -> exp.Expr:
+    """What stands behind the first that is equal, NULL being equal to NULL; or the last, if there is one left."""
+    pairs = zip(others[::2], others[1::2], strict=False)
+    ifs = [exp.If(this=exp.NullSafeEQ(this=value.copy(), expression=a.copy()), true=b.copy()) for a, b in pairs]
+    return exp.Case(ifs=ifs, default=others[-1].copy() if len(others) % 2 else None)
+
+
+def _sorted_by(array: exp.Expr, order: exp.Lambda) -> exp.Expr | None:
+    """The elements put in one after the other, each behind those that the comparison does not find above it."""
+    if len(order.expressions) != 2:
+        return None
+    left, right = (variable.name for variable in order.expressions)
+    told = exp.Literal.string("a comparison of array_sort is NULL")
+    above = call("coalesce", order.this, call("raise_error", told))
+    if left in (_SORTED, right) or right == _SORTED:
+        return None
+
+    def kept(sign: type[exp.Binary]) -> exp.Expr:
+        condition = sign(this=above.copy(), expression=exp.Literal.number(0))
+        return call(
+            "filter", exp.to_identifier(_SORTED), exp.Lambda(this=condition, expressions=[exp.to_identifier(left)])
+        )
+
+    inserted = call("concat", kept(exp.LTE), call("array", exp.to_identifier(right)), kept(exp.GT))
+    empty = call("slice", array, exp.Literal.number(1), exp.Literal.number(0))
+    names = [exp.to_identifier(name) for name in (_SORTED, right)]
+    return call("aggregate", array, empty, exp.Lambda(this=inserted, expressions=names))
 
 
 def _stacked(count: int, values: Sequence[exp.Expr]) -> exp.Expr | None:
