@@ -158,7 +158,8 @@ def cost(folder: Path = RESULTS) -> str:
         told = f"{at_most(worst)} times the steps an update that the smallest data take"
         sizes = f"{min(r['elements'] for r in formulas):,} to {max(r['elements'] for r in formulas):,} elements"
         lines.append(f"- Formulas that count, {sizes}: at most {told}, for {len(of_one)} formulas of tiers A and B.")
-    state = results.read("state", folder)
+    head, *measured_states = results.read("state", folder) or [{}]
+    state = [head, *(r for r in measured_states if r["bench"] == "state")]
     if values := [r["value"] for r in state[1:]]:
         told = f"{at_least(min(values))} to {at_most(max(values))} times the rows of the window as Arrow"
         of = f" ({', '.join(sorted({r['query'] for r in state[1:]}))}; `make bench-state`, {state[0]['date'][:10]})"
@@ -167,6 +168,12 @@ def cost(folder: Path = RESULTS) -> str:
         if r["bar"]:
             told = f"{at_most(r['value'])} times that, {r['bytes'] / r['window']:.0f} bytes a row"
             lines.append(f"- State of {r['query']} on {r['graph']}, {r['order']}: {told} (bar: {r['bar']:g} times).")
+    for r in measured_states:
+        if r["bench"] == "feed":
+            told = f"a process grows by at most {at_most(r['value'])} times the largest batch's rows"
+            of = f"{r['query']} on {r['graph']}, {r['order']}"
+            size = f"{r['largest'] / 2**20:,.0f} MiB as Arrow; bar: {r['bar']:g} times"
+            lines.append(f"- Reading the feed of single updates of {of}: {told} ({size}).")
     nested = [r for r in results.read("enclosureness", folder) if r["status"] == "ok"]
     if len(nested) > 1:
         first, last = nested[0], nested[-1]

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks import engine, planning, report, results, spark, state, summary, triangle
 from benchmarks.data.graphs import at_random, fifo, power_law, shuffled
-from benchmarks.drive import KernelRun, Sums
+from benchmarks.drive import DatabaseRun, KernelRun, Sums
 from benchmarks.native import Native
 
 EDGES = power_law(400)
@@ -42,11 +42,23 @@ def test_the_state_of_a_window_is_measured_and_quoted(tmp_path: Path) -> None:
     record = state.measured("3-hop", "power law", "random", EDGES)
     assert record["value"] == record["bytes"] / (record["window"] * 16 * 3) > 1
     found = [{**record, "value": 2.971, "bytes": 11_440, "bar": 3.0}, {**record, "query": "4-hop", "value": 3.5}]
+    found.append({**record, "bench": "feed", "value": 1.011, "largest": 3 << 20, "bar": 1.3})
     results.put("state", results.circumstances("benchmarks.state"), found, tmp_path)
     told = summary.cost(tmp_path)
+    assert (
+        "3-hop on power law, random: a process grows by at most 1.02 times the largest batch's rows (3 MiB as" in told
+    )
     assert "State of all queries measured (3-hop, 4-hop; `make bench-state`, 20" in told
     assert "): 2.97 to 3.50 times the rows" in told
     assert "State of 3-hop on power law, random: 2.98 times that, 143 bytes a row (bar: 3 times)" in told
+
+
+def test_growth_by_a_feed_is_beside_its_largest_batch() -> None:
+    updates = fifo("random", EDGES)
+    grown, largest = state.grown_by_feed("3-hop", updates)
+    rows = DatabaseRun("3-hop", updates, batch=state.FEED_BATCH).deltas()[0].rows  # of one batch
+    assert grown >= 0
+    assert largest >= rows * 8 * 7
 
 
 @pytest.mark.slow
