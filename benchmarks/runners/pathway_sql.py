@@ -64,6 +64,8 @@ class _Select:
     def __init__(self, select: exp.Expression, tables: dict[str, Relation]) -> None:
         if not isinstance(select, exp.Select):
             raise Unsupported(f"{type(select).__name__} is not translated")
+        if select.ctes:
+            raise Unsupported("WITH is not translated")
         self.select = select
         self.tables = tables
         self.sources: dict[str, Relation] = {}
@@ -77,6 +79,8 @@ class _Select:
                 raise Unsupported(f"{join.side} {join.kind} JOIN is not translated")
             if join.args.get("on") is not None:
                 conditions.append(join.args["on"])
+        if any(whole.find(exp.Exists) for whole in conditions):
+            raise Unsupported("EXISTS is not translated")
         self.conditions = [c for whole in conditions for c in _conjuncts(simplify(whole))]
 
     def _source(self, source: exp.Expression) -> Relation:

@@ -18,16 +18,20 @@ def primary_keys(schema: str) -> dict[str, tuple[str, ...]]:
 
 
 def tables_of(sql: str) -> list[str]:
-    """The tables that a query reads."""
-    return sorted({table.name for table in sqlglot.parse_one(sql, read="spark").find_all(exp.Table)})
+    """The tables that a query reads; what it names itself in WITH is none."""
+    return _tables(sqlglot.parse_one(sql, read="spark"))
 
 
 def used_columns(sql: str, tables: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
     """Table by table, the columns that a query names."""
     parsed = sqlglot.parse_one(sql, read="spark")
     names = {column.name for column in parsed.find_all(exp.Column)}
-    read = {table.name for table in parsed.find_all(exp.Table)}
-    return {table: [c for c in tables[table] if c in names] for table in sorted(read)}
+    return {table: [c for c in tables[table] if c in names] for table in _tables(parsed)}
+
+
+def _tables(query: exp.Expression) -> list[str]:
+    own = {cte.alias for cte in query.find_all(exp.CTE)}
+    return sorted({table.name for table in query.find_all(exp.Table)} - own)
 
 
 def narrowed(schema: str, used: Mapping[str, Sequence[str]]) -> tuple[str, dict[str, list[str]]]:

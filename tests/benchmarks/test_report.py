@@ -12,6 +12,7 @@ from benchmarks.experiments import EXPERIMENTS
 from benchmarks.experiments.base import Experiment, at_least, at_most
 from benchmarks.experiments.breakeven import stages, wins
 from benchmarks.experiments.profile import shares
+from benchmarks.experiments.runtime import of_one_machine
 
 CIRCUMSTANCES = {"date": "2026-11-16 04:00", "command": "python -m benchmarks", "machine": "some machine"}
 
@@ -62,6 +63,17 @@ def test_the_page_for_who_decides_is_short_and_quotes_figures_in_generated_place
     written = report.FIGURES.sub("", page)
     assert not re.search(r"\d\.\d|\d,\d{3}|\d ?(s|ms|µs|MiB|GiB|MB|GB|×|%|times)\b", written)
     assert len(page.splitlines()) <= 140
+
+
+def test_times_that_are_compared_are_of_one_machine() -> None:
+    found = {
+        "everview": record("everview"),
+        "native": record("native", machine="some machine, pyspark 4"),
+        "flink": record("flink", machine="another machine"),
+        "pathway": record("pathway", "memory", machine="another machine"),
+    }
+    assert list(of_one_machine(found)) == ["everview", "native", "pathway"]
+    assert list(of_one_machine({"flink": found["flink"]})) == ["flink"]
 
 
 @pytest.mark.parametrize("block", summary.BLOCKS.values(), ids=list(summary.BLOCKS))

@@ -91,6 +91,7 @@ def test_keys_and_tables_are_read_off_the_sql() -> None:
     assert primary_keys(SCHEMA) == {"a": ("k",), "c": ("x", "y")}
     sql = "SELECT a1.v FROM a a1 JOIN a a2 ON a1.k = a2.k WHERE a1.k IN (SELECT k FROM b GROUP BY k)"
     assert tables_of(sql) == ["a", "b"]
+    assert tables_of(f"WITH c AS ({sql}) SELECT * FROM c JOIN d ON c.v = d.v") == ["a", "b", "d"]
     assert used_columns(sql, {"a": ["k", "v"], "b": ["k", "w"], "c": ["x"]}) == {"a": ["k", "v"], "b": ["k"]}
 
 
