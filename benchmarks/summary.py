@@ -25,6 +25,7 @@ SHOWN = (
     ("SNB-derived Q3", "SF 0.1"),
     ("SNB-derived Q4", "SF 0.1"),
     ("TPC-H-derived Q3", "SF 0.02"),
+    ("TPC-H-derived Q5", "SF 0.02"),
     ("TPC-H-derived Q18", "SF 0.02"),
 )
 """Of each family of queries its largest data: those that we win and those that we lose."""
