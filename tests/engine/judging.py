@@ -120,6 +120,10 @@ def is_failure(error: duckdb.Error) -> bool:
     return any(f in str(error) for f in failures) or isinstance(error, duckdb.ConversionException)
 
 
+_NEVER = re.compile(r"(\b\w+\.\w+) (?:<|>|<>) \1\b")
+"""A condition that never holds: after it DuckDB computes no other, and which come before it SQL does not say."""
+
+
 class Fails:
     """Instead of a result: an expression fails on the data."""
 
@@ -166,7 +170,7 @@ class Judge:
         if Verdict.NO_RESULT in below:  # DuckDB leaves out what is named and not needed; so may we.
             return Verdict.NO_RESULT if fails and not partly else Verdict.UNKNOWN
         if not fails:
-            return Verdict.UNKNOWN if partly else Verdict.RESULT
+            return Verdict.UNKNOWN if partly or _NEVER.search(view.text) else Verdict.RESULT
         if of_nothing is None:
             return Verdict.UNKNOWN
         if not of_nothing:
