@@ -94,6 +94,10 @@ CASES = {
     "self_join": Case(("y", over("sum", "prod", "x", one("count", "z"))), "e(y, x), f(y, x, z), f(y, x, w), e(y, _)"),
     "two_groups": Case(("x", "y", one("sum", "z"), one("count", "w")), "e(y, w), f(y, x, z), g(y, x, _)"),
     "apart": Case(("y", over("max", "prod", "x", one("count", "z"))), "h(y), e(x, z), e(x, _)"),
+    "any_order": Case(
+        (over("sum", "prod", "z", "x"), Agg("max", (pair("wavg", "z", one("count", "w")),), ("x",))),
+        "e(z, x), f(w, x, z)",
+    ),
     "in_groups": Case(("y", over("sum", "prod", "y", "x")), "e(y, x)"),
 }
 

@@ -18,7 +18,7 @@ from everview.query.terms import Const, Expression, Term, Var
 from everview.query.types import DataType
 from everview.query.view import Block, Output, Stage
 from everview.sql.rule_syntax import Argument, Call, Rule, Variable
-from everview.sql.rule_tree import HeadTree, Level, aggregates_of, implied_variables
+from everview.sql.rule_tree import Head, Level, aggregates_of, implied_variables
 from everview.sql.statements import parse_view
 
 AGGREGATES = {"prod": "product", "argmax": "max_by", "argmin": "min_by"}
@@ -56,13 +56,13 @@ class NestedHead:
         named = [self.variable(v) for call in self.calls for v in call.variables]
         self._check_counted(self.calls)
         head = tuple(dict.fromkeys([*self.groups, *named]))
-        query = ConjunctiveQuery(head, body.atoms, body.predicates, not_null=body.not_null)
+        query = minimal_query(ConjunctiveQuery(head, body.atoms, body.predicates, not_null=body.not_null))
         implied = sorted(implied_variables(query))
         for variable in implied:
             self.variable(Variable(variable.name, rule.position))
         self.query = minimal_query(replace(query, head=(*head, *implied)))
         self.taken = {v.name.lower() for v in query.variables} | {c.name.lower() for c in self.columns.values()}
-        self.tree = HeadTree(self.query, grouped, self.calls, self.variable, text)
+        self.tree = Head(self.query, tuple(grouped), tuple(self.calls), self.variable, text).tree()
 
     def _check_counted(self, calls: Sequence[Call]) -> None:
         """Refuse count(*), which counts what has no place in a tree."""

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import takewhile
+from functools import cached_property
+from itertools import islice, permutations, product, takewhile
+from typing import Final
 
 from everview.errors import Position, UnsupportedError
 from everview.query.conjunctive import ConjunctiveQuery
@@ -16,7 +18,9 @@ from everview.query.hierarchy import q_violation
 from everview.query.terms import Var, names
 from everview.sql.rule_syntax import Call, Variable
 
-HINT = "write what is inside as a rule of its own, and read its head here"
+HINT: Final = "write what is inside as a rule of its own, and read its head here"
+MOST_ORDERS: Final = 720
+"""So many orders of variables with the same atoms are tried: all of six such."""
 
 
 @dataclass
@@ -35,33 +39,100 @@ class Level:
         """The variables that its groups are told apart by."""
         return self.path[: -len(self.own)]
 
+    @property
+    def meaning(self) -> tuple[frozenset[Var], frozenset[Var]]:
+        """What its aggregates are over, and for each values of what."""
+        return frozenset(self.own), frozenset(self.above)
+
     def covers(self, path: Sequence[Var]) -> bool:
         """True if it is over what stands at the end of a path."""
         return self.own[0] in path
 
 
+@dataclass(frozen=True)
+class Head:
+    """What a tree is made for: a rule's body, the variables that it is grouped by, and its aggregates."""
+
+    query: ConjunctiveQuery
+    grouped: tuple[Variable, ...]
+    calls: tuple[Call, ...]
+    named: Callable[[Variable], Var]
+    """What stands for a variable as it is written."""
+    source: str
+
+    @cached_property
+    def groups(self) -> tuple[Var, ...]:
+        """The variables that are grouped by."""
+        return tuple(dict.fromkeys(map(self.named, self.grouped)))
+
+    def tree(self) -> HeadTree:
+        """The tree that its aggregates fit; raises an UnsupportedError that names what does not, or is left open."""
+        violation = q_violation(self.query)
+        if violation is not None:
+            said = violation.describe(self.query)
+            message = f"aggregates are nested along a tree of variables, and there is none: {said}"
+            raise self.refused(message, self.calls[0].position)
+        found: list[HeadTree] = []
+        error: UnsupportedError | None = None
+        for order in islice(self._orders(), MOST_ORDERS):
+            try:
+                tree = HeadTree(self, order)
+            except UnsupportedError as refused:
+                error = error or refused
+                continue
+            if all(tree.meaning != other.meaning for other in found):
+                found.append(tree)
+            if len(found) > 1:
+                raise self._open(*found)
+        if not found:
+            assert error is not None
+            raise error
+        return found[0]
+
+    def _orders(self) -> Iterator[list[Var]]:
+        """How the variables may stand in a tree: those with the same atoms in any order; the one that is meant first.
+
+        That has each aggregate's own variables before those of the aggregates in it.
+        """
+        written = [v for call in self.calls for v in self._in_order(call)]
+        rank = {v: i for i, v in enumerate(dict.fromkeys(written))}
+        alike: dict[frozenset[int], list[Var]] = {}
+        for variable in sorted(self.query.free - set(self.groups), key=lambda v: (rank.get(v, len(rank)), v.name)):
+            alike.setdefault(self.query.atoms_of[variable], []).append(variable)
+        for orders in product(*(permutations(variables) for variables in alike.values())):
+            yield [*self.groups, *(v for order in orders for v in order)]
+
+    def _in_order(self, call: Call) -> Iterator[Var]:
+        own, inner = parts_of(call)
+        yield from map(self.named, own)
+        for one in inner:
+            yield from self._in_order(one)
+
+    def _open(self, one: HeadTree, other: HeadTree) -> UnsupportedError:
+        call = next(c for c, level in one.level_of.items() if level.meaning != other.level_of[c].meaning)
+        ways = " or ".join(
+            f"{names(level.own)} for each {names(level.above) or 'result'}"
+            for level in (one.level_of[call], other.level_of[call])
+        )
+        message = f"{call} may be over {ways}, and the head leaves that open"
+        return self.refused(message, call.position)
+
+    def refused(self, message: str, at: Position) -> UnsupportedError:
+        """An error that says what does not fit."""
+        return UnsupportedError(message, construct="nested aggregate", position=at, source=self.source, hint=HINT)
+
+
 class HeadTree:
-    """The levels of a head's aggregates; raises an UnsupportedError that names what does not fit.
+    """The levels of a head's aggregates, where its variables stand in an order."""
 
-    ``query`` has the rule's body; ``named`` says what stands for a variable as it is written.
-    """
-
-    def __init__(
-        self,
-        query: ConjunctiveQuery,
-        grouped: Sequence[Variable],
-        calls: Sequence[Call],
-        named: Callable[[Variable], Var],
-        source: str,
-    ) -> None:
-        self.query = query
-        self.groups = tuple(dict.fromkeys(map(named, grouped)))
-        self.named = named
-        self.source = source
-        self._check_hierarchical(calls[0].position)
-        wanted = [*self.groups, *(v for call in calls for v in self._in_order(call))]
-        self.parents = self._parents(list(dict.fromkeys(wanted)))
-        for written in grouped:
+    def __init__(self, head: Head, order: Sequence[Var]) -> None:
+        self.query = query = head.query
+        self.groups = head.groups
+        self.named = named = head.named
+        self._refused = head.refused
+        self.parents = self._parents(order)
+        calls = head.calls
+        for written in head.grouped:
             above = self.parents[named(written)]
             if above is not None and above not in self.groups:
                 message = f"{written.name} is grouped by and {above} is not, which stands above it in all atoms"
@@ -75,25 +146,11 @@ class HeadTree:
         self.levels: list[Level] = []
         self.level_of: dict[Call, Level] = {}
         self.top = self._of_head(calls)
+        self.meaning = {call: level.meaning for call, level in self.level_of.items()}
         for levels in (self.top, *(level.below for level in self.levels)):
             self._unite(levels)
 
-    def _check_hierarchical(self, at: Position) -> None:
-        violation = q_violation(self.query)
-        if violation is not None:
-            raise self._refused(
-                f"aggregates are nested along a tree of variables, and there is none: {violation.describe(self.query)}",
-                at,
-            )
-
     # --- the tree -----------------------------------------------------------------------------------------------------
-
-    def _in_order(self, call: Call) -> Iterator[Var]:
-        """Its variables, its own before those of the aggregates in it: so they stand in the tree, where it is free."""
-        own, inner = parts_of(call)
-        yield from map(self.named, own)
-        for one in inner:
-            yield from self._in_order(one)
 
     def _parents(self, wanted: Sequence[Var]) -> dict[Var, Var | None]:
         """What stands above each variable: the tightest of those with all of its atoms (q-hierarchical.md 2.3)."""
@@ -195,9 +252,6 @@ class HeadTree:
     def is_over_finer_rows(self, call: Call) -> bool:
         """True if the rows of its level have its values more than once."""
         return call.is_plain and len(self.level_of[call].own) > 1
-
-    def _refused(self, message: str, at: Position) -> UnsupportedError:
-        return UnsupportedError(message, construct="nested aggregate", position=at, source=self.source, hint=HINT)
 
 
 def parts_of(call: Call) -> tuple[list[Variable], list[Call]]:
