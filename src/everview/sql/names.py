@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from everview.errors import EverviewError
 from everview.query.terms import Expression
-from everview.query.types import DataType
+from everview.query.types import DataType, Kind
 from everview.sql.parts import field_type
 from everview.sql.sql_text import SqlText
 
@@ -183,9 +183,13 @@ class Scope:
             if size > 1 and (relation is None or not relation.named(parts[1].name)):
                 continue
             cell = self.find(first)
-            if cell is not None:
+            if cell is not None and (cell.type.kind is Kind.STRUCT or not self._is_named_further_out(column)):
                 return self._field(cell, parts[size:])
         return None
+
+    def _is_named_further_out(self, column: exp.Column) -> bool:
+        """True if a scope around has the relation of a reference: d.day is not of a column d in here, then."""
+        return any(scope.relation(column.table, column.db) is not None for scope in self.outward() if scope is not self)
 
     def _field(self, cell: Cell, names: Sequence[exp.Expr]) -> Cell:
         type_, text = cell.type, ""
