@@ -7,7 +7,7 @@ from typing import Final
 
 from sqlglot import exp
 
-from everview.query.types import BIGINT, BOOLEAN, STRING, DataType, Kind, common_type
+from everview.query.types import BIGINT, BOOLEAN, STRING, DataType, Kind, array_of, common_type, struct_of
 from everview.sql.functions.elements import ROW, TEXTS, alike, as_type, plain, united_in, with_value
 from everview.sql.functions.entry import Call, function, same
 from everview.sql.nodes import call, refused
@@ -78,6 +78,29 @@ def _sorted(of: Call) -> exp.Expr:
     return call("spark_sort_array" if way.this else "spark_sort_array_down", of.arguments[0])
 
 
+def _zipped(node: exp.Anonymous, types: Sequence[DataType], source: SqlText) -> DataType:
+    """Fields are called as the arrays are, or by their places."""
+    fields = [(n, t.element if t.kind is Kind.ARRAY else t) for n, t in zip(_field_names(node), types, strict=True)]
+    return array_of(struct_of(fields))
+
+
+def _field_names(node: exp.Anonymous) -> list[str]:
+    return [e.name if isinstance(e, exp.Column) else str(i) for i, e in enumerate(node.expressions)]
+
+
+def _zip(of: Call) -> exp.Expr:
+    """A struct for each place; beyond an array's end its field is NULL."""
+    place = exp.to_identifier("place")
+    names = of.type.element.names
+    named = zip(names, of.arguments, strict=True)
+    fields = [p for n, a in named for p in (exp.Literal.string(n), call("list_extract", a, place))]
+    longest = call("greatest", *(call("len", a) for a in of.arguments))
+    places = call("generate_series", exp.Literal.number(1), longest)
+    found = call("list_transform", places, exp.Lambda(this=call("named_struct", *fields), expressions=[place]))
+    missing = exp.or_(*(exp.Is(this=exp.paren(a.copy()), expression=exp.Null()) for a in of.arguments))
+    return exp.Case(ifs=[exp.If(this=missing, true=exp.Null())], default=found)
+
+
 _CONTAINS: Final = (
     "CASE WHEN a IS NULL OR v IS NULL THEN NULL WHEN list_contains(a, v) THEN TRUE "
     "WHEN list_count(a) < len(a) THEN NULL ELSE FALSE END"
@@ -92,6 +115,14 @@ _OVERLAP: Final = (
 )
 
 FUNCTIONS: Final = (
+    function(
+        "arrays_zip",
+        "a a*",
+        _zipped,
+        f"arrays_zip({ROW}, {TEXTS})",
+        "arrays_zip(array(i, 2), array(x))",
+        spelling=_zip,
+    ),
     plain(
         "array_contains",
         "a x",

@@ -13,6 +13,7 @@ from everview.sql.functions.choices import united
 from everview.sql.functions.entry import Call, Function, common, function, rounded, same, whole
 from everview.sql.macros import WITHOUT_ZERO
 from everview.sql.nodes import call, cast, is_whole, refused
+from everview.sql.sql_text import SqlText
 
 _SHIFTS: Final = {"shiftleft": "spark_left", "shiftright": "spark_right"}
 _MOST_ROUNDED: Final = 15
@@ -118,6 +119,33 @@ def _shown(of: Call) -> exp.Expr | None:
     return call("spark_shown_exactly", cast(value, STRING), digits)
 
 
+def _tried_type(node: exp.Anonymous, types: Sequence[DataType], source: SqlText) -> DataType:
+    found = common(node, types, source)
+    if found.kind is Kind.DECIMAL:
+        name = node.name.lower()
+        raise source.unsupported(f"{name} of {found}", node, hint="CAST to more digits, and use the operator")
+    return found if found.is_integer or found.is_open else DOUBLE
+
+
+def _tried(name: str, sign: str, *examples: str) -> Function:
+    """Arithmetic that is NULL beyond its type."""
+
+    def spelled(of: Call) -> exp.Expr:
+        if of.type.is_integer:
+            return call(f"spark_{name}_{of.type.kind.value.lower()}", *of.arguments)
+        return call(f"spark_{name}_double", *(cast(a, DOUBLE) for a in of.arguments))
+
+    macros = {
+        f"spark_{name}_{kind.value.lower()}(a, b)": f"TRY_CAST(CAST(a AS HUGEINT) {sign} CAST(b AS HUGEINT) AS {words})"
+        for kind, words in _WORDS.items()
+    }
+    macros[f"spark_{name}_double(a, b)"] = f"a {sign} b"
+    return function(name, "n n", _tried_type, *examples, macros=macros, spelling=spelled)
+
+
+_WORDS: Final = {Kind.TINYINT: "TINYINT", Kind.SMALLINT: "SMALLINT", Kind.INT: "INTEGER", Kind.BIGINT: "BIGINT"}
+
+
 def _double(names: str, *examples: str) -> Function:
     """A function of one number that is a DOUBLE in Spark and in DuckDB."""
     return function(names, "n", DOUBLE, *examples)
@@ -176,6 +204,9 @@ FUNCTIONS: Final = (
     function("abs", "n", same, "abs(i)", "abs(p)", "abs(x)", is_strict=True),
     function("negative", "n", same, "negative(x)", "negative(p)", macros={"spark_negative(x)": "-x"}),
     function("positive", "n", same, "positive(i)", macros={"spark_positive(x)": "x"}),
+    _tried("try_add", "+", "try_add(i, 2147483640)", "try_add(l, i)", "try_add(x, n)", "try_add(t, t)"),
+    _tried("try_subtract", "-", "try_subtract(i, 2147483640)", "try_subtract(x, z)", "try_subtract(l, -9)"),
+    _tried("try_multiply", "*", "try_multiply(l, l)", "try_multiply(i, i)", "try_multiply(z, i)"),
     function("sign signum", "n", DOUBLE, "sign(x)", "sign(i)", "signum(p)"),
     function(
         "mod",

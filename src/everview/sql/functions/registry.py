@@ -21,6 +21,7 @@ from everview.sql.functions import (
     lambdas,
     maps,
     numbers,
+    patterns,
     text,
     times,
 )
@@ -37,6 +38,7 @@ FUNCTIONS: Final = (
     *lambdas.FUNCTIONS,
     *maps.FUNCTIONS,
     *text.FUNCTIONS,
+    *patterns.FUNCTIONS,
     *codes.FUNCTIONS,
     *numbers.FUNCTIONS,
     *times.FUNCTIONS,

@@ -78,7 +78,7 @@ def _joined(of: Call) -> exp.Expr:
     return of.with_arguments(*(text_of(a, t) for a, t in zip(of.arguments, of.types, strict=True)))
 
 
-def _with_last(default: exp.Expr, count: int) -> Spelling:
+def with_last(default: exp.Expr, count: int) -> Spelling:
     """A spelling with so many arguments, the last of which may be left out."""
 
     def spelled(of: Call) -> exp.Expr:
@@ -239,7 +239,7 @@ def _padded(name: str) -> Function:
         f"{name}(s, 8, 'ab')",
         f"{name}(s, 4, u)",
         macros={f"spark_{name}(x, n, mark)": macro},
-        spelling=_with_last(exp.Literal.string(" "), 3),
+        spelling=with_last(exp.Literal.string(" "), 3),
     )
 
 
@@ -266,7 +266,7 @@ FUNCTIONS: Final = (
         "btrim(s, 'Ho')",
         "btrim(s, u)",
         macros={"spark_btrim(x, marks)": "trim(x, marks)"},
-        spelling=_with_last(exp.Literal.string(" "), 2),
+        spelling=with_last(exp.Literal.string(" "), 2),
     ),
     function("reverse", "x", _turned, "reverse(s)", "reverse(array(i, n, NULL))", spelling=_reversed),
     function(
@@ -403,7 +403,7 @@ FUNCTIONS: Final = (
         "locate(u, s)",
         "locate('l', s, n)",
         macros={"spark_locate(part, x, start)": _LOCATE},
-        spelling=_with_last(exp.Literal.number(1), 3),
+        spelling=with_last(exp.Literal.number(1), 3),
     ),
     function("position", "s s", INT, "position(u, s)", "position('l' IN s)"),
     function(
@@ -429,50 +429,6 @@ FUNCTIONS: Final = (
     function("startswith", "s s", BOOLEAN, "startswith(s, 'He')"),
     function("endswith", "s s", BOOLEAN, "endswith(s, 'lo')"),
     function("like", "s s", BOOLEAN, "like(s, 'H%')", spelling=_like),
-    function(
-        "rlike regexp regexp_like",
-        "s s",
-        BOOLEAN,
-        "rlike(s, '^[0-9]+$')",
-        "regexp(s, 'e.l')",
-        "regexp_like(s, 'l{2}')",
-    ),
-    function(
-        "regexp_extract",
-        "s s i?",
-        STRING,
-        "regexp_extract(s, '([a-z]+)', 1)",
-        "regexp_extract(s, 'l+', 0)",
-        "regexp_extract(s, '(e)(l)', 2)",
-    ),
-    function(
-        "regexp_count",
-        "s s",
-        INT,
-        "regexp_count(s, '[a-z]')",
-        "regexp_count(s, 'l+')",
-        macros={"spark_regexp_count(x, pattern)": "CAST(len(regexp_extract_all(x, pattern)) AS INTEGER)"},
-    ),
-    function(
-        "regexp_substr",
-        "s s",
-        STRING,
-        "regexp_substr(s, '[a-z]+')",
-        "regexp_substr(s, '9.')",
-        macros={
-            "spark_regexp_substr(x, pattern)": "CASE WHEN regexp_matches(x, pattern) "
-            "THEN regexp_extract(x, pattern) END"
-        },
-    ),
-    function(
-        "regexp_extract_all",
-        "s s i?",
-        array_of(STRING),
-        "regexp_extract_all(s, '([a-z])')",
-        "regexp_extract_all(s, '([a-z])([a-z])', 2)",
-        "regexp_extract_all(s, '[a-z]+', 0)",
-        spelling=_with_last(exp.Literal.number(1), 3),
-    ),
     function(
         "regexp_replace",
         "s s s i?",
