@@ -59,13 +59,13 @@ class Outcome:
 class Run:
     """One case at work."""
 
-    def __init__(self, case: Case) -> None:
+    def __init__(self, case: Case, *, is_durable: bool = False) -> None:
         self.case = case
         self.r = random.Random(case.seed + 1)
         self.now = case.clock
         self.moments = None if case.clock is None else self._clock
-        self.folder = TemporaryDirectory() if case.seed % 4 == 1 else None
-        """Of a durable database, which some cases have."""
+        self.folder = TemporaryDirectory() if is_durable else None
+        """Of a durable database; ``go`` deletes it at its end."""
         self.db = self._made()
         self.duck = connection()
         self.tables: dict[str, TableDef] = {t.name: t for t in case.tables}
@@ -505,4 +505,4 @@ class Run:
 
 def run_case(case: Case) -> Outcome:
     """Run a case; raises where anything differs."""
-    return Run(case).go()
+    return Run(case, is_durable=case.seed % 4 == 1).go()

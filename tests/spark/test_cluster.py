@@ -6,6 +6,7 @@ import json
 import random
 from collections import Counter
 from collections.abc import Iterable
+from datetime import timedelta
 from decimal import Decimal
 from itertools import product
 from typing import Any
@@ -17,6 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from everview.engine.clock import microseconds
 from everview.engine.shard_interface import scan
 from everview.errors import DataError
 from everview.spark.exchange.arrow_blob import WEIGHT
@@ -29,7 +31,7 @@ from tests.engine.generator import make_case
 from tests.scale import scaled, thoroughness
 from tests.spark.cluster import Cluster, Row
 
-SEEDS = scaled(14)
+SEEDS = scaled(9)
 
 
 def history(case: Case) -> tuple[dict[str, str], list[dict[str, list[Row]]], dict[str, Bag]]:
@@ -50,6 +52,12 @@ def history(case: Case) -> tuple[dict[str, str], list[dict[str, list[Row]]], dic
         for name in run.tables:
             run.duck.unregister(name)
     return views, states, wanted
+
+
+def time_at_the_end(case: Case) -> int | None:
+    """What time it is after the last step, if the case goes by the clock."""
+    hours = sum(int(step.option) for step in case.steps if step.kind == "advance")
+    return None if case.clock is None else microseconds(case.clock + timedelta(hours=hours))
 
 
 def batches(states: list[dict[str, list[Row]]], r: random.Random) -> list[dict[str, list[tuple[Row, int]]]]:
@@ -84,7 +92,7 @@ def test_shards_together_are_the_view(seed: int) -> None:
         cluster = Cluster(views, schema, shards)
         try:
             for batch in batches(states, r):
-                cluster.apply(batch)
+                cluster.apply(batch, time_at_the_end(case))
                 if r.random() < 0.3:
                     cluster.rebuild()
         except DataError as error:
