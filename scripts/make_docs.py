@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parent.parent
 WORKLOADS = ROOT / "benchmarks" / "workloads"
 sys.path.insert(0, str(ROOT))  # for benchmarks.texts, which is no part of the package
 CONSOLE = re.compile(r"(?m)^```console\n(.*?)^```$", re.DOTALL)
-PYTHON = re.compile(r"(?m)^(```python\n(.*?)^```\n+```text\n).*?(^```)$", re.DOTALL)
+PYTHON = re.compile(r"(?m)^(```python\n((?:(?!```).)*)^```\n+```text\n).*?(^```)$", re.DOTALL)
 DEMO = re.compile(r"(?m)^```shell-session\n\$ make demo\n(.*?)^```$", re.DOTALL)
 PROGRESS = re.compile(r"(?m)^batch 0 .*?^all changes are read.*?\n", re.DOTALL)
 
