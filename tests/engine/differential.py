@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -494,12 +493,8 @@ class Run:
             self._rows(step.name)
         with self.db.batch():
             pass
-        left = self.db._dictionary
-        if not any(
-            re.search(r"'|array\(|struct\(|COLLECT_|UNPIVOT|stack\(", s.text) for s in self.made
-        ):  # A row over no input may have such.
-            expect(len(left) == 0, lambda: f"left in the dictionary: {left.to_state()}")
-        if self.case.seed % 4 == 0 and self.now is None:
+        # A row over no input may hold strings and arrays, as that of a new database does.
+        if self.now is None and (self.case.seed % 4 == 0 or len(self.db._dictionary)):
             check_as_fresh(self.db, self.case, self.made)
 
 
