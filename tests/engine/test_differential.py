@@ -18,7 +18,7 @@ PARTS = 8
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_random_cases(part: int) -> None:
-    _run(range(part * 100_000, part * 100_000 + scaled(8)))
+    _run(range(part * 100_000, part * 100_000 + scaled(5)))
 
 
 @pytest.mark.parametrize("slice_", [1, 4, 13])
@@ -27,7 +27,7 @@ def test_random_cases_whose_deltas_come_in_tiny_pieces(slice_: int, monkeypatch:
     for module in (join, change_feed):
         monkeypatch.setattr(module, "SLICE", slice_)
     monkeypatch.setattr(differential, "MOST_BATCHES", 1 << 30)
-    _run(range(900_000 + slice_ * 1_000, 900_000 + slice_ * 1_000 + scaled(8)))
+    _run(range(900_000 + slice_ * 1_000, 900_000 + slice_ * 1_000 + scaled(5)))
 
 
 def _run(seeds: range) -> None:

@@ -53,7 +53,7 @@ def core_run(seed: int) -> None:
 
 @pytest.mark.parametrize("part", range(2))
 def test_cores(part: int) -> None:
-    for seed in range(part * 1_000_000, part * 1_000_000 + scaled(40)):
+    for seed in range(part * 1_000_000, part * 1_000_000 + scaled(24)):
         try:
             core_run(seed)
         except Exception as error:
@@ -66,7 +66,7 @@ def _few(r: random.Random, words: int) -> tuple[int, ...]:
 
 
 def test_folds() -> None:
-    for seed in range(scaled(40)):
+    for seed in range(scaled(24)):
         r = random.Random(seed)
         width = r.randint(0, 3)
         widths = tuple(r.choice([1, 1, 2, 3, 6]) for _ in range(r.randint(1, 3)))
@@ -88,7 +88,7 @@ def test_folds() -> None:
 
 
 def test_base_tables() -> None:
-    for seed in range(scaled(40)):
+    for seed in range(scaled(24)):
         r = random.Random(seed)
         width = r.randint(1, 3)
         key = tuple(sorted(r.sample(range(width), r.randint(0, width))))
