@@ -76,8 +76,8 @@ class Durable:
         self._append(told, [table for _, table in parts])
 
     def write_definition(self, said: Mapping[str, Any]) -> None:
-        """Have a definition, which has gone well, on the disk."""
-        self._append({"definition": said}, ())
+        """Have a definition, which has gone well, on the disk; one about now() may have moved the clock."""
+        self._append({"definition": said, "now": self._db._clock.now}, ())
 
     @property
     def is_due(self) -> bool:
@@ -117,8 +117,10 @@ class Durable:
     # --- opening ---------------------------------------------------------------------------------------------------
 
     def _do_again(self) -> None:
-        """Do what the log says; a memory limit is for what comes after it."""
+        """Do what the log says, at the times that it says; a memory limit is for what comes after it."""
         limit, self._db.memory_limit = self._db.memory_limit, None
+        clock = self._db._clock
+        source = clock.source
         try:
             for number, record in enumerate(self._log.records()):
                 try:
@@ -130,12 +132,15 @@ class Durable:
                     ) from error
         finally:
             self._db.memory_limit = limit
+            clock.source = source
 
     def _do(self, record: bytes) -> None:
         (size,) = _SIZE.unpack_from(record)
         at = _SIZE.size + size
         told = json.loads(record[_SIZE.size : at])
         if "definition" in told:
+            if told["now"] is not None:
+                self._db._clock.source = lambda: moment_of(told["now"])
             self._define(told["definition"])
             return
         operations = []
