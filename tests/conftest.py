@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, settings
 
 from everview import redaction
 from tests.scale import SCALE, scaled
-from tests.two_processes import PROCESSES, shared_loop
+from tests.sharing import PROCESSES, shared_loop
 
 settings.register_profile(
     "default",

@@ -1,6 +1,6 @@
-"""Two processes share the tests, module by module: one from the front, one from the back, until they meet.
+"""Several processes share the tests, module by module: some begin at the front, others at the back, until they meet.
 
-So both have work to the end, however long each module takes. ``scripts/test.sh`` starts them, each with
+So all have work to the end, however long each module takes. ``scripts/test.sh`` starts them, each with
 EVERVIEW_TEST_SHARE: "front:FOLDER" or "back:FOLDER", a folder in which a module is claimed by making a file.
 """
 
@@ -16,11 +16,11 @@ import pytest
 _SHARE = os.environ.pop("EVERVIEW_TEST_SHARE", None)
 """Taken out of the environment: a test that runs pytest itself runs all that it asks for."""
 PROCESSES = ("tests/spark/", "tests/cli/")
-"""Where tests start Spark and other processes: at the front, so that one process starts Spark early, the other late."""
+"""Where tests start Spark and other processes, and often wait for them: at the front, where more than one begins."""
 
 
 def shared_loop(session: pytest.Session) -> bool | None:
-    """Run this process's share of the tests, as pytest's own loop would; None if there is only one process."""
+    """Run this process's share of the tests, as pytest's own loop would; None if nobody shares them."""
     if _SHARE is None or session.testsfailed or session.config.option.collectonly:
         return None
     items = claimed(session.items, *_SHARE.split(":", 1))
