@@ -78,7 +78,7 @@ def reopened(path: Path, **options: Any) -> ev.Database:
     return db
 
 
-def test_whatever_was_done_is_there_again(tmp_path: Path) -> None:
+def test_whatever_was_done_is_there_again(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """After each change a copy of the folder opens as what a database in memory is then."""
     noon = datetime(2026, 1, 1, tzinfo=UTC)
     plain, path = ev.Database(clock=lambda: noon), tmp_path / "shop.db"
@@ -94,6 +94,7 @@ def test_whatever_was_done_is_there_again(tmp_path: Path) -> None:
         if number % 4 == 3:
             db.checkpoint()
     assert number == 12
+    assert capfd.readouterr().err == "", "such as Arrow's warning of data that does not begin at a multiple of 8 bytes"
 
 
 def test_random_databases_are_there_again() -> None:

@@ -30,6 +30,8 @@ CALLS: list[tuple[Callable[[Any], Any], str]] = [
     (lambda db: db.sql(b"SELECT 1"), "decode it first"),
     (lambda db: db.create_view("w", 3), "SQL is a text"),
     (lambda db: db.create_view(3, "SELECT a FROM t"), "a view's name is a text"),
+    (lambda db: db.create_table(3, "a INT"), "a table's name is a text"),
+    (lambda db: db.create_table("w", {"a": "INT"}), "a list of columns, as SQL writes it, is a text"),
     (lambda db: db.rules(3), "a text of rules is a text"),
     (lambda db: db.formula(3, degree=2), "a formula is a text"),
     (lambda db: ev.explain(3), "a query is a text"),  # type: ignore[arg-type]

@@ -106,6 +106,8 @@ class Database(Saved):
         """
         from everview.sql.ddl import options_text, qualified
 
+        check_text(name, "a table's name")
+        check_text(columns, "a list of columns, as SQL writes it,")
         with self._lock:
             self.sql(f"CREATE TABLE {qualified(name)} ({columns}){options_text(updates)}")
             return self.table(name)
