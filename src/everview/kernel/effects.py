@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from everview.kernel.program import (
     Add,
@@ -36,29 +37,28 @@ def called(body: Iterable[Instruction]) -> list[str]:
     return [i.procedure for i in flat(body) if isinstance(i, Call)]
 
 
+BLOCKS: Final[Mapping[type[object], tuple[str, ...]]] = {
+    Find: ("found", "missing"),
+    Select: ("found", "missing"),
+    If: ("then", "otherwise"),
+    Each: ("body",),
+    Scan: ("body",),
+    Silent: ("body",),
+    Add: ("appeared", "vanished", "otherwise"),
+}
+"""The names of the blocks of those kinds of instructions that have some."""
+
+
 def flat(body: Iterable[Instruction], silent: bool = True) -> Iterator[Instruction]:
     """The instructions of a block and of the blocks in it; without ``silent``, not of those that tell nothing."""
     ahead = list(body)
     while ahead:
         i = ahead.pop()
         yield i
-        match i:
-            case Find() | Select():
-                ahead += i.found
-                ahead += i.missing
-            case If():
-                ahead += i.then
-                ahead += i.otherwise
-            case Each() | Scan():
-                ahead += i.body
-            case Silent():
-                ahead += i.body if silent else ()
-            case Add():
-                ahead += i.appeared
-                ahead += i.vanished or ()
-                ahead += i.otherwise
-            case _:
-                pass
+        kind = type(i)
+        if kind in BLOCKS and (silent or kind is not Silent):
+            for name in BLOCKS[kind]:
+                ahead += getattr(i, name) or ()
 
 
 def channels_told(program: Program, procedure: str) -> frozenset[str]:
@@ -74,15 +74,19 @@ def channels_told(program: Program, procedure: str) -> frozenset[str]:
     return frozenset(found)
 
 
+_SETS: Final[Mapping[type[object], str]] = {
+    **dict.fromkeys((Find, Insert, Each, Scan, Select, Add), "row"),
+    **dict.fromkeys((Compute, GetLevel, Count, Rank, Size, Before), "target"),
+}
+
+
 def register_set(i: Instruction) -> Reg | None:
     """The register that an instruction itself sets."""
-    match i:
-        case Find() | Insert() | Each() | Scan() | Select() | Add():
-            return i.row
-        case Compute() | GetLevel() | Count() | Rank() | Size() | Before():
-            return i.target
-        case _:
-            return None
+    name = _SETS.get(type(i))
+    if name is None:
+        return None
+    register: Reg = getattr(i, name)
+    return register
 
 
 def registers_set(body: Iterable[Instruction]) -> set[Reg]:

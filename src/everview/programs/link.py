@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import fields
-from typing import Any, TypeVar
+from operator import is_
+from typing import Any, Final, TypeVar, cast
 
 from everview.kernel.machine import Machine, Part, Unit
 from everview.kernel.operations import Math, Test
@@ -20,6 +21,8 @@ from everview.kernel.program import Lit, Procedure, Program, Reg, Update
 T = TypeVar("T")
 _NAMING = frozenset(("name", "table", "channel", "procedure", "function"))
 """Fields that hold the name of a table, channel, procedure, cursor or function."""
+_WITHOUT_NAMES: Final = frozenset((type(None), Reg, Lit, Update, Math, Test, str, int, bool))
+"""Kinds of parts in which there is no such name, nor a register within."""
 _FIELDS: dict[Any, tuple[str, ...]] = {}
 
 
@@ -95,25 +98,23 @@ def prefixed(program: Program, prefix: str) -> Program:
 def renamed(item: T, prefix: str, registers: str = "") -> T:
     """A part of a program with a prefix before all names in it, and one before its registers; itself if it has none."""
     kind: Any = type(item)
-    if registers and isinstance(item, Reg):
-        register: T = kind(registers + item.name, item.words)
-        return register
-    if item is None or kind in (Reg, Lit, Update, Math, Test, str, int, bool):
+    if kind is Reg and registers:
+        register: Any = item
+        return cast("T", Reg(registers + register.name, register.words))
+    if kind in _WITHOUT_NAMES:
         return item
     if isinstance(item, tuple):
-        changed = tuple(renamed(one, prefix, registers) for one in item)
-        return item if all(a is b for a, b in zip(item, changed, strict=True)) else kind(changed)
+        changed = [renamed(one, prefix, registers) for one in item]
+        return item if all(map(is_, item, changed)) else kind(changed)
     if kind not in _FIELDS:
         _FIELDS[kind] = tuple(f.name for f in fields(kind))
-    before = [getattr(item, name) for name in _FIELDS[kind]]
-    after = [
-        prefix + v if n in _NAMING else renamed(v, prefix, registers)
-        for n, v in zip(_FIELDS[kind], before, strict=True)
-    ]
+    names = _FIELDS[kind]
+    before = [getattr(item, name) for name in names]
+    after = [prefix + v if n in _NAMING else renamed(v, prefix, registers) for n, v in zip(names, before, strict=True)]
     if isinstance(item, Procedure):
         rows = ((renamed(row, prefix, registers), prefix + table) for row, table in item.row_of)
-        after[_FIELDS[kind].index("row_of")] = tuple(rows)
-    if all(a is b for a, b in zip(before, after, strict=True)):
+        after[names.index("row_of")] = tuple(rows)
+    if all(map(is_, before, after)):
         return item
     found: T = kind(*after)
     return found

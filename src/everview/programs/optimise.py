@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import fields, replace
-from typing import Any
+from operator import is_
+from typing import Any, Final
 
-from everview.kernel.effects import Effects, Facts, called, flat, register_set, registers_set
+from everview.kernel.effects import BLOCKS, Effects, Facts, called, flat, register_set, registers_set
 from everview.kernel.program import (
     Add,
     Call,
@@ -72,19 +73,8 @@ def size(body: Iterable[Instruction]) -> int:
 
 def _blocks(i: Instruction) -> tuple[str, ...]:
     """The names of an instruction's blocks."""
-    match i:
-        case Find() | Select():
-            return ("found", "missing")
-        case If():
-            return ("then", "otherwise")
-        case Each() | Scan() | Silent():
-            return ("body",)
-        case Add(vanished=None):
-            return ("appeared", "otherwise")
-        case Add():
-            return ("appeared", "vanished", "otherwise")
-        case _:
-            return ()
+    names = BLOCKS.get(type(i), ())
+    return ("appeared", "otherwise") if isinstance(i, Add) and i.vanished is None else names
 
 
 def _with_blocks(i: Instruction, change: Callable[[Block], Block]) -> Instruction:
@@ -102,10 +92,12 @@ def _with_blocks(i: Instruction, change: Callable[[Block], Block]) -> Instructio
 
 def _same_or(before: Block, after: list[Instruction]) -> Block:
     """The block itself if nothing in it has changed, so that what stays is not looked at again."""
-    same = len(before) == len(after) and all(a is b for a, b in zip(before, after, strict=True))
+    same = len(before) == len(after) and all(map(is_, before, after))
     return before if same else tuple(after)
 
 
+_PLAIN: Final = frozenset((type(None), Lit, Update, str, int, bool, Math, Test))
+"""Kinds of parts in which there is no register."""
 _NAMES: dict[Any, tuple[str, ...]] = {}
 
 
@@ -127,11 +119,11 @@ def _replaced(part: Any, values: Mapping[Reg, Operand]) -> Any:
     kind = type(part)
     if kind is Reg:
         return values.get(part, part)
-    if part is None or isinstance(part, Lit | Update | str | int):
+    if kind in _PLAIN or not values:
         return part
     before = part if kind is tuple else [getattr(part, name) for name in _names(kind)]
     after = [_replaced(item, values) for item in before]
-    if all(x is y for x, y in zip(before, after, strict=True)):
+    if all(map(is_, before, after)):
         return part
     return tuple(after) if kind is tuple else kind(*after)
 
