@@ -59,8 +59,8 @@ NUMBERS = ["DOUBLE", "DOUBLE", "None", "None", "None"]
 SAME = ["INT", "DECIMAL(10, 2)", "STRING", "BOOLEAN", "None"]
 TYPES = {
     "count approx_count_distinct regr_count": ["BIGINT"] * 5,
-    "sum": ["BIGINT", "DECIMAL(20, 2)", "None", "None", "None"],
-    "avg": ["DOUBLE", "DECIMAL(14, 6)", "None", "None", "None"],
+    "sum try_sum": ["BIGINT", "DECIMAL(20, 2)", "None", "None", "None"],
+    "avg try_avg": ["DOUBLE", "DECIMAL(14, 6)", "None", "None", "None"],
     "min max any_value last mode": SAME,
     "bool_and bool_or": ["None", "None", "None", "BOOLEAN", "None"],
     "bit_and bit_or bit_xor": ["INT", "None", "None", "None", "None"],

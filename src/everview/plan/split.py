@@ -251,7 +251,7 @@ def _merged(aggregate: Aggregate, column: Callable[[Aggregate | Expression], Exp
     if wide is None:
         return replace(aggregate, argument=column(_part(aggregate, parts, BINARY)), factors=())
     total = column(_part(aggregate, AggregateFunction.SUM, wide))
-    if made == Summed(mean=False):
+    if isinstance(made, Summed) and not made.mean:
         return replace(aggregate, argument=total, factors=())
     counts = column(_part(aggregate, AggregateFunction.COUNT, BIGINT))
     return replace(aggregate, argument=total, counts=counts, factors=())

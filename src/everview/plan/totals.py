@@ -104,6 +104,6 @@ def _total(call: WindowCall, body: Windowed) -> Aggregate | None:
 def _is_exact(total: Aggregate) -> bool:
     """True if its value does not depend on who computes it, and in which order, to the last bit."""
     made, argument = total.function.made, total.argument
-    if made == Summed(mean=False):
+    if isinstance(made, Summed) and not made.mean:
         return argument is not None and (argument.type.is_integer or argument.type.kind is Kind.DECIMAL)
     return isinstance(made, Counted | Ordered)

@@ -22,9 +22,13 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class Summed:
-    """The sum of the values, or, if ``mean``, that by their number: both can be subtracted from. NULL of no values."""
+    """The sum of the values, or, if ``mean``, that by their number: both can be subtracted from. NULL of no values.
+
+    ``tried``: NULL, too, where it is beyond its type, which is an error otherwise.
+    """
 
     mean: bool
+    tried: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,12 +255,26 @@ class AggregateFunction(Enum):
             "count(n, s)",
             "count(DISTINCT n)",
             "count(DISTINCT n, b)",
+            "count(DISTINCT *)",
             "count_if(n > 1)",
         ),
     )
     DIFFERENT = "approx_count_distinct", Counted(), _whole, ("approx_count_distinct(b)",)
     SUM = "sum", Summed(mean=False), _sum, ("sum(n)", "sum(l)", "sum(x)", "sum(p)", "sum(DISTINCT n)")
     AVG = "avg mean", Summed(mean=True), _mean, ("avg(n)", "avg(x)", "avg(p)", "mean(l)", "avg(DISTINCT n)")
+    TRY_SUM = (
+        "try_sum",
+        Summed(mean=False, tried=True),
+        _sum,
+        (
+            "try_sum(n)",
+            "try_sum(x)",
+            "try_sum(p)",
+            "try_sum(9223372036854775000 - k)",
+            "try_sum(DISTINCT 9223372036854775000 - n)",
+        ),
+    )
+    TRY_AVG = "try_avg", Summed(mean=True, tried=True), _mean, ("try_avg(n)", "try_avg(x)", "try_avg(p)")
     MIN = "min", Ordered(highest=False), _same, ("min(n)", "min(x)", "min(p)", "min(s)", "min(d)", "min(b)")
     MAX = "max", Ordered(highest=True), _same, ("max(n)", "max(x)", "max(p)", "max(s)", "max(d)", "max(b)")
     ALL_TRUE = "bool_and every", Ordered(highest=False), _truth, ("bool_and(b)", "every(n > 0)")

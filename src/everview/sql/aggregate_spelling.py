@@ -46,7 +46,10 @@ def aggregated(node: exp.Expr, type_: DataType, over: Over = lambda aggregate: a
         case Summed():
             total = over(call("avg" if made.mean else "sum", _distinct(found, _value(found))))
             is_exact = type_.is_integer or type_.kind is Kind.DECIMAL
-            return cast(total, type_) if is_exact and not made.mean else total
+            if made.mean or not is_exact:
+                return total
+            typed = cast(total, type_)
+            return exp.TryCast(this=typed.this, to=typed.args["to"], safe=True) if made.tried else typed
         case Spread():
             return over(call(found.function.value, _distinct(found, _value(found))))
         case Ordered():

@@ -38,10 +38,10 @@ def names_read(select: exp.Expr) -> frozenset[str] | None:
     """The columns that a SELECT names anywhere, in lower case; None where it may read others."""
     for star in select.find_all(exp.Star):
         around = star.parent.parent if isinstance(star.parent, exp.Column) else star.parent
-        is_read = isinstance(around, exp.Select) and not (
+        is_listed = isinstance(around, exp.Select) and not (
             around is not select and isinstance(around.parent, exp.Exists)
         )
-        if is_read:
+        if is_listed or isinstance(around, exp.Distinct):
             return None
     if any(join.method == "NATURAL" for join in select.find_all(exp.Join)):
         return None

@@ -149,9 +149,9 @@ def spell_out_query(source: SqlText, query: exp.Expr, lower: Callable[[exp.Expr]
         typed = [(nodes[n.meta[NUMBER]], type_) for n, type_ in source.typed if NUMBER in n.meta]
     finally:
         source.typed = None
-    spell_out(typed)
     for number, columns in {n.meta[NUMBER]: columns for n, columns in source.stars}.items():
         nodes[number].replace(columns)
+    spell_out(typed)
     for number, using in {n.meta[NUMBER]: using for n, using in source.natural}.items():
         nodes[number].set("method", None)
         nodes[number].set("using", using or None)

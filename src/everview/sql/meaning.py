@@ -142,7 +142,8 @@ def _aggregated(node: exp.Expr, type_: DataType, types: dict[int, DataType]) -> 
     found = read_aggregate(SqlText(""), node)
     assert found is not None
     have = None if found.argument is None else types.get(id(found.argument))
-    if found.function.made == Summed(mean=True) and type_.kind is Kind.DECIMAL and have is not None:
+    made = found.function.made
+    if isinstance(made, Summed) and made.mean and type_.kind is Kind.DECIMAL and have is not None:
         value = found.value
         assert value is not None
         argument = exp.Distinct(expressions=[value.copy()]) if found.distinct else value

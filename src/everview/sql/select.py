@@ -11,6 +11,7 @@ from sqlglot import exp
 from everview.query import view as model
 from everview.query.types import DataType, Kind, common_type
 from everview.query.view import Block, Output, SetOperation, SetOperator, SortKey
+from everview.sql.aggregates import aggregates_in
 from everview.sql.apart import names_read
 from everview.sql.beside import beside
 from everview.sql.body import Body, cast
@@ -281,6 +282,7 @@ class Lower(Lowering):
             add_condition(rows, select.args["where"].this, "WHERE")
         explode_listed(rows, select)
         add_spans(rows, select)
+        self._count_stars(rows, select)
         lower_listed(rows, select, by_order=is_cut(select) and not self.is_arranged)
         projections = self._projections(rows, select)
         if is_grouped(select):
@@ -359,6 +361,13 @@ class Lower(Lowering):
             else:
                 found.append((node, output_name(node)))
         return found
+
+    def _count_stars(self, rows: Rows, select: exp.Select) -> None:
+        """``count(DISTINCT *)`` with the columns that it stands for; ``count(*)`` is of rows."""
+        for call in [c for e in (*select.expressions, select.args.get("having")) if e for c in aggregates_in(e)]:
+            for star in call.find_all(exp.Star) if call.name.lower() == "count" else ():
+                if isinstance(star.parent, exp.Distinct):
+                    star.replace([column for column, _ in self._star(rows, star, star)])
 
     def _star(self, rows: Rows, node: exp.Expr, star: exp.Star) -> list[tuple[exp.Expr, str]]:
         refuse_clauses(self.source, star, ("except_",))

@@ -89,6 +89,8 @@ def _called(node: exp.Anonymous) -> exp.Expr | None:
         found = _stacked(int(arguments[0].name), arguments[1:])
     elif name == "decode" and len(arguments) > 2:
         found = _decoded(*arguments)
+    elif name == "ilike" and len(arguments) == 2:
+        found = exp.ILike(this=arguments[0].copy(), expression=arguments[1].copy())
     elif name == "array_sort" and len(arguments) == 2 and isinstance(arguments[1], exp.Lambda):
         found = _sorted_by(*arguments)
     if found is not None:

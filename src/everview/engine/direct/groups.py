@@ -193,7 +193,11 @@ def _aggregate(finish: Finish, v: Var, aggregate: Aggregate) -> Code:
         counted = everything if argument is None else present
         return [_COUNT, *_place(counted), *_place(counted), 64, 0]
     assert argument is not None
-    if not isinstance(made, Summed) or not (argument.type.is_integer or argument.type.kind is Kind.DECIMAL):
+    if (
+        not isinstance(made, Summed)
+        or made.tried
+        or not (argument.type.is_integer or argument.type.kind is Kind.DECIMAL)
+    ):
         raise NotInWords
     total = places[VALUE]
     if not made.mean:

@@ -3,8 +3,9 @@
 What passes through, in this order:
 
 - ``entry`` says what an entry is: names, parameters, type of the result, examples, and how DuckDB computes it;
-- ``text``, ``patterns``, ``codes``, ``numbers``, ``times`` and ``choices`` hold the entries, beside what spells them
-  out, as do ``elements``, ``arrays``, ``lambdas`` and ``maps`` those of nested values;
+- ``text``, ``patterns``, ``codes``, ``addresses``, ``numbers``, ``numerals``, ``times``, ``moments`` and ``choices``
+  hold the entries, beside what spells them out, as do ``elements``, ``arrays``, ``lambdas`` and ``maps`` those of
+  nested values;
 - ``documents`` has those of text that is JSON;
 - ``conversions`` has casts, as functions and as CAST, which others of them use;
 - ``registry`` has all of them by name: it checks calls (``call_type``) and spells them out for DuckDB (``spelled``);

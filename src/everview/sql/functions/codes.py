@@ -6,7 +6,7 @@ from typing import Final
 
 from sqlglot import exp
 
-from everview.query.types import BIGINT, BINARY, INT, STRING, DataType, Kind
+from everview.query.types import BIGINT, BINARY, BOOLEAN, INT, STRING, DataType, Kind
 from everview.sql.dialect import EverviewSpark
 from everview.sql.functions.conversions import bytes_of
 from everview.sql.functions.entry import Call, function
@@ -75,6 +75,26 @@ def _encoded(of: Call) -> exp.Expr:
     return call("spark_bytes", value)
 
 
+def _binary(of: Call) -> exp.Expr:
+    text, *form = of.arguments
+    name = form[0].name.lower() if form and isinstance(form[0], exp.Literal) else "" if form else "hex"
+    tried = exp.Boolean(this=of.name.startswith("try"))
+    if name in _UTF_8:
+        return call("spark_bytes", text)
+    if name not in ("hex", "base64"):
+        raise refused(of.name, "the format is a literal: 'hex', 'utf-8' or 'base64'")
+    return call("spark_unhexed" if name == "hex" else "spark_of_base64", text, tried)
+
+
+def _decoded(of: Call) -> exp.Expr:
+    """Bytes that are no text of the character set are an error, as in Spark."""
+    value, character_set = of.arguments
+    if character_set.name.lower() not in _UTF_8 or not isinstance(character_set, exp.Literal):
+        raise refused(f"decode from {character_set.sql(EverviewSpark)}", "it is known for 'UTF-8' only")
+    is_text = of.first_type is not None and of.first_type.kind is Kind.STRING
+    return value if is_text else call("spark_text", value)
+
+
 def _crc_table() -> str:
     found = []
     for number in range(256):
@@ -90,6 +110,15 @@ _CRC_MACROS: Final = {
     f"spark_bytes_of(y)), lambda crc, byte: xor(crc >> 8, {_crc_table()}[(xor(crc, byte) & 255) + 1])), "
     "CAST(4294967295 AS BIGINT)) END",
 }
+
+
+def _masked(of: Call) -> exp.Expr:
+    """By the marks given, or X, x and n; NULL leaves letters, digits or others as they are."""
+    text, *marks = of.arguments
+    given = [*marks, *(exp.Literal.string(m) for m in "Xxn"[len(marks) :])]
+    return of.with_arguments(text, *given, *([exp.Null()] if len(given) < 4 else []))
+
+
 _CHAR: Final = "CASE WHEN n < 0 THEN '' ELSE chr(CAST(n & 255 AS INTEGER)) END"
 _NO_HASHES: Final = "Spark's hash functions are not known here; md5, sha1, sha2 and crc32 are"
 
@@ -134,27 +163,57 @@ FUNCTIONS: Final = (
     function("base64", "y", STRING, "base64(s)", "base64(y)", spelling=_of_bytes),
     function("unbase64", "s", BINARY, "unbase64('aGVsbG8=')", "unbase64(base64(y))"),
     function("encode", "s s", BINARY, "encode(s, 'UTF-8')", spelling=_encoded),
+    function("decode", "y s", STRING, "decode(encode(s, 'UTF-8'), 'utf-8')", spelling=_decoded),
     function(
-        "url_encode",
-        "s",
-        STRING,
-        "url_encode(s)",
-        "url_encode('a b&c/é~*._-+')",
-        macros={
-            "spark_url_encode(x)": "replace(replace(replace(url_encode(x), '%20', '+'), '%2A', '*'), '~', '%7E')",
-        },
+        "is_valid_utf8",
+        "y",
+        BOOLEAN,
+        "is_valid_utf8(s)",
+        "is_valid_utf8(y)",
+        macros={"spark_is_valid_utf8(x)": "CASE WHEN x IS NOT NULL THEN TRY(decode(x)) IS NOT NULL END"},
+        spelling=_of_bytes,
     ),
     function(
-        "url_decode",
+        "to_binary try_to_binary",
+        "s s?",
+        BINARY,
+        "to_binary('4A4b')",
+        "to_binary(s, 'utf-8')",
+        "to_binary('aGVsbG8=', 'base64')",
+        "try_to_binary('4A4', 'hex')",
+        "try_to_binary(s)",
+        "try_to_binary('a!', 'base64')",
+        macros={
+            "spark_unhexed(x, tried)": "CASE WHEN regexp_full_match(x, '[0-9A-Fa-f]*') THEN unhex(x) "
+            "ELSE CAST(spark_bad(x, tried) AS BLOB) END",
+            "spark_of_base64(x, tried)": "CASE WHEN tried THEN TRY(from_base64(x)) ELSE from_base64(x) END",
+        },
+        spelling=_binary,
+    ),
+    function(
+        "mask",
+        "s s? s? s? s?",
+        STRING,
+        "mask(s)",
+        "mask(s, 'q')",
+        "mask(s, NULL, 'y', '#', '*')",
+        macros={
+            "spark_mark(c, upper_case, lower_case, digit, other)": "coalesce(CASE WHEN regexp_full_match(c, "
+            "'\\p{Lu}') THEN upper_case WHEN regexp_full_match(c, '\\p{Ll}') THEN lower_case "
+            "WHEN regexp_full_match(c, '\\p{Nd}') THEN digit ELSE other END, c)",
+            "spark_mask(x, upper_case, lower_case, digit, other)": "CASE WHEN x <> '' THEN array_to_string("
+            "list_transform(string_split(x, ''), lambda c: spark_mark(c, upper_case, lower_case, digit, other)), '') "
+            "ELSE x END",
+        },
+        spelling=_masked,
+    ),
+    function(
+        "quote",
         "s",
         STRING,
-        "url_decode(url_encode(s))",
-        "url_decode('a%20b%26+c')",
-        macros={
-            "spark_url_decode(x)": "CASE WHEN regexp_matches(x, '%([^0-9A-Fa-f]|.[^0-9A-Fa-f]|.?$)') "
-            "THEN error('everview: url_decode of text that is no URL: ' || x) "
-            "ELSE url_decode(replace(x, '+', ' ')) END",
-        },
+        "quote(s)",
+        r"quote('Don\'t \\ ')",
+        macros={"spark_quote(x)": "chr(39) || replace(x, chr(39), '\\' || chr(39)) || chr(39)"},
     ),
     function(
         "typeof",

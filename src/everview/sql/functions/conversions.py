@@ -18,6 +18,7 @@ from everview.query.types import (
     TIMESTAMP,
     DataType,
     Kind,
+    decimal,
 )
 from everview.sql.functions.entry import Call, Function, function
 from everview.sql.nodes import call, cast
@@ -44,7 +45,7 @@ def converted(inner: exp.Expr, have: DataType | None, want: DataType, node: exp.
     elif want.is_integer and have.kind is Kind.TIMESTAMP:
         inner = call("spark_unix_seconds", inner)
     elif want.kind is Kind.TIMESTAMP and have.is_integer:
-        return call("spark_timestamp_seconds", inner)
+        return call("spark_timestamp_seconds", cast(inner, BIGINT))
     elif want.kind is Kind.STRING:
         return _written(inner, have, node)
     elif want.kind is Kind.BINARY and have.kind is Kind.STRING:
@@ -116,6 +117,7 @@ def _named_after(type_: DataType, *examples: str) -> Function:
     return function(type_.kind.value.lower(), "x", type_, *examples, spelling=_conversion)
 
 
+DECIMAL: Final = decimal(10, 0)
 FUNCTIONS: Final = (
     _named_after(BOOLEAN, "boolean(i)", "boolean(n)"),
     _named_after(DataType(Kind.TINYINT), "tinyint(n)"),
@@ -124,8 +126,9 @@ FUNCTIONS: Final = (
     _named_after(BIGINT, "bigint(x)", "bigint(ts)"),
     _named_after(DataType(Kind.FLOAT), "float(z)"),
     _named_after(DOUBLE, "double(i)", "double(p)"),
+    _named_after(DECIMAL, "decimal(i)", "decimal(z)"),
     _named_after(STRING, "string(i)", "string(p)", "string(x)", "string(b)", "string(d)", "string(ts)"),
     _named_after(BINARY, "binary(s)"),
     _named_after(DATE, "date(ts)", "date('2024-02-03')"),
-    _named_after(TIMESTAMP, "timestamp(d)"),
+    _named_after(TIMESTAMP, "timestamp(d)", "timestamp(i)"),
 )

@@ -151,6 +151,34 @@ def _over_entries(by: str) -> Callable[[Call], exp.Expr]:
     return spelled
 
 
+def _of_two_maps(types: Sequence[DataType]) -> tuple[DataType, ...]:
+    first, second = ((t.parts if t.kind is Kind.MAP else (t, t)) for t in types[:2])
+    return first[0], first[1], second[1]
+
+
+def _zipped(node: exp.Anonymous, types: Sequence[DataType], source: SqlText) -> DataType:
+    if any(t.is_open for t in types[:2]):
+        return types[0]
+    if types[0].parts[0] != types[1].parts[0]:
+        raise source.mismatch(
+            f"the keys are {types[0].parts[0]} and {types[1].parts[0]}", node, hint="CAST one of the maps"
+        )
+    return _keyed(types[0].parts[0], types[2], node, source)
+
+
+def _zip(of: Call) -> exp.Expr:
+    """A lambda of each key that one of two maps has, and the value beside it in each."""
+    first, second, function_ = of.arguments
+    assert isinstance(function_, exp.Lambda)
+    if len(function_.expressions) != 3:
+        raise refused(of.name, "its lambda has three variables: (key, value1, value2) -> …")
+    key = exp.to_identifier(function_.expressions[0].name)
+    made = with_values(function_, [key, *(call("spark_value_at", m, key) for m in (first, second))])
+    names = [exp.Literal.string(n) for n in ("key", "value")]
+    entry = exp.Lambda(this=call("named_struct", names[0], key, names[1], made), expressions=[key.copy()])
+    return call("map_from_entries", call("list_transform", call("spark_keys_of_both", first, second), entry))
+
+
 def _split_to_map(of: Call) -> exp.Expr:
     for mark in of.arguments[1:]:
         if not isinstance(mark, exp.Literal) or not mark.name or _PLAIN_MARK.intersection(mark.name):
@@ -277,6 +305,21 @@ FUNCTIONS: Final = (
         f"transform_values({_M}, (k, v) -> concat(k, v))",
         spelling=_over_entries("value"),
         binds=_of_pairs,
+    ),
+    function(
+        "map_zip_with",
+        "m m f",
+        _zipped,
+        f"map_zip_with({_M}, map('d', s, 'a', u), (k, x, y) -> concat(k, coalesce(x, 0), coalesce(y, '-')))",
+        "map_zip_with(map(1, i), map(1, n, 2, 5), (k, x, y) -> x < y)",
+        "map_zip_with(map(1, i), CAST(NULL AS MAP<INT, INT>), (k, x, y) -> x)",
+        macros={
+            "spark_value_at(m, k)": "m[k]",
+            "spark_keys_of_both(a, b)": "CASE WHEN a IS NOT NULL AND b IS NOT NULL THEN "
+            "list_sort(list_distinct(list_concat(map_keys(a), map_keys(b)))) END",
+        },
+        spelling=_zip,
+        binds=_of_two_maps,
     ),
     function(
         "str_to_map",

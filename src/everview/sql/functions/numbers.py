@@ -15,7 +15,11 @@ from everview.sql.macros import WITHOUT_ZERO
 from everview.sql.nodes import call, cast, is_whole, refused
 from everview.sql.sql_text import SqlText
 
-_SHIFTS: Final = {"shiftleft": "spark_left", "shiftright": "spark_right"}
+_SHIFTS: Final = {
+    "shiftleft": "spark_left",
+    "shiftright": "spark_right",
+    "shiftrightunsigned": "spark_unsigned_right",
+}
 _MOST_ROUNDED: Final = 15
 
 
@@ -283,6 +287,20 @@ FUNCTIONS: Final = (
         "shiftright(i, n)",
         "shiftright(l, 2)",
         macros={"spark_right_int(x, n)": "x >> (n & 31)", "spark_right_bigint(x, n)": "x >> (n & 63)"},
+        spelling=_shifted,
+    ),
+    function(
+        "shiftrightunsigned",
+        "i i",
+        same,
+        "shiftrightunsigned(i, n)",
+        "shiftrightunsigned(l, 3)",
+        macros={
+            "spark_unsigned_right_int(x, n)": "CAST(spark_wrapped(((CAST(x AS HUGEINT) + 4294967296) % 4294967296) "
+            ">> (n & 31), 4294967296) AS INTEGER)",
+            "spark_unsigned_right_bigint(x, n)": "CAST(spark_wrapped(((CAST(x AS HUGEINT) + 18446744073709551616) "
+            "% 18446744073709551616) >> (n & 63), 18446744073709551616) AS BIGINT)",
+        },
         spelling=_shifted,
     ),
     function(

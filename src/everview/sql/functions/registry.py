@@ -12,6 +12,7 @@ from everview.errors import EverviewError
 from everview.query.aggregates import BY_NAME
 from everview.query.types import DataType, Kind
 from everview.sql.functions import (
+    addresses,
     arrays,
     choices,
     codes,
@@ -20,7 +21,9 @@ from everview.sql.functions import (
     elements,
     lambdas,
     maps,
+    moments,
     numbers,
+    numerals,
     patterns,
     text,
     times,
@@ -40,8 +43,11 @@ FUNCTIONS: Final = (
     *text.FUNCTIONS,
     *patterns.FUNCTIONS,
     *codes.FUNCTIONS,
+    *addresses.FUNCTIONS,
     *numbers.FUNCTIONS,
+    *numerals.FUNCTIONS,
     *times.FUNCTIONS,
+    *moments.FUNCTIONS,
     *documents.FUNCTIONS,
 )
 """Every entry."""

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Final
 
 from sqlglot import exp
 
 from everview.query.types import BIGINT, DATE, DOUBLE, INT, STRING, TIMESTAMP, DataType, Kind, decimal
-from everview.sql.dialect import EverviewSpark
 from everview.sql.durations import MICROSECONDS, MONTHS
-from everview.sql.functions.conversions import converted
 from everview.sql.functions.entry import Call, function
 from everview.sql.nodes import call, cast, refused
 from everview.sql.sql_text import SqlText
@@ -19,9 +16,6 @@ from everview.sql.sql_text import SqlText
 _SHIFTS: Final = ("timestampadd",)
 _PARTS: Final = {"DAYOFWEEK": "spark_dayofweek", "DOW": "spark_dayofweek", "SECOND": "spark_seconds"}
 _UNITS: Final = {"MM": "MONTH", "MON": "MONTH", "YYYY": "YEAR", "YY": "YEAR", "DD": "DAY"}
-_SHOWN: Final = frozenset("yyyy yy MMMM MMM MM M dd d HH H hh h mm m ss s EEEE EEE EE E a".split())
-_READ: Final = {"yyyy": "%Y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S"}
-_FLOORED: Final = "(({x}) - ((({x}) % {unit}) + {unit}) % {unit}) // {unit}"
 
 
 def span_type(node: exp.Anonymous, types: Sequence[DataType], source: SqlText) -> DataType:
@@ -103,48 +97,6 @@ def _unit(node: exp.Expr) -> exp.Expr:
     return exp.Literal.string(known) if known else node
 
 
-def _moment(of: Call) -> exp.Expr:
-    """Dates, timestamps and seconds since 1970, of text or of one another."""
-    arguments, have, want = of.arguments, of.first_type, of.type
-    moment = want if want.is_temporal else TIMESTAMP
-    if have is not None and have.kind is Kind.STRING and (len(arguments) > 1 or not want.is_temporal):
-        form = arguments[1] if len(arguments) > 1 else exp.Literal.string("yyyy-MM-dd HH:mm:ss")
-        found = cast(_parsed(of.name, arguments[0], form), moment)
-    else:
-        found = converted(arguments[0], have, moment, cast(arguments[0], moment))
-    return found if want.is_temporal else of.with_arguments(found)
-
-
-def _parsed(name: str, text: exp.Expr, form: exp.Expr) -> exp.Expr:
-    runs = _runs(form)
-    if runs is None or not all(r in _READ or not _is_letter(r) for r in runs):
-        raise refused(f"{name} by {form.sql(EverviewSpark)}", f"known are {', '.join(_READ)} and what is no letter")
-    pattern = "".join(f"[0-9]{{{len(r)}}}" if r in _READ else re.escape(r) for r in runs)
-    shape = "".join(_READ.get(r, r.replace("%", "%%")) for r in runs)
-    return call("spark_parsed", text, exp.Literal.string(pattern), exp.Literal.string(shape))
-
-
-def _shown(of: Call) -> None:
-    if len(of.arguments) < 2:
-        return
-    form = of.arguments[1]
-    runs = _runs(form)
-    if runs is None or not all(r in _SHOWN or not (_is_letter(r) or r[0] == "%") for r in runs):
-        known = ", ".join(sorted(_SHOWN))
-        raise refused(f"{of.name} by {form.sql(EverviewSpark)}", f"known are {known} and what is no letter")
-
-
-def _runs(form: exp.Expr) -> list[str] | None:
-    """A pattern of Spark's for dates as runs of one character; None if it is not known, or has quotes or brackets."""
-    if not isinstance(form, exp.Literal) or not form.is_string or re.search(r"['\[\]{}#\\]", form.name):
-        return None
-    return [found.group() for found in re.finditer(r"(.)\1*", form.name, re.DOTALL)]
-
-
-def _is_letter(run: str) -> bool:
-    return run[0].isascii() and run[0].isalpha()
-
-
 _SPAN_MACROS: Final = {
     "spark_span(unit, a, b)": "(epoch_us(b) - epoch_us(a)) // unit",
     "spark_last_whole_day(a, b)": "CASE WHEN CAST(b AS DATE) > CAST(a AS DATE) AND CAST(b AS TIME) < CAST(a AS TIME) "
@@ -181,34 +133,19 @@ FUNCTIONS: Final = (
     function("minute", "t", INT, "minute(ts)"),
     function("second", "t", INT, "second(ts)"),
     function(
-        "date_part extract",
+        "date_part datepart extract",
         "s x",
         _part,
         "extract(MONTH FROM d)",
         "extract(DOW FROM ts)",
         "date_part('YEAR', d)",
         "date_part('SECONDS', ts)",
+        "datepart('dow', d)",
         macros={"spark_seconds(x)": _SECONDS},
         spelling=_part_taken,
     ),
     function("dayname", "t", STRING, "dayname(d)", macros={"spark_dayname(x)": "left(dayname(x), 3)"}),
     function("monthname", "t", STRING, "monthname(d)", macros={"spark_monthname(x)": "left(monthname(x), 3)"}),
-    function(
-        "date_format",
-        "t s",
-        STRING,
-        "date_format(ts, 'yyyy-MM-dd HH:mm:ss')",
-        "date_format(d, 'EEE d MMM yy')",
-        spelling=_shown,
-    ),
-    function(
-        "from_unixtime",
-        "i s?",
-        STRING,
-        "from_unixtime(n)",
-        "from_unixtime(i, 'yyyy-MM-dd')",
-        spelling=_shown,
-    ),
     function(
         "timestampdiff",
         "x t t",
@@ -242,39 +179,6 @@ FUNCTIONS: Final = (
         macros=_MONTHS_BETWEEN_MACROS,
         spelling=_months_between,
     ),
-    function(
-        "unix_timestamp to_unix_timestamp",
-        "t s?",
-        BIGINT,
-        "unix_timestamp(ts)",
-        "unix_timestamp(d)",
-        "to_unix_timestamp(ts)",
-        macros={"spark_unix_timestamp(x)": "epoch_us(x) // 1000000"},
-        spelling=_moment,
-    ),
-    function(
-        "unix_seconds",
-        "t",
-        BIGINT,
-        "unix_seconds(ts)",
-        macros={"spark_unix_seconds(x)": _FLOORED.format(x="epoch_us(x)", unit=1_000_000)},
-    ),
-    function(
-        "unix_millis",
-        "t",
-        BIGINT,
-        "unix_millis(ts)",
-        macros={"spark_unix_millis(x)": _FLOORED.format(x="epoch_us(x)", unit=1_000)},
-    ),
-    function("unix_micros", "t", BIGINT, "unix_micros(ts)"),
-    function(
-        "to_date",
-        "t s?",
-        DATE,
-        "to_date(ts)",
-        "to_date('03.02.2024', 'dd.MM.yyyy')",
-        spelling=_moment,
-    ),
     function("date_add dateadd", "t i", DATE, "date_add(d, -n)", "dateadd(d, -n)"),
     function(
         "timestampadd",
@@ -301,34 +205,6 @@ FUNCTIONS: Final = (
         "trunc(d, 'WEEK')",
         spelling=_cut_to_unit,
     ),
-    function("make_date", "i i i", DATE, "make_date(2024, n + 1, n + 1)"),
-    function(
-        "unix_date",
-        "t",
-        INT,
-        "unix_date(d)",
-        macros={"spark_unix_date(x)": "CAST(CAST(x AS DATE) - DATE '1970-01-01' AS INTEGER)"},
-    ),
-    function(
-        "make_timestamp",
-        "i i i i i n",
-        TIMESTAMP,
-        "make_timestamp(2024, n + 1, n + 1, 10, 20, 30.25)",
-        "make_timestamp(2024, 2, 29, 23, 59, n)",
-        macros={
-            "spark_make_timestamp(y, m, d, h, i, s)": "CAST(make_timestamp(y, m, d, h, i, "
-            "CAST(s AS DOUBLE)) AS TIMESTAMPTZ)"
-        },
-    ),
-    function("date_from_unix_date", "i", DATE, "date_from_unix_date(n)"),
-    function(
-        "to_timestamp",
-        "t s?",
-        TIMESTAMP,
-        "to_timestamp(d)",
-        "to_timestamp('2024-02-29 01:02:03', 'yyyy-MM-dd HH:mm:ss')",
-        spelling=_moment,
-    ),
     function(
         "date_trunc",
         "s t",
@@ -337,40 +213,5 @@ FUNCTIONS: Final = (
         "date_trunc('WEEK', ts)",
         "date_trunc('DAY', ts)",
         spelling=_cut_to_unit,
-    ),
-    function(
-        "timestamp_seconds",
-        "n",
-        TIMESTAMP,
-        "timestamp_seconds(n)",
-        "timestamp_seconds(x)",
-        macros={"spark_timestamp_seconds(x)": "make_timestamptz(CAST(x * 1000000 AS BIGINT))"},
-    ),
-    function(
-        "timestamp_millis",
-        "i",
-        TIMESTAMP,
-        "timestamp_millis(i)",
-        macros={"spark_timestamp_millis(x)": "make_timestamptz(CAST(x AS BIGINT) * 1000)"},
-    ),
-    function(
-        "timestamp_micros",
-        "i",
-        TIMESTAMP,
-        "timestamp_micros(i)",
-        macros={"spark_timestamp_micros(x)": "make_timestamptz(CAST(x AS BIGINT))"},
-    ),
-    function(
-        "from_utc_timestamp",
-        "t s",
-        TIMESTAMP,
-        "from_utc_timestamp(ts - INTERVAL 1 DAY, 'Europe/Oslo')",
-        macros={"spark_from_utc_timestamp(x, zone)": "timezone('UTC', timezone(zone, x))"},
-    ),
-    function(
-        "to_utc_timestamp",
-        "t s",
-        TIMESTAMP,
-        "to_utc_timestamp(ts - INTERVAL 1 DAY, 'Europe/Oslo')",
     ),
 )

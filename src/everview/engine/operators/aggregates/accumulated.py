@@ -101,7 +101,7 @@ class Accumulated:
         was = [before[g] if g in before else self._result(g) for g in groups]
         now = self.results(words, length)
         self.forget_empty(groups)
-        return in_type(was, self.aggregate.type), now
+        return in_type(was, self.aggregate), now
 
     def _add(self, delta: WordRows) -> dict[Group, Any]:
         had = self._bytes
@@ -145,7 +145,7 @@ class Accumulated:
 
     def results(self, words: Columns, length: int) -> Result:
         """The aggregate's values for some groups."""
-        return in_type([self._result(g) for g in _tuples(words, length)], self.aggregate.type)
+        return in_type([self._result(g) for g in _tuples(words, length)], self.aggregate)
 
     def _result(self, group: Group) -> Any:
         state = self.states.get(group)

@@ -167,9 +167,9 @@ def _is_always_there(block: Block, argument: Expression) -> bool:
 
 
 def _most(aggregate: Aggregate) -> int | None:
-    """The largest sum that a result's type has room for; None if no copies of any values bring it beyond that."""
+    """The largest sum that a result's type has room for; None if nothing brings it beyond that, or it is NULL then."""
     argument, type_, made = aggregate.argument, aggregate.type, aggregate.function.made
-    if argument is None or not isinstance(made, Summed):
+    if argument is None or not isinstance(made, Summed) or made.tried:
         return None
     if type_.kind is Kind.DECIMAL:
         most = 10 ** (type_.precision - type_.scale + argument.type.scale) - 1
@@ -199,7 +199,8 @@ def result(aggregate: Aggregate, count: Numbers, sums: Mapping[str, Numbers]) ->
         case Counted():
             return in_word(present)
         case Summed():
-            return (_average if made.mean else _sum)(aggregate, sums[VALUE], present)
+            found, beyond = (_average if made.mean else _sum)(aggregate, sums[VALUE], present)
+            return found, None if made.tried else beyond
         case Spread():
             return _spread(aggregate, made, numbers_of(sums[VALUE]), numbers_of(sums[SQUARE]), present), None
         case Packed():
@@ -210,13 +211,15 @@ def result(aggregate: Aggregate, count: Numbers, sums: Mapping[str, Numbers]) ->
             assert_never(made)
 
 
-def in_type(values: Sequence[Any], type_: DataType) -> Result:
-    """Values that Python has computed, in their type."""
+def in_type(values: Sequence[Any], aggregate: Aggregate) -> Result:
+    """An aggregate's values that Python has computed, in its type."""
+    type_, made = aggregate.type, aggregate.function.made
     beyond = [v is not None and _is_beyond(v, type_) for v in values]
     if not any(beyond):
         return pa.array(values, arrow_type(type_)), None
     kept = [None if much else v for v, much in zip(values, beyond, strict=True)]
-    return pa.array(kept, arrow_type(type_)), pa.array(beyond)
+    tried = isinstance(made, Summed) and made.tried
+    return pa.array(kept, arrow_type(type_)), None if tried else pa.array(beyond)
 
 
 def _is_beyond(value: Any, type_: DataType) -> bool:
