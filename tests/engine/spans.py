@@ -75,6 +75,14 @@ FLINK: Final = {
         f"SELECT k, {_TEN.format('ts')} AS b, b + INTERVAL 10 MINUTE, count(*) FROM t WHERE ts IS NOT NULL "
         "GROUP BY k, b",
     ),
+    "group_hop": (
+        "SELECT HOP_ROWTIME(n, INTERVAL '1' HOUR, INTERVAL '12' HOUR) AS r, HOP_END(n, INTERVAL '1' HOUR, "
+        "INTERVAL '12' HOUR) AS e, k, COUNT(*) AS c FROM t "
+        "GROUP BY ROLLUP(HOP(n, INTERVAL '1' HOUR, INTERVAL '12' HOUR), k)",
+        "SELECT e - INTERVAL 1 MICROSECOND, e, k, count(*) FROM (SELECT k, time_bucket(INTERVAL 1 HOUR, n) + i * "
+        "INTERVAL 1 HOUR AS e FROM t, range(1, 13) AS r(i) WHERE n IS NOT NULL) "
+        "GROUP BY GROUPING SETS ((e, k), (e), ()) HAVING count(*) > 0",
+    ),
     "group_session": (
         "SELECT k, SESSION_START(ts, INTERVAL '5' MINUTE) AS b, COUNT(*) AS c FROM t "
         "GROUP BY k, SESSION(ts, INTERVAL '5' MINUTE)",

@@ -108,10 +108,11 @@ def test_a_query_is_answered_as_by_a_view() -> None:
         assert Counter(db.sql(VIEWS[name][0]) or ()) == Counter(db.view(name)) != Counter()
 
 
-def test_cumulate_has_windows_that_begin_together_and_grow() -> None:
+@pytest.mark.parametrize("step", [2, 50])
+def test_cumulate_has_windows_that_begin_together_and_grow(step: int) -> None:
     db = ev.Database()
     db.sql("CREATE TABLE t (k INT, q INT, ts TIMESTAMP_NTZ)")
-    function = "TABLE(CUMULATE(TABLE t, DESCRIPTOR(ts), INTERVAL '2' MINUTES, INTERVAL '10' MINUTES))"
+    function = f"TABLE(CUMULATE(TABLE t, DESCRIPTOR(ts), INTERVAL '{step}' MINUTES, INTERVAL '{5 * step}' MINUTES))"
     db.sql(f"CREATE VIEW v AS SELECT window_start, window_end, k, SUM(q) AS s FROM {function} GROUP BY 1, 2, 3")
     r = random.Random(1)
     day = datetime(2020, 1, 1)
@@ -122,11 +123,11 @@ def test_cumulate_has_windows_that_begin_together_and_grow() -> None:
     with duckdb.connect() as connection:
         connection.execute("CREATE TABLE t (k INT, q INT, ts TIMESTAMP)")
         connection.executemany("INSERT INTO t VALUES (?, ?, ?)", there)
-        begin = "time_bucket(INTERVAL 10 MINUTE, ts)"
+        begin = f"time_bucket(INTERVAL {5 * step} MINUTE, ts, TIMESTAMP '1970-01-01')"
         wanted = connection.execute(
-            "SELECT b, b + n * INTERVAL 2 MINUTE AS e, k, SUM(q) "
+            f"SELECT b, b + n * INTERVAL {step} MINUTE AS e, k, SUM(q) "
             f"FROM (SELECT *, {begin} AS b FROM t), range(1, 6) AS r(n) "
-            "WHERE ts < b + n * INTERVAL 2 MINUTE GROUP BY ALL"
+            f"WHERE ts < b + n * INTERVAL {step} MINUTE GROUP BY ALL"
         ).fetchall()
     assert sorted(db.view("v")) == sorted(wanted)
     with pytest.raises(TypeMismatchError, match="multiple of its step"):

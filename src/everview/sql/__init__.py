@@ -7,8 +7,8 @@ What passes through, in this order:
 - ``statements``, ``ddl``, ``script``, ``session``, ``options``, ``answer``: what each statement asks for;
 - ``select``, ``fromclause``, ``one_row``, ``grouping``, ``grouping_sets``, ``conditions``, ``semijoin``, ``body``:
   a query becomes blocks and stages;
-- ``outerjoin``, ``subqueries``, ``over_nothing``, ``nested``, ``domain``, ``carried``, ``beside``, ``overgroups``,
-  ``listed_subqueries``, ``apart``: so do outer and anti joins, and subqueries in expressions;
+- ``outerjoin``, ``subqueries``, ``only_value``, ``over_nothing``, ``nested``, ``domain``, ``carried``, ``beside``,
+  ``overgroups``, ``listed_subqueries``, ``apart``: so do outer and anti joins, and subqueries in expressions;
 - ``ordering``, ``windows``, ``window_cuts``: ORDER BY … LIMIT, window functions, and ROW_NUMBER() <= k;
 - ``pivot``: PIVOT and UNPIVOT; ``listed_names``: outputs that name earlier ones;
 - ``exploding``: rows once for each element of an array;

@@ -13,6 +13,7 @@ from everview.query.aggregates import BY_NAME, AggregateFunction, Counted, Gathe
 from everview.query.terms import Const
 from everview.query.types import ANY, BOOLEAN, DOUBLE, INT, STRING, DataType, array_of, struct_of
 from everview.sql.functions.elsewhere import OTHER_AGGREGATES
+from everview.sql.ordering import ordered
 from everview.sql.sql_text import SqlText
 
 WHOLE: Final = (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
@@ -195,7 +196,8 @@ def _gathered(
 ) -> AggregateCall:
     made = found.function.made
     assert isinstance(made, Gathered)
-    value, turned = _ordered_by(source, call, order)
+    is_put_in_order = found.name in _IN_ORDER or not arguments
+    value, turned = _ordered_by(source, call, order, None if is_put_in_order else arguments[0])
     if not made.turned and order is not None:
         raise source.unsupported(f"{found.name} WITHIN GROUP", order, hint="the result is in the order of its values")
     parameters: list[Const] = []
@@ -242,25 +244,34 @@ def _check_count(source: SqlText, call: exp.Anonymous, arguments: Sequence[exp.E
     raise source.mismatch(f"{call.name.lower()} takes {wanted} arguments, and here are {len(arguments)}", call)
 
 
-def _ordered_by(source: SqlText, call: exp.Anonymous, order: exp.Expr | None) -> tuple[exp.Expr | None, bool]:
-    """What WITHIN GROUP puts in order, and whether the last comes first; NULL stands where the least value does."""
+def _ordered_by(
+    source: SqlText, call: exp.Anonymous, order: exp.Expr | None, value: exp.Expr | None
+) -> tuple[exp.Expr | None, bool]:
+    """What WITHIN GROUP puts in order, and whether the last comes first.
+
+    ``value`` is what is aggregated; None if it is what is put in order. A value that is NULL is none, wherever it would
+    stand. Other keys that are NULL stand where the least does: where they are to stand at the other end, whether one is
+    NULL comes before it.
+    """
     if order is None:
         return None, False
-    item, *others = order.expressions
-    if others:
-        found = [_ordered_by(source, call, exp.Order(expressions=[one.copy()])) for one in (item, *others)]
-        if len({turned for _, turned in found}) > 1:
-            raise source.unsupported(
-                "WITHIN GROUP by keys in different directions", others[0], hint="order by all of them ASC, or all DESC"
-            )
-        fields = [part for i, (key, _) in enumerate(found) for part in (exp.Literal.string(f"k{i}"), key)]
-        return exp.Anonymous(this="named_struct", expressions=fields), found[0][1]
-    if not isinstance(item, exp.Ordered):
-        return item, False
-    turned = bool(item.args.get("desc"))
-    if bool(item.args.get("nulls_first")) is turned:
-        raise source.unsupported("NULLS FIRST or LAST in WITHIN GROUP", item, hint="leave it out")
-    return item.this, turned
+    keys: list[exp.Expr] = []
+    directions = []
+    for item in order.expressions:
+        node, turned, nulls_first = ordered(item)
+        directions.append(turned)
+        if value is not None and node != value and nulls_first is turned:
+            keys.append(exp.Is(this=node.copy(), expression=exp.Null()))
+        keys.append(node)
+    if len(set(directions)) > 1:
+        other = order.expressions[directions.index(not directions[0])]
+        raise source.unsupported(
+            "WITHIN GROUP by keys in different directions", other, hint="order by all of them ASC, or all DESC"
+        )
+    if len(keys) == 1:
+        return keys[0], directions[0]
+    fields = [part for i, key in enumerate(keys) for part in (exp.Literal.string(f"k{i}"), key)]
+    return exp.Anonymous(this="named_struct", expressions=fields), directions[0]
 
 
 def _separator(source: SqlText, node: exp.Expr) -> Const:

@@ -15,7 +15,7 @@ from typing import Final
 from sqlglot import exp
 
 from everview.query.terms import Expression, Var
-from everview.query.types import TIMESTAMP, DataType, Kind
+from everview.query.types import BIGINT, TIMESTAMP, DataType, Kind
 from everview.query.view import Body as AnyBody
 from everview.query.view import Output, SortKey, WindowCall, Windowed
 from everview.sql.apart import Kept, block, go_on, kept, whole
@@ -33,7 +33,11 @@ MOST_SPANS: Final = 100
 _FIXED: Final = ("window", "tumble", "hop", "cumulate")
 _SESSIONS: Final = ("session_window", "session")
 _SPANS: Final = (*_FIXED, *_SESSIONS)
-_EDGES: Final = {f"{name}_{edge}": (name, edge) for name in ("tumble", "hop", "session") for edge in ("start", "end")}
+_EDGES: Final = {
+    f"{name}_{edge}": (name, edge) for name in ("tumble", "hop", "session") for edge in ("start", "end", "rowtime")
+}
+_KEYS: Final = (exp.Group, exp.Tuple, exp.Rollup, exp.Cube, exp.GroupingSets)
+"""Where a key of GROUP BY stands."""
 _TABLE_FUNCTIONS: Final = ("tumble", "hop", "cumulate")
 _LAST: Final = "window_time"
 _EPOCH: Final = exp.cast(exp.Literal.string("1970-01-01 00:00:00"), "TIMESTAMP_NTZ", dialect="spark")
@@ -198,7 +202,7 @@ def _numbers(rows: Rows, count: int) -> exp.Expr | None:
     if count == 1:
         return None
     lowering = rows.lowering
-    values = exp.Values(expressions=[exp.Tuple(expressions=[_number(i)]) for i in range(count)])
+    values = exp.Values(expressions=[exp.Tuple(expressions=[cast(_number(i), BIGINT)]) for i in range(count)])
     found = lowering.query(values_query(rows.source, values), rows.env)
     stage = next((s for s in lowering.stages if s.body == found.body), None)
     if stage is None:
@@ -288,7 +292,7 @@ def _replace_calls(rows: Rows, select: exp.Select, edges: Edges) -> None:
         found = _meant(rows, node, names, begin, end)
         if found is None:
             continue
-        if isinstance(node.parent, exp.Group | exp.Tuple):
+        if isinstance(node.parent, _KEYS):
             found = begin
         elif node.parent is select:
             shown = node.expression.name if isinstance(node, exp.Dot) else node.name.lower()
@@ -302,10 +306,11 @@ def _meant(rows: Rows, node: exp.Expr, names: set[str], begin: exp.Expr, end: ex
     """What a node means, if it is a span, or one of its edges."""
     edges = {"start": begin, "end": exp.Paren(this=end)}
     name = call_name(node)
-    if name in _EDGES:
-        return edges[_EDGES[name][1]]
-    if name == _LAST:
+    name, edge = _EDGES.get(name, (name, None))
+    if name == _LAST or edge == "rowtime":
         return exp.Paren(this=exp.Sub(this=edges["end"].copy(), expression=interval_of(1)))
+    if edge is not None:
+        return edges[edge]
     if isinstance(node, exp.Dot) and call_name(node.this) in _SPANS:
         return _edge(rows, node, node.expression.name, edges)
     if isinstance(node, exp.Column) and node.table.lower() in names:

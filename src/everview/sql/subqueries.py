@@ -12,11 +12,10 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from everview.query.aggregates import AggregateFunction
 from everview.query.terms import Const, Expression
-from everview.query.types import BIGINT, BOOLEAN
-from everview.query.view import Aggregate, Block, Grouping, Output, Stage, aggregate_result, group_key
+from everview.query.types import BOOLEAN
 from everview.query.view import Body as AnyBody
+from everview.query.view import Stage, group_key
 from everview.sql.aggregates import aggregates_in
 from everview.sql.apart import Kept, as_compared, block, go_on, kept, null_of, over, together, whole, without
 from everview.sql.body import equality
@@ -24,6 +23,7 @@ from everview.sql.carried import inner_block
 from everview.sql.domain import add_domain, two_queries_out
 from everview.sql.names import STANDS_FOR, Cell
 from everview.sql.nested import bare, is_quantified, is_semi_join, subqueries_in
+from everview.sql.only_value import only_value
 from everview.sql.ordering import is_cut
 from everview.sql.over_nothing import over_nothing
 from everview.sql.semijoin import semi_join
@@ -31,7 +31,6 @@ from everview.sql.session import Rows, Selected, stage_columns
 from everview.sql.windows import is_windowed
 
 BESIDE = "rows of LATERAL, beside what they read of the rows before"
-MORE_THAN_ONE = "a subquery that stands for a value has more than one row"
 
 
 # --- rows without a match ---------------------------------------------------------------------------------------------
@@ -290,7 +289,8 @@ def _four(query: exp.Expr) -> exp.Expr:
     """The SELECT of a subquery's number of rows, of values, and the least and the largest of these."""
     is_plain = isinstance(query, exp.Select) and not query.args.get("group") and not query.args.get("having")
     is_plain = is_plain and not is_cut(query) and not is_windowed(query)
-    if is_plain and not query.args.get("distinct") and not _aggregates(query) and len(query.expressions) == 1:
+    is_plain = is_plain and len(query.expressions) == 1 and not query.expressions[0].is_star
+    if is_plain and not query.args.get("distinct") and not _aggregates(query):
         found, value = query.copy(), query.expressions[0]
         value = value.this if isinstance(value, exp.Alias) else value
         found.set("order", None)
@@ -321,7 +321,7 @@ def values(
     if not isinstance(query, exp.Select) or is_cut(query):
         result = rows.lowering.beside(rows, query)
         _check_width(rows, len(result.names), count, node)
-        stage = _guarded(rows, result.query.body, len(result.outer))
+        stage = only_value(rows, result.query.body, len(result.outer))
         if needs_match or not result.outer:
             return _joined(rows, stage, result.outer, node)[:count]
         return _attached(rows, stage, result.outer, [None] * count, node)
@@ -335,6 +335,7 @@ def values(
             hint="put it around the subquery: CASE WHEN … THEN (SELECT …) END",
         )
     is_tied = bool(inner.correlations or inner.mixed)
+    is_carried = inner.carried is not None or bool(inner.mixed)
     add_domain(rows, inner, node)
     if inner.groups is None and not all(inner.body.owns(o.expression) for o in inner.outputs):
         raise rows.source.unsupported(
@@ -345,6 +346,7 @@ def values(
         )
     tied = [(as_compared(a, b), b, where) for a, b, where in inner.correlations]
     inner.correlations = []
+    outer = [b for _, b, _ in tied]
     has_one = inner.groups is not None and not inner.groups.keys and not inner.distinct
     nothing: list[Expression | None] = [None] * count
     if has_one and inner.groups is not None:
@@ -358,8 +360,8 @@ def values(
     if has_one and is_tied:
         stage = rows.lowering.stage(body, "scalar", "scalar subquery, by what ties it to the query around it")
     else:
-        stage = _guarded(rows, body, len(keys))
-    outer = [b for _, b, _ in tied]
+        asked = [] if is_carried else outer
+        stage = only_value(rows, body, len(keys), asked)
     if not tied:
         return _joined(rows, stage, [], node)[:count]
     if needs_match and not any(e is not None for e in nothing):
@@ -439,31 +441,6 @@ def _key(inner: Rows, expression: Expression) -> Expression:
     if inner.groups is None:
         return expression
     return Expression.of(group_key(inner.groups.key(inner.body, expression, strict=True)), expression.type)
-
-
-def _guarded(rows: Rows, body: AnyBody, keys: int) -> Stage:
-    """One row for each value of the last columns, with the first column's only value: NULL if there is none.
-
-    More than one row fails, as an expression of a group does: not before the end of a batch.
-    """
-    stage = rows.lowering.stage(body, "values", "rows of a subquery that stands for a value")
-    over_, terms = whole(stage, rows)
-    atoms, predicates, not_null, renamed = over_.finish()
-    first, *rest = (t.substitute(renamed) for t in terms[: 1 + keys])
-    column = stage.columns[0]
-    aggregates = (
-        Aggregate(AggregateFunction.COUNT, None, BIGINT),
-        Aggregate(AggregateFunction.MAX, first, column.type),
-    )
-    n, value = aggregate_result(0), aggregate_result(1)
-    one = Expression(("CASE WHEN ", n, f" > 1 THEN raise_error('{MORE_THAN_ONE}') ELSE ", value, " END"), column.type)
-    outputs = [Output(column.name, one, True)]
-    outputs += [
-        Output(c.name, Expression.of(group_key(i), c.type), c.nullable)
-        for i, c in enumerate(stage.columns[1 : 1 + keys])
-    ]
-    grouped = Block(atoms, predicates, tuple(outputs), Grouping(tuple(rest), aggregates), False, not_null)
-    return rows.lowering.stage(grouped, "scalar", "the only value of a subquery")
 
 
 def _joined(rows: Rows, stage: Stage, outer: Sequence[Expression], node: exp.Expr) -> list[Cell]:

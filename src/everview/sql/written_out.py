@@ -4,7 +4,8 @@ Row values, ``(a, b)``, are compared part by part from the left: a row is a stru
 NULL and before all other values, so a comparison of two rows is never NULL. LIKE ANY and ALL are several LIKEs;
 ``stack`` is INLINE of an array; ``dateadd(unit, n, t)`` is ``timestampadd``; ``try_divide(a, b)`` is a / nullif(b, 0);
 ``decode(x, a, b, …)`` is CASE; ``array_sort`` by a comparison puts each element in behind those that are not above it;
-VALUES as a whole query is a SELECT of all its columns.
+VALUES as a whole query, or as a subquery of an expression, is a SELECT of all its columns; a subquery without FROM is
+what it selects.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from typing import Final
 
 from sqlglot import exp
 
+from everview.sql.aggregates import aggregates_in
+from everview.sql.nested import is_exploding
 from everview.sql.nodes import call, is_whole
 
 _SHIFTS: Final = ("dateadd", "date_add")
@@ -34,9 +37,13 @@ def spelled(statement: exp.Expr) -> exp.Expr:
     """The statement with all of these written out."""
     holder = exp.Paren(this=statement)
     body = statement.expression if isinstance(statement, exp.Create) else statement
-    if isinstance(body, exp.Values):
-        body.replace(exp.Select(expressions=[exp.Star()], from_=exp.From(this=body.copy())))
-        statement = holder.this
+    for values in list(statement.find_all(exp.Values)):
+        _put_in_select(values, is_whole_query=values is body)
+    statement = holder.this
+    for subquery in list(statement.find_all(exp.Subquery)):
+        if _selects_a_value(subquery):
+            (value,) = subquery.this.expressions
+            subquery.replace(exp.paren(value.this if isinstance(value, exp.Alias) else value, copy=False))
     for node in list(statement.find_all(exp.In, exp.Predicate, exp.Tuple, exp.Anonymous)):
         other = _spelled(node)
         if other is not None:
@@ -44,6 +51,35 @@ def spelled(statement: exp.Expr) -> exp.Expr:
     found: exp.Expr = holder.this
     found.parent = None
     return found
+
+
+def _put_in_select(values: exp.Values, *, is_whole_query: bool) -> None:
+    """Have a SELECT stand for VALUES where they are a query of their own, and no rows of FROM."""
+    around = values.parent
+    select = exp.Select(expressions=[exp.Star()], from_=exp.From(this=values.copy()))
+    if isinstance(around, exp.In):
+        around.set("query", exp.Subquery(this=select))
+        around.set("expressions", None)
+    elif isinstance(around, exp.Anonymous) and around.name.lower() == "exists":
+        around.replace(exp.Exists(this=select))
+    elif isinstance(around, exp.Any | exp.All):
+        values.replace(exp.Subquery(this=select))
+    elif is_whole_query or (isinstance(around, exp.Subquery) and isinstance(around.parent, exp.Condition)):
+        values.replace(select)
+
+
+def _selects_a_value(node: exp.Subquery) -> bool:
+    """True for ``(SELECT x)`` within an expression, if x has no aggregates, window functions and rows of arrays."""
+    around, select = node.parent, node.this
+    if not isinstance(around, exp.Condition | exp.Where | exp.Having) or node.arg_key == "query":
+        return False
+    if isinstance(around, exp.Any | exp.All | exp.Exists) or not isinstance(select, exp.Select):
+        return False
+    if {k for k, v in select.args.items() if v} != {"expressions"} or len(select.expressions) != 1:
+        return False
+    (value,) = select.expressions
+    many = any(is_exploding(n) or isinstance(n, exp.Window | exp.Star) for n in value.walk())
+    return not many and not any(True for _ in aggregates_in(value))
 
 
 def _spelled(node: exp.Expr) -> exp.Expr | None:
