@@ -49,13 +49,14 @@ class Scope:
         """Queries that fail where the expression fails on any rows of what it reads, whether those join or not.
 
         Columns that conditions equate, with others or with what is computed of others, are one: the expression may be
-        computed from those of one relation alone.
+        computed from those of one relation alone, or, where subqueries have literals, of none.
         """
         equal = [found.groups() for c in conditions if (found := re.fullmatch(r"(\w+\.\w+) = ([^\s'].*)", c))]
         ways = [(old, new if re.fullmatch(r"\w+\.\w+", new) else f"({new})") for old, new in equal]
         ways += [(new, old) for old, new in equal if re.fullmatch(r"\w+\.\w+", new)]
+        ways = [(old, new) for old, new in ways if re.search(r"\b[a-z]\w*\.", new)]
         ways += [(column, f"({made})") for column, (made, _) in self.inner.items()]
-        ways = [(old, new) for old, new in ways if re.search(r"\b[a-z]\w*\.", new) and old not in new]
+        ways = [(old, new) for old, new in ways if old not in new]
         texts = [text]
         for one in texts:  # it grows
             further = (re.sub(rf"\b{old}\b", new, one) for old, new in ways)
@@ -64,7 +65,7 @@ class Scope:
         for one in texts:
             known = dict.fromkeys([*self.froms, *(f for _, inside in self.inner.values() for f in inside)])
             froms = [f for f in known if re.search(rf"\b{f.split()[-1]}\.", one)]
-            found.append(f"SELECT COUNT({one}) FROM {', '.join(froms)}")
+            found.append(f"SELECT COUNT({one})" + (f" FROM {', '.join(froms)}" if froms else ""))
         return found
 
     def of(self, kinds: str) -> list[str]:
