@@ -18,6 +18,7 @@ TABLES = {
     "r": StructType().add("a", "integer").add("b", "string"),
     "t": StructType().add("b", "string").add("c", "integer"),
 }
+SHARDS = 4  # On fewer, what is compared costs little more whole.
 STATIC = StructType().add("m", "integer")
 SCHEMA = "CREATE TABLE r (a INT, b STRING); CREATE TABLE t (b STRING, c INT); CREATE TABLE s (m INT)"
 VIEWS = {
@@ -25,6 +26,9 @@ VIEWS = {
     "below": "SELECT COUNT(*) AS n FROM r WHERE a < (SELECT MAX(m) FROM s)",
     "others": "SELECT b FROM r WHERE b NOT IN (SELECT b FROM t WHERE c > 2)",
     "sets": "SELECT b, a, COUNT(*) AS n FROM r GROUP BY GROUPING SETS ((b), (a), ())",
+    "compared": "SELECT SUM(a * 0.5D) AS s FROM r WHERE (SELECT SUM(c) FROM t) > "
+    "(SELECT SUM(x.a) FROM r x WHERE x.b > r.b)",
+    "greater": "SELECT a, b FROM r WHERE NOT EXISTS (SELECT 1 FROM t WHERE t.c > r.a)",
     "first": "SELECT a, b FROM (SELECT a, b, RANK() OVER (ORDER BY a DESC NULLS LAST) AS k FROM r) x WHERE k <= 2",
 }
 
@@ -40,13 +44,14 @@ def die_at_the_end(s: Any) -> int:
 
 @pytest.mark.slow
 def test_views_are_spark_sql_also_after_a_crash(stream: Any, spark: SparkSession) -> None:
-    level = plan_over(VIEWS, parse_schema(SCHEMA), 2).distribution.ahead
+    level = plan_over(VIEWS, parse_schema(SCHEMA), SHARDS).distribution.ahead
     assert level is not None
     assert {t.name for t in level.tables} == {"r", "s", "t"}
+    assert {f"__{name}_ahead{n}" for name, n in (("compared", 1), ("greater", 0))} <= {v.name for v in level.views}
     s = stream(TABLES)
     static = [(3,), (4,)]
     frames = {"s": spark.createDataFrame(static, STATIC)}
-    s.start(VIEWS, shards=2, schema=SCHEMA, frames=frames)
+    s.start(VIEWS, shards=SHARDS, schema=SCHEMA, frames=frames)
     r = random.Random(1)
     held: dict[str, list[tuple[Any, ...]]] = {"r": [], "t": [], "s": static}
     for number in range(5):
@@ -65,7 +70,7 @@ def test_views_are_spark_sql_also_after_a_crash(stream: Any, spark: SparkSession
         s.put(changes)
         if number == 2:
             told = Counter(s.batches[die_at_the_end(s)])
-            s.start(VIEWS, shards=2, schema=SCHEMA, frames=frames)
+            s.start(VIEWS, shards=SHARDS, schema=SCHEMA, frames=frames)
             s.query.processAllAvailable()
             assert Counter(s.batches[max(s.batches)]) == told
     frames["s"].createOrReplaceTempView("s")

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from everview.errors import BadRowError
+from everview.errors import BadRowError, PipelineError
 from everview.query.terms import Expression, Var
 from everview.query.types import BIGINT, STRING
 from everview.spark.checkpoint.pins import plan_over
@@ -63,6 +63,19 @@ def test_rows_go_where_they_are_needed() -> None:
     others = set(edges) - needed
     assert others & one != others
     assert others & two != others
+
+
+def test_occurrences_are_counted_only_where_shards_tell_them_apart() -> None:
+    """63 occurrences are too many for a mask; but where all rows go one way, there is none."""
+    apart = {f"v{i}": f"SELECT x.a, y.b FROM r x JOIN r y ON x.a = y.b WHERE x.b <> {i}" for i in range(35)}
+    with pytest.raises(PipelineError, match="r occurs 70 times in the views of one query, and shards tell 62 apart"):
+        plan_over(apart, SCHEMA, 2)
+    alike = {f"v{i}": f"SELECT a FROM r WHERE b <> {i}" for i in range(66)}
+    for shards, views, name, wanted in ((1, apart, "v34", {(1, 1): 2}), (2, alike, "v65", {(1,): 1})):
+        cluster = Cluster(views, SCHEMA, shards)
+        cluster.apply({"r": [((1, 65), 1), ((1, 1), 1), ((65, 3), 1)]})
+        cluster.apply({"r": [((65, 3), -1)]})
+        assert cluster.results[name] == wanted
 
 
 def test_a_table_that_goes_everywhere_is_whole_in_its_home_only() -> None:

@@ -85,6 +85,20 @@ SPREAD: Final = {
     "not in what is joined": "SELECT a, b FROM r WHERE a NOT IN (SELECT w FROM t JOIN g ON t.c = g.c WHERE t.b = 3)",
     "not in, in no other": "SELECT a, b FROM r WHERE b NOT IN (SELECT b FROM t WHERE c = 3) "
     "AND a NOT IN (SELECT c FROM g WHERE w = 2)",
+    "compared by less: exists": "SELECT a, b FROM r WHERE EXISTS (SELECT 1 FROM t WHERE t.c > r.a)",
+    "compared by less: not exists": "SELECT a, b FROM r WHERE NOT EXISTS (SELECT 1 FROM t WHERE t.c > r.a AND t.b > 1)",
+    "compared by less: more than all": "SELECT a, b FROM r WHERE b >= ALL (SELECT c FROM t WHERE t.b > r.a)",
+    "compared by less: beside a value of all": "SELECT SUM(a * b) AS s FROM r WHERE 0.25E0 * "
+    "(SELECT SUM(b) FROM r x) > (SELECT SUM(y.b) FROM r y WHERE y.a > r.a)",
+    "compared by less: numbers": "SELECT a, b, (SELECT COUNT(*) FROM t WHERE t.c < r.a) AS n, "
+    "(SELECT COUNT(DISTINCT b) FROM t WHERE t.c < r.b) AS m FROM r",
+    "compared by less: all aggregates": "SELECT a, (SELECT AVG(c) FROM t WHERE t.b < r.a) AS x, "
+    "(SELECT MIN(c * 0.5E0) + VAR_POP(c) FROM t WHERE t.b + 1 < r.a) AS y, "
+    "(SELECT SUM(DISTINCT c + b) FROM t WHERE t.b <> r.a HAVING COUNT(c) > 1) AS z FROM r",
+    "compared by less: a join": "SELECT a, b FROM r WHERE a < (SELECT SUM(g.w) FROM t JOIN g ON t.c = g.c "
+    "WHERE t.b < r.b AND g.w > 0)",
+    "compared by less and joined by another key": "SELECT r.a, t.c, (SELECT MAX(w) FROM g WHERE g.c = r.b "
+    "AND g.w < t.c) AS m FROM r JOIN t ON r.a = t.b",
     "grouping sets": "SELECT a, b, SUM(a) AS s, COUNT(*) AS n FROM r GROUP BY GROUPING SETS ((a), (b), ())",
     "grouping sets with conditions": "SELECT a, b, COUNT(*) AS n FROM r GROUP BY GROUPING SETS ((a, b), (b), ()) "
     "HAVING COUNT(*) > 1",
@@ -182,6 +196,46 @@ def test_explain_says_what_is_made_ahead() -> None:
 
 
 @pytest.mark.parametrize(
+    ("sql", "wanted"),
+    [("SELECT SUM(10 / c)", (4, 2)), ("SELECT MIN(10 / c)", (2, 2)), ("SELECT COUNT(DISTINCT 10 / c)", (1, 1))],
+)
+def test_what_fails_for_rows_that_are_compared_with_none_is_no_error(sql: str, wanted: tuple[int, int]) -> None:
+    cluster = Cluster({"v": f"SELECT a, ({sql} FROM t WHERE t.b > r.a) AS x FROM r"}, SCHEMA, 3)
+    cluster.apply({"r": [((1, 0), 1), ((2, 0), 1)], "t": [((2, 5), 1), ((3, 5), 1), ((1, 0), 1), ((None, 0), 1)]})
+    first, second = wanted
+    assert cluster.results["v"] == {(1, first): 1, (2, second): 1}
+
+
+def test_what_is_compared_is_grouped_first() -> None:
+    schema = "CREATE TABLE bids (id INT, broker_id INT, volume DOUBLE, price DOUBLE)"
+    vwap = (
+        "SELECT SUM(b1.price * b1.volume) AS s FROM bids b1 WHERE 0.25D * (SELECT SUM(b3.volume) FROM bids b3) > "
+        "(SELECT SUM(b2.volume) FROM bids b2 WHERE b2.price > b1.price)"
+    )
+    lines = str(ev.explain(vwap, schema=schema, shards=8)).splitlines()
+    at = next(i for i, line in enumerate(lines) if line.startswith("ahead, parts of query1$scalar_2; "))
+    assert lines[at + 1 : at + 3] == ["  a shard tells one row for each b2_price", "  bids as b2: by price"]
+    assert lines[at + 3 : at + 7] == [
+        "query1: 8 shards = price: 8",
+        "  parts of query1$scalar: to every shard",
+        "  bids as b1: by price",
+        "  parts of query1$scalar_2: to every shard",
+    ]
+    keyed = "CREATE TABLE bids (id INT, broker_id INT, volume DOUBLE, price DOUBLE PRIMARY KEY)"
+    assert "ahead, parts of query1$scalar_2" not in str(ev.explain(vwap, schema=keyed, shards=8))
+    r = random.Random(3)
+    rows = [(i, i % 3, r.choice((None, 0.25, 1.5, 3.0)), r.choice((None, -0.0, 0.0, 1.25, 2.5))) for i in range(60)]
+    cluster = Cluster({"v": vwap}, parse_schema(schema), 4)
+    cluster.apply({"bids": [(row, 1) for row in rows]})
+    cluster.apply({"bids": [(row, -1) for row in rows[::3]]})
+    with duckdb.connect() as db:
+        db.execute("CREATE TABLE bids (id INT, broker_id INT, volume DOUBLE, price DOUBLE)")
+        db.executemany("INSERT INTO bids VALUES (?, ?, ?, ?)", [row for i, row in enumerate(rows) if i % 3])
+        wanted = bag(db.sql(vwap.replace("0.25D", "0.25E0")).fetchall())
+    assert differences(cluster.results["v"], wanted) == (Counter(), Counter())
+
+
+@pytest.mark.parametrize(
     "sql", [SPREAD["full join"], SPREAD["full join by name"], SPREAD["left join"], SPREAD["not exists"]]
 )
 def test_both_sides_go_by_what_is_equal_once(sql: str) -> None:
@@ -197,7 +251,9 @@ def test_members_of_a_union_go_each_their_own_way() -> None:
 
 
 ONCE: Final = [
-    name for name in SPREAD if name.startswith(("value of", "more", "exists at", "not in", "first", "group", "sums"))
+    name
+    for name in SPREAD
+    if name.startswith(("value of", "more", "exists at", "not in", "first", "group", "sums", "compared by less:"))
 ]
 
 

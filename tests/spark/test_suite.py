@@ -42,7 +42,7 @@ def test_many_views_on_spark_are_spark_sql(spark: SparkSession, tmp_path: Path, 
     case = many_views(seed + 90_001)
     views, states, _ = history(case)
     ddl = ";".join(t.ddl() for t in case.tables)
-    views = that_fit(views, ddl)
+    views = that_fit(views, ddl, max(SHARDS))
     wanted = by_spark(spark, case.tables, views, states[-1])
     assert len(wanted) >= VIEWS // 2
     r = random.Random(seed)
@@ -69,10 +69,10 @@ def test_all_constructs_on_spark_are_spark_sql(spark: SparkSession, tmp_path: Pa
     case = many_constructs(97_000_002 + 3 * seed)  # whose expressions fail on no data
     accepted, states, by_duckdb = history(case)
     ddl = ";".join(t.ddl() for t in case.tables)
-    views = that_fit(accepted, ddl)
-    wanted = by_duckdb | by_spark(spark, case.tables, views, states[-1])
-    r = random.Random(seed)
     shards = SHARDS[seed % len(SHARDS)]
+    views = that_fit(accepted, ddl, shards)
+    wanted = by_duckdb | by_spark(spark, case.tables, _that_spark_reads_right(views), states[-1])
+    r = random.Random(seed)
     stream = Stream(spark, tmp_path, {t.name: struct(t) for t in case.tables})
     stream.start(views, shards=shards, schema=ddl)
     try:
@@ -87,6 +87,12 @@ def test_all_constructs_on_spark_are_spark_sql(spark: SparkSession, tmp_path: Pa
         more, fewer = differences(stream.result(name), wanted[name])
         shown = f"{shards} shards, {name}: too much {more}, missing {fewer}\n{views[name]}\n{case.show()}"
         assert (more, fewer) == (Counter(), Counter()), shown
+
+
+def _that_spark_reads_right(views: dict[str, str]) -> dict[str, str]:
+    """Not those with ``(SELECT … WHERE inner = outer ORDER BY … LIMIT 1)``: where the two are of different types, Spark
+    4.3 compares after the LIMIT, with the first of all rows."""
+    return {name: sql for name, sql in views.items() if "LIMIT 1)" not in sql}
 
 
 def many_constructs(seed: int) -> Case:
@@ -121,14 +127,14 @@ def many_views(seed: int) -> Case:
     return Case(seed, script.tables, tuple(steps))
 
 
-def that_fit(views: dict[str, str], ddl: str) -> dict[str, str]:
+def that_fit(views: dict[str, str], ddl: str, shards: int) -> dict[str, str]:
     """The first of the views, as many as one query can have."""
     schema = parse_schema(ddl)
     used: Counter[str] = Counter()
     kept = {}
     for name, sql in views.items():
         try:
-            level = plan_over({name: sql}, schema, max(SHARDS)).distribution.first
+            level = plan_over({name: sql}, schema, shards).distribution.first
         except PipelineError:  # it is too large alone
             continue
         own = Counter({t.name: len(level.routes(t.name)) for t in level.tables})

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from everview.plan.ahead import may_be_ahead, read_for, with_stages_ahead
+from everview.plan.ahead import MadeAhead, may_be_ahead, read_for, with_stages_ahead
 from everview.plan.formula_shards import Components, checking, without_check
 from everview.plan.shards import ONE, Dimension, Distribution, Grid, Route, ShardLevel, within
 from everview.plan.split import first_rows, is_partial, split_up
@@ -149,14 +149,19 @@ def _is_small(piece: View, view: View) -> bool:
 def _steps_ahead(view: View, weigh: Weigher, own: _Steps) -> _Steps | None:
     """The same with stages made ahead, of which every shard would have all rows; None if that would not be better."""
     needed = _needed_whole(own)
-    candidates = [s for s in may_be_ahead(view) if needed & read_for(view, s)]
+    candidates = [(s, way) for s, way in may_be_ahead(view, weigh.schema) if needed & read_for(view, s)]
     best = None
     bound = own.load / _MERGING_GROUPS
-    tied = [s for s in candidates if any(map(_has_keys, blocks(s.body)))]
-    for tried in ([s for s in candidates if s not in tied], *([s] for s in tied[:_MOST_AHEAD])):
-        chosen = {s.name for s in tried} | (best[0] if best else set())
-        found = _with_ahead(view, chosen, weigh) if tried else None
-        by_key = any(s in tied and isinstance(s.body, Block) for s in tried)  # It may have as many rows as its table.
+    tied = [(s, way) for s, way in candidates if any(map(_has_keys, blocks(s.body)))]
+    free = [c for c in candidates if c not in tied]
+    compared = [(s, way) for s, way in tied if way.beside is not None]
+    for tried in (free, compared, *([c] for c in tied[:_MOST_AHEAD])):
+        known = best[0] if best else frozenset[MadeAhead]()
+        if not tried or {s.name for s, _ in tried} & {way.stage for way in known}:
+            continue
+        chosen = known | {way for _, way in tried}
+        found = _with_ahead(view, chosen, weigh)
+        by_key = tried is not free and isinstance(tried[0][0].body, Block)  # It may have as many rows as its table.
         if found is not None and found.load < (bound / _MERGING_GROUPS if by_key else bound):
             best, bound = (chosen, found), found.load
     return best and best[1]
@@ -181,16 +186,16 @@ def _has_keys(block: Block) -> bool:
     return any(e.variables for e in values)
 
 
-def _with_ahead(view: View, chosen: set[str], weigh: Weigher) -> _Steps | None:
-    made = with_stages_ahead(view, chosen)
+def _with_ahead(view: View, chosen: frozenset[MadeAhead], weigh: Weigher) -> _Steps | None:
+    made = with_stages_ahead(view, chosen, weigh.schema)
     if made is None:
         return None
-    pieces = [weigh.piece(p) for p in made[0]]
+    pieces = [weigh.piece(p, by_group=True) for p in made[0]]
     if any(isinstance(p.body, Cut) and g.is_on_one for p, g, _ in pieces):
         return None
     rates = dict(weigh.rates)
     for piece, grid, _ in pieces:
-        most = max((weigh.rates[r.table] for r in grid.routes), default=0.0)
+        most = max((weigh.rate(r) for r in grid.routes), default=0.0)
         fewer = _SMALL if is_partial(piece) or isinstance(piece.body, Cut) else 1.0
         rates[piece.name] = fewer * most if any(map(_has_keys, blocks(piece.body))) else 0.0
     schema = Schema((*weigh.schema, *(_as_table(p) for p in made[0])))

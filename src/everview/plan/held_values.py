@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from everview.query.conjunctive import Atom
+from everview.query.schema import Schema
 from everview.query.terms import Var
 from everview.query.types import DataType, Kind
-from everview.query.view import Block, Body, Cut, SetOperation, SetOperator, Windowed, arranged, group_key
+from everview.query.view import Block, Body, Cut, SetOperation, SetOperator, Stage, Windowed, arranged, group_key
 
 
 def is_by_partition(body: Body, block: Block, v: Var) -> bool:
@@ -76,3 +80,11 @@ def hash_type(type_: DataType | None) -> DataType | str | None:
     if type_ is None or type_.is_open or type_.kind is Kind.INTERVAL or not type_.has_order:
         return None
     return "integer" if type_.is_integer else type_
+
+
+def held_types(atom: Atom, v: Var, schema: Schema, stages: Mapping[str, Stage]) -> list[DataType]:
+    """The types under which an atom holds a variable."""
+    found = [c.expression.type for c in atom.computed if c.term == v]
+    table = None if atom.relation in stages else schema.table(atom.relation)
+    types = [c.type for c in (table.columns if table else stages[atom.relation].columns)]
+    return [t for term, t in zip(atom.terms, types, strict=True) if term == v] + found

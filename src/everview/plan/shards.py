@@ -180,6 +180,7 @@ class Distribution:
                 if level is self.ahead:
                     whose = "ahead, " + "; ".join(parts.get(grid.view, (grid.view,)))
                 lines.append(f"{whose}: {self.shards} shards = {shares}")
+                lines += _told(grid.view, self.ahead) if level is self.ahead else []
                 named = ((parts[r.table][0] if r.table in parts else f"{r.table} as {r.alias}", r) for r in grid.routes)
                 lines += dict.fromkeys(f"  {name}: {self._where(r)}" for name, r in named)
                 if grid.is_on_one and {r.table for r in grid.routes} <= self.made:
@@ -218,6 +219,16 @@ class Distribution:
     def _where(self, route: Route) -> str:
         by = [f"by {_listed(c)}" for c in route.coordinates if c is not None]
         return " and ".join(by) or ("to every shard" if self.shards > 1 else "to the only shard")
+
+
+def _told(name: str, ahead: ShardLevel | None) -> list[str]:
+    """What a shard ahead of the others says of its own rows, in words: its groups, or different rows."""
+    found = []
+    pieces = [v for v in ahead.views if v.name == name and is_partial(v)] if ahead is not None else []
+    for block in (b for piece in pieces for b in blocks(piece.body)):
+        by = block.grouping.keys if block.grouping is not None else [o.expression for o in block.outputs]
+        found.append(f"  a shard tells one row for each {', '.join(map(str, by))}" if by else "  a shard tells one row")
+    return list(dict.fromkeys(found))
 
 
 def within(route: Route, columns: set[str]) -> bool:

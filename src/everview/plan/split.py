@@ -73,8 +73,8 @@ def in_two(body: Body, view: View, number: int, mark: str = "") -> tuple[list[Vi
     pieces: list[View] = []
 
     def merging(block: Block) -> Block:
-        name = f"{_piece(view.name)}{mark}{number + len(pieces)}"
-        needed = _stages_of(block, view.stages)
+        name = piece_name(view, number + len(pieces), mark)
+        needed = stages_of(block, view.stages)
         first, second = _partial(block, name) or _rows(block, name)
         cut = next((a for a in arranged(body) if isinstance(a, Cut) and a.body is block), None)
         if cut is not None and block.grouping is None:
@@ -123,6 +123,11 @@ def with_options_of(views: Sequence[View], wanted: Sequence[View]) -> tuple[View
     return tuple(map(own, views))
 
 
+def piece_name(view: View, number: int, mark: str = "") -> str:
+    """What a first step of a view is called."""
+    return f"{_piece(view.name)}{mark}{number}"
+
+
 def _piece(view: str) -> str:
     """How the names of a view's first steps begin; their number follows."""
     return f"__{view}_"
@@ -133,7 +138,8 @@ def is_partial(piece: View) -> bool:
     return all(block.grouping is not None or block.distinct for block in blocks(piece.body))
 
 
-def _stages_of(block: Block, stages: Sequence[Stage]) -> tuple[Stage, ...]:
+def stages_of(block: Block, stages: Sequence[Stage]) -> tuple[Stage, ...]:
+    """Those of the stages that a block reads, and those that these read."""
     read = {a.relation for a in block.atoms}
     kept: list[Stage] = []
     for stage in reversed(stages):
@@ -162,12 +168,12 @@ def _partial(block: Block, name: str) -> tuple[Body, Block] | None:
             wanted.append(what)
         return Expression.of(Var(f"${name}.c{len(keys) + wanted.index(what)}"), what.type.unbounded)
 
-    merged: list[Aggregate] = []
+    whole: list[Aggregate] = []
     for aggregate in block.grouping.aggregates:
-        found = _merged(aggregate, column)
+        found = merged(aggregate, column)
         if found is None:
             return None
-        merged.append(found)
+        whole.append(found)
     if not keys and not wanted:
         column(_ROWS)
     values = [w for w in wanted if isinstance(w, Expression)]
@@ -180,7 +186,7 @@ def _partial(block: Block, name: str) -> tuple[Body, Block] | None:
         first = SetOperation(SetOperator.UNION, True, first, member, first.columns)
     atom = Atom(name, tuple(Var(f"${name}.c{i}") for i in range(len(keys) + len(wanted))), alias=name)
     own = tuple(Expression.of(Var(f"${name}.c{i}"), k.type) for i, k in enumerate(keys))
-    second = Grouping(own, tuple(merged), block.grouping.having)
+    second = Grouping(own, tuple(whole), block.grouping.having)
     return first, Block((atom,), (), block.outputs, second, block.distinct)
 
 
@@ -219,7 +225,7 @@ def _null(type_: DataType) -> Expression:
     return Expression((f"CAST(NULL AS {type_.unbounded})",), type_.unbounded)
 
 
-def _merged(aggregate: Aggregate, column: Callable[[Aggregate | Expression], Expression]) -> Aggregate | None:
+def merged(aggregate: Aggregate, column: Callable[[Aggregate | Expression], Expression]) -> Aggregate | None:
     """An aggregate over what the first step gives, a ``column`` of its own each; None if it cannot be made of any."""
     argument, made = aggregate.argument, aggregate.function.made
     if argument is not None and (aggregate.distinct or made == Gathered(Reading.SET)):

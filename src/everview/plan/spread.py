@@ -18,6 +18,7 @@ from enum import IntEnum
 
 from everview.plan.held_values import (
     hash_type,
+    held_types,
     held_variables,
     is_by_partition,
     is_null,
@@ -348,7 +349,7 @@ class _Walk:
                     continue
                 holders = [a for a in block.atoms if v in a.all_terms]
                 held = any(v in a.terms and self._is_cut_by(a, v, cutting) for a in holders)
-                kinds = {hash_type(t) for a in holders for t in self._types(a, v)}
+                kinds = {hash_type(t) for a in holders for t in held_types(a, v, self.schema, self.stages)}
                 if not held or len(kinds) != 1 or None in kinds or not is_by_partition(part.body, block, v):
                     return part.name
             if part is self.view or part.name in cutting.by_stage:
@@ -439,15 +440,11 @@ class _Walk:
         assert table is not None
         if v not in atom.terms:
             return None
-        return (Expression.of(Var(table.columns[atom.terms.index(v)].name), self._types(atom, v)[0]),)
+        return (
+            Expression.of(
+                Var(table.columns[atom.terms.index(v)].name), held_types(atom, v, self.schema, self.stages)[0]
+            ),
+        )
 
     def _type(self, block: Block, v: Var) -> DataType | None:
-        return next((t for a in block.atoms for t in self._types(a, v)), None)
-
-    def _types(self, atom: Atom, v: Var) -> list[DataType]:
-        """The types under which an atom holds a variable."""
-        found = [c.expression.type for c in atom.computed if c.term == v]
-        table = self.schema.table(atom.relation)
-        own = [c.type for c in table.columns] if table and atom.relation not in self.stages else None
-        types = own or [c.type for c in self.stages[atom.relation].columns]
-        return [t for term, t in zip(atom.terms, types, strict=True) if term == v] + found
+        return next((t for a in block.atoms for t in held_types(a, v, self.schema, self.stages)), None)

@@ -13,7 +13,7 @@ from everview.plan.shares import ways_to_share
 from everview.plan.spread import Occurrence, Places, spread
 from everview.query.schema import Schema
 from everview.query.terms import Expression
-from everview.query.view import Block, Cut, FormulaBody, View, blocks
+from everview.query.view import Block, Cut, FormulaBody, Output, View, blocks
 
 MOST_WORK: Final = 100_000
 """So many ways to share are weighed, counting occurrences; if there are more, those along few dimensions."""
@@ -33,16 +33,19 @@ class Weigher:
     cut: set[str] = field(default_factory=set)
     """The views for which not all shares were weighed."""
 
-    def piece(self, view: View, like: Grid | None = None) -> tuple[View, Grid, float]:
+    def piece(self, view: View, like: Grid | None = None, *, by_group: bool = False) -> tuple[View, Grid, float]:
         """The grid of a part of a view that is merged: however its rows are spread, its groups come together later.
 
-        But where the first rows of groups, or of a set operation, are taken, these are whole before.
+        But where the first rows of groups, or of a set operation, are taken, these are whole before. One ``by_group``
+        has, of those nearly as good, a grid with all of a group in one shard: then there are fewer parts.
         """
         cut = view.body
         if isinstance(cut, Cut) and not (isinstance(cut.body, Block) and cut.body.grouping is None):
             return view, *self.grid(replace(view, body=cut.body), like)
         first, *others = blocks(view.body)
-        loose = replace(view, body=replace(first, grouping=None, outputs=(), distinct=False))
+        keys = first.grouping.keys if first.grouping is not None else [o.expression for o in first.outputs]
+        shown = tuple(Output(f"c{i}", k) for i, k in enumerate(keys)) if by_group else ()
+        loose = replace(view, body=replace(first, grouping=None, outputs=shown, distinct=False))
         inner = {s.name for s in view.stages}
         own = sum(a.relation not in inner for a in first.atoms)
         if like is not None:
@@ -104,6 +107,10 @@ class Weigher:
         ]
         shares = min(together or loads, key=lambda shares: (loads[shares], sum(n > 1 for n in shares)))
         return made(shares), loads[shares]
+
+    def rate(self, route: Route) -> float:
+        """How many updates come on a route, relative to others."""
+        return self.rates[route.table] * (_FILTERED if route.conditions else 1.0)
 
     def _is_checked(self, cuts: Sequence[Occurrence]) -> bool:
         """True if a table has a key, and its rows go to the key's shards as well, being cut by other columns."""

@@ -98,7 +98,7 @@ class Routing:
             idle = table.checked_key or len(homes) == level.shards
             conditions = () if idle else _simple(route, table)
             ways.append(Way(tuple(at for _, at in used), wanted, conditions, homes))
-        if len(ways) > MOST_OCCURRENCES:
+        if len(ways) > MOST_OCCURRENCES and level.is_masked(table.name):
             raise PipelineError(
                 f"{table.name} occurs {len(ways)} times in the views of one query, and shards tell {MOST_OCCURRENCES} "
                 "apart",
@@ -124,13 +124,13 @@ class Routing:
     def masks(
         self, cells: Sequence[Cells], kept: Sequence[npt.NDArray[np.bool_] | None], shard: int, length: int
     ) -> npt.NDArray[np.int64]:
-        """On which ways each row goes to a shard."""
+        """On which ways each row goes to a shard. All ways from the last bit on share it: nobody asks which."""
         mask = np.zeros(length, np.int64)
         for bit, (way, holds) in enumerate(zip(self.ways, kept, strict=True)):
             fits = np.ones(length, bool) if holds is None or shard in way.homes else holds.copy()
             for at, wanted in zip(way.slices, way.wanted[shard], strict=True):
                 fits &= cells[at] == wanted
-            mask |= fits.astype(np.int64) << bit
+            mask |= fits.astype(np.int64) << min(bit, MOST_OCCURRENCES)
         return mask
 
 
