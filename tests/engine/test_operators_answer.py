@@ -196,8 +196,8 @@ class Numbers(Answers):
         return None if "rank" in self.says_list else self.numbers.index(row.words[0])
 
 
-def rows_of(*numbers: int) -> WordRows:
-    return WordRows((words_array(list(numbers)),), ones(len(numbers)), zeros(len(numbers)))
+def rows_of(*numbers: int, width: int = 1) -> WordRows:
+    return WordRows((words_array(list(numbers)),) * width, ones(len(numbers)), zeros(len(numbers)))
 
 
 def sought(number: int) -> Sought:
@@ -208,28 +208,39 @@ def concatenation(*sides: Any) -> Concatenation:
     return Concatenation(sides)
 
 
+def concatenated(*sides: Any) -> Concatenation:
+    return Concatenation(sides, disjoint=True)
+
+
 def test_union_all_puts_answers_together() -> None:
-    both = concatenation(Numbers(5, 6, 6), Numbers(), Numbers(7, 5))
+    both = concatenated(Numbers(5, 6, 6), Numbers(), Numbers(7, 8))
     assert both.count() == 5
     for wanted in ([0, 1, 2, 3, 4], [4, 0, 3, 3], [2]):
         found = both.access(wanted)
         assert found is not None
-        assert found.columns[0].to_pylist() == [[5, 6, 6, 7, 5][i] for i in wanted]
-    assert [both.rank(sought(n)) for n in (5, 6, 7)] == [0, 1, 3]
-    assert [both.test(sought(n)) for n in (7, 8)] == [True, False]
+        assert found.columns[0].to_pylist() == [[5, 6, 6, 7, 8][i] for i in wanted]
+    assert [both.rank(sought(n)) for n in (5, 6, 7, 8)] == [0, 1, 3, 4]
+    assert [both.test(sought(n)) for n in (7, 9)] == [True, False]
 
 
 def test_union_all_says_list_where_a_side_does() -> None:
     first = Numbers(5, 6)
-    assert concatenation(first, Numbers(7, says_list=("count",))).count() is None
-    assert concatenation(Numbers(7, says_list=("count",)), first).access([2]) is None
-    assert concatenation(first, Numbers(7, says_list=("access",))).access([2]) is None
-    assert concatenation(first, Numbers(7, says_list=("rank",))).rank(sought(7)) is None
-    assert concatenation(Numbers(7, says_list=("count",)), first).rank(sought(5)) is None
-    unsure = concatenation(Numbers(7, says_list=("test",)), first)
+    assert concatenated(first, Numbers(7, says_list=("count",))).count() is None
+    assert concatenated(Numbers(7, says_list=("count",)), first).access([2]) is None
+    assert concatenated(first, Numbers(7, says_list=("access",))).access([2]) is None
+    assert concatenated(first, Numbers(7, says_list=("rank",))).rank(sought(7)) is None
+    assert concatenated(Numbers(7, says_list=("count",)), first).rank(sought(5)) is None
+    unsure = concatenated(Numbers(7, says_list=("test",)), first)
     assert unsure.test(sought(5)) is True
     assert unsure.test(sought(8)) is None
     assert unsure.rank(sought(5)) is None
+
+
+def test_union_all_has_no_positions_of_sides_that_may_share_rows() -> None:
+    """The copies of a row stand side by side, and sides by themselves do not know those of others."""
+    both = concatenation(Numbers(5, 6), Numbers(6, 7))
+    assert (both.count(), both.test(sought(6))) == (4, True)
+    assert (both.access([0]), both.rank(sought(6)), both.placed(partly=True)) == (None, None, None)
 
 
 def test_a_view_asks_before_it_lists(monkeypatch: pytest.MonkeyPatch, opened: list[str]) -> None:
@@ -238,10 +249,10 @@ def test_a_view_asks_before_it_lists(monkeypatch: pytest.MonkeyPatch, opened: li
     db.sql("CREATE TABLE t (a BIGINT)")
     db.insert("t", [(1,), (2,)])
     db.create_view("v", "SELECT a FROM t", access=True)
-    db.create_view("w", "SELECT a FROM t UNION ALL SELECT a FROM t", access=True)
+    db.create_view("w", "SELECT a, 1 AS side FROM t UNION ALL SELECT a, 2 FROM t", access=True)
     many = 2**64
     monkeypatch.setattr(Select, "count", lambda self: many)
-    monkeypatch.setattr(Select, "access", lambda self, positions: rows_of(*(p % 1000 for p in positions)))
+    monkeypatch.setattr(Select, "access", lambda self, at: rows_of(*(p % 1000 for p in at), width=self.width))
     monkeypatch.setattr(Select, "rank", lambda self, row: 10 * row.words[0])
     opened.clear()
     for name, sides in (("v", 1), ("w", 2)):
@@ -250,10 +261,10 @@ def test_a_view_asks_before_it_lists(monkeypatch: pytest.MonkeyPatch, opened: li
         assert bool(view)
         with pytest.raises(OverflowError):
             len(view)
-        assert view[10**12 + 7] == (7,)
-        assert view[-1] == ((many - 1) % 1000,)
-        assert view.page(offset=sides * many - 1, limit=5) == [((many - 1) % 1000,)]
-        assert view.rank((2,)) == 20
+        assert view[10**12 + 7] == (7,) * sides
+        assert view[-1] == ((many - 1) % 1000,) * sides
+        assert view.page(offset=sides * many - 1, limit=5) == [((many - 1) % 1000,) * sides]
+        assert view.rank((2, 1)[:sides]) == 20
     assert opened == []
 
 

@@ -16,7 +16,7 @@ import pytest
 import everview as ev
 from everview.engine.positions import _in_order
 from everview.engine.reasons import _Trace
-from everview.errors import ScanWarning, SingularMatrix
+from everview.errors import ScanWarning, SingularMatrix, ValueTypeError
 from tests.engine.bags import Bag, close, expect, plain
 from tests.engine.case_data import Row
 from tests.engine.differential import Run
@@ -191,7 +191,15 @@ def strangers(view: ev.View, rows: list[Row], found: Bag, r: random.Random) -> N
     for value in (r.choice(STRANGE), r.choice(STRANGE)):
         row = tuple(value if r.random() < 0.6 or not rows else r.choice(rows)[i] for i in range(len(names)))
         there = row in view
-        expect(there == (view.lookup(**dict(zip(names, row, strict=True))).num_rows > 0), f"{view.name}: {row}")
+        asked = dict(zip(names, row, strict=True))
+        try:
+            expect(there == (view.lookup(**asked).num_rows > 0), f"{view.name}: {row}")
+        except ValueTypeError:
+            expect(not there, f"{view.name}: {row} is of other types, and there")
+            for ask in (lambda: view.rank(row), lambda: view.lookup_many([asked]), lambda: view.why(row)):  # noqa: B023
+                with pytest.raises(ValueTypeError):
+                    ask()
+            continue
         for ask in (view.rank, view.why if len(view._runtime.view.stages) <= MOST_STAGES else view.rank):
             try:
                 ask(row)

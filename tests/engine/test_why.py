@@ -302,3 +302,84 @@ def test_one_derivation_of_many_comes_at_once(size: int) -> None:
     steps = core.part.whole.steps - before
     assert steps < 10_000  # a chunk of rows is fetched at once, of the hundred thousands there are
     assert {alias: table.num_rows for alias, table in found.items()} == {"r": 1, "s": 1}
+
+
+SHOP = """
+    CREATE TABLE customers (id INT PRIMARY KEY, city STRING, note STRING);
+    CREATE TABLE orders (shop STRING, number INT, customer INT, day INT, PRIMARY KEY (number, shop));
+    CREATE TABLE lines (shop STRING, number INT, product STRING, price INT);
+"""
+TOLD = [
+    (
+        "SELECT l.*, o.day FROM lines l JOIN orders o ON o.shop = l.shop AND o.number = l.number "
+        "JOIN customers c ON c.id = o.customer",
+        {"l": "l.*", "o": "o.*", "c": "c.*"},
+    ),
+    (
+        "SELECT o.number, l.product, l.price FROM orders o JOIN lines l ON l.number = o.number AND l.shop = 'b' "
+        "WHERE o.shop = 'b' AND o.day > 1",
+        {"o": "o.*", "l": "l.*"},
+    ),
+    (
+        "SELECT p.id, q.id AS other, p.city FROM customers p JOIN customers q ON p.city = q.city AND p.id < q.id",
+        {"p": "p.*", "q": "q.*"},
+    ),
+    ("SELECT DISTINCT o.shop, o.number, upper(o.shop) AS loud FROM orders o", {"o": "o.*"}),
+    ("SELECT id, note FROM customers ORDER BY city LIMIT 4", {"customers": "customers.*"}),
+]
+
+
+@pytest.mark.parametrize(("query", "aliases"), TOLD)
+def test_rows_that_say_what_they_are_made_of(query: str, aliases: dict[str, str]) -> None:
+    """By all columns, or by a primary key: nothing is built, as explain says, and DuckDB finds the same base rows."""
+    r = random.Random(query)
+    db, other = ev.Database(), duckdb.connect()
+    db.sql(SHOP)
+    other.execute(SHOP.replace("STRING", "VARCHAR"))
+    rows: dict[str, list[Any]] = {
+        "customers": [(i, r.choice("xyz"), r.choice([None, "n"])) for i in range(9)],
+        "orders": [(shop, n, r.randrange(9), r.randrange(5)) for shop in "ab" for n in range(6)],
+        "lines": [(r.choice("ab"), r.randrange(6), r.choice([None, "p", "q"]), r.randrange(3)) for _ in range(40)],
+    }
+    view = db.create_view("v", query)
+    for table, new in rows.items():
+        db.insert(table, new)
+        other.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * len(new[0]))})", new)
+    assert view.explain().to_dict()["why"].startswith("read off the row")
+    source = query[query.index(" FROM ") :].partition(" ORDER ")[0]
+    shown = query[: query.index(" FROM ")].removeprefix("SELECT ").removeprefix("DISTINCT ")
+    whole = other.execute(f"SELECT {shown}, {', '.join(aliases.values())} {source}").fetchall()
+    assert len(view)
+    for row in set(view):
+        told, width = view.why(row), len(row)
+        assert list(told) == list(aliases)
+        ways = [found[width:] for found in whole if found[:width] == row]
+        for i, table in enumerate(told.values()):
+            columns = slice(sum(len(t.schema) for t in [*told.values()][:i]), None)
+            expected = {way[columns][: len(table.schema)] for way in ways}
+            assert set(zip(*(c.to_pylist() for c in table.columns), strict=True)) == expected
+    assert view._runtime.companions == {}
+    db.delete("lines", rows["lines"][:30])
+    for row in view:
+        assert view.why(row)
+
+
+def test_explain_says_where_a_view_is_built_for_it() -> None:
+    db = ev.Database()
+    db.sql(SHOP)
+    view = db.create_view("v", "SELECT city, COUNT(*) AS n FROM customers GROUP BY city")
+    assert "built beside the view" in view.explain().to_dict()["why"]
+    db.insert("customers", [(1, "x", None)])
+    assert view.why(("x", 1))["customers"].num_rows == 1
+    assert view._runtime.companions
+
+
+def test_a_row_of_a_cut_is_made_of_its_own_side_of_a_union() -> None:
+    """Groups of both sides have the same key; before, base rows of the other one were told, too."""
+    db = ev.Database()
+    db.sql("CREATE TABLE p (a INT, x INT); CREATE TABLE q (a INT, x INT)")
+    both = "SELECT a, COUNT(*) AS n FROM p GROUP BY a UNION ALL SELECT a, COUNT(*) FROM q GROUP BY a"
+    view = db.create_view("v", f"{both} ORDER BY a LIMIT 5")
+    db.insert("p", [(1, 1), (1, 2)])
+    db.insert("q", [(1, 1), (1, 2), (1, 3)])
+    assert {name: table.num_rows for name, table in view.why((1, 2)).items()} == {"p": 2, "q": 0}

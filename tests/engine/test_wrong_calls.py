@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from datetime import date
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -11,7 +14,15 @@ import pyarrow as pa
 import pytest
 
 import everview as ev
-from everview.errors import ArgumentError, ClosedError, DataError, EverviewError, MemoryLimitError, RowShapeError
+from everview.errors import (
+    ArgumentError,
+    ClosedError,
+    DataError,
+    EverviewError,
+    MemoryLimitError,
+    RowShapeError,
+    ValueTypeError,
+)
 
 
 @pytest.fixture
@@ -150,3 +161,58 @@ def test_too_little_memory_is_told_with_what_to_do() -> None:
             errors.append(error)
     assert errors
     assert all("limit" in error.message and error.hint for error in errors), errors
+
+
+VALUES: list[tuple[Callable[[ev.Database], Any], str]] = [
+    (lambda db: db.view("w").lookup(a="1"), "look-up in w, column a: '1' is of type str, the column is BIGINT"),
+    (lambda db: db.view("w").lookup(a=True), "look-up in w, column a: True is of type bool, the column is BIGINT"),
+    (lambda db: db.view("w").lookup(a=1, day="2026-01-01"), "look-up in w, column day: '2026-01-01' is of type str"),
+    (
+        lambda db: db.view("w").lookup(price=1.5),
+        "look-up in w, column price: 1.5 is of type float, the column is DECIMAL",
+    ),
+    (lambda db: db.view("w").lookup(tags=[1]), "column tags: 1 is of type int, the column is STRING"),
+    (lambda db: db.view("w").lookup_many([{"a": 1}, {"a": 1.0}]), "look-up in w, column a: 1.0 is of type float"),
+    (lambda db: db.view("w").rank(("1", DAY, None, None)), "look-up in w, column a: '1' is of type str"),
+    (lambda db: db.view("w").why((1, "x", None, None)), "look-up in w, column day: 'x' is of type str"),
+    (lambda db: db.view("w").first_at_or_after((1, 2, None, None)), "look-up in w, column day: 2 is of type int"),
+    (lambda db: db.table("u").get("1"), "look-up in u, column a: '1' is of type str, the column is BIGINT"),
+    (lambda db: db.view("nothing").lookup(n=1), "column n: 1 is of type int"),
+]
+DAY = date(2026, 1, 1)
+
+
+@pytest.fixture
+def typed() -> ev.Database:
+    made = ev.Database()
+    made.sql("CREATE TABLE u (a BIGINT PRIMARY KEY, day DATE, price DECIMAL(6, 2), tags ARRAY<STRING>)")
+    made.sql("CREATE VIEW w AS SELECT * FROM u; CREATE VIEW nothing AS SELECT a, NULL AS n FROM u")
+    made.insert("u", [(1, DAY, Decimal("1.50"), ["x"])])
+    return made
+
+
+@pytest.mark.filterwarnings("ignore::everview.errors.ScanWarning")
+@pytest.mark.parametrize(("call", "says"), VALUES, ids=[says for _, says in VALUES])
+def test_values_of_another_type_than_their_column(
+    typed: ev.Database, call: Callable[[ev.Database], Any], says: str
+) -> None:
+    """They found nothing, and nobody was told; an insert refuses them, too."""
+    with pytest.raises(ValueTypeError, match=re.escape(says)) as caught:
+        call(typed)
+    assert "hint: pass " in str(caught.value)
+
+
+@pytest.mark.filterwarnings("ignore::everview.errors.ScanWarning")
+def test_values_that_are_not_there_are_no_mistakes() -> None:
+    """What is of the right type and does not fit into it is nowhere; and ``in`` says False of whatever is asked."""
+    db = ev.Database()
+    db.sql("CREATE TABLE u (a BIGINT PRIMARY KEY, price DECIMAL(6, 2)); CREATE VIEW w AS SELECT * FROM u")
+    db.insert("u", [(1, Decimal("1.50"))])
+    view = db.view("w")
+    assert view.lookup(a=2**70).num_rows == view.lookup(price=Decimal("1.555")).num_rows == 0
+    assert (db.table("u").get(2**70), db.table("u").get(1)) == (None, (1, Decimal("1.50")))
+    with pytest.raises(KeyError):
+        view.rank((2**70, None))
+    assert ("1", Decimal("1.50")) not in view
+    assert (1, "1.50") not in db.table("u")
+    assert (1, Decimal("1.5")) in view

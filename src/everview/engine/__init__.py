@@ -11,7 +11,7 @@
 - ``loading``: the first rows of a view are stored, and its state is made of all of them at once;
 - ``view_runtime`` is a view at work: its stages in turn, each built of ``operators``, which ask ``expressions``;
 - ``change_feed`` hands on what changed; ``view``, ``table_view`` and ``relation`` are what a user reads,
-  ``positions`` by where rows stand, ``lookups`` by some columns;
+  ``positions`` by where rows stand (``places``: of rows that are listed several times), ``lookups`` by some columns;
 - ``histories``: what has changed since a version is kept as net changes (``history``), or as the stored rows that have
   changed (``row_history``);
 - for further questions about a view there are

@@ -21,6 +21,7 @@ from everview.engine.expressions.check_supported import check_expressions
 from everview.engine.history import History
 from everview.engine.loading import loaded
 from everview.engine.memory_limit import bounded, checked_limit, is_of_memory, too_much, unfilled, within
+from everview.engine.places import Places
 from everview.engine.progress import Progress
 from everview.engine.readers import Readers
 from everview.engine.row_history import RowHistory
@@ -64,6 +65,8 @@ class Database(Saved):
     def emptied(self) -> Database:
         """The database itself, with nothing in it."""
         self._dictionary = Dictionary()
+        self._places: dict[str, Places] = {}
+        """By view the list of its rows that was made for positions, until anything changes."""
         self._machine = self._dictionary.machine
         """All tables and views are units of it."""
         self._tables: dict[str, BaseTable] = {}

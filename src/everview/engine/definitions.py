@@ -126,6 +126,7 @@ class _Definitions:
     def keep(self) -> None:
         """Tell the feeds of what is gone, and free it."""
         db = self.db
+        db._places.clear()
         for feed, error in self.ended:
             feed.end(error)
         kept = db.row_histories

@@ -33,7 +33,10 @@ class Lookups(Relation):
         """Have rows found by these columns from now on, if they can be and nobody has asked for it yet."""
 
     def lookup(self, **columns: Any) -> pa.Table:
-        """The rows that have these values in these columns, copies repeated; None stands for NULL."""
+        """The rows that have these values in these columns, copies repeated; None stands for NULL.
+
+        A ValueTypeError if a value is of another type than its column, as where one is inserted.
+        """
         return self._looked_up([columns])
 
     def lookup_many(self, keys: Iterable[Mapping[str, Any]] | Any) -> pa.Table:
@@ -97,16 +100,15 @@ class Lookups(Relation):
         return found
 
     def _given(self, values: Mapping[int, Any]) -> Given | None:
-        """Values to look for; None if one of them cannot be in its column."""
+        """Values to look for; None if one of them cannot be in its column. One of another type is refused."""
         places = sorted(values)
-        types = [self._types[i] for i in places]
         row = [values[i] for i in places]
-        words = self._words(row, types)
+        words = self._words(row, places)
         if words is None:
             return None
         columns = frozenset(places)
-        if any(word == UNKNOWN and is_wide(type_) for word, type_ in zip(words, types, strict=True)):
-            return Given(columns, lambda: dict(zip(places, self._words(row, types) or words, strict=True)))
+        if any(word == UNKNOWN and is_wide(self._types[i]) for i, word in zip(places, words, strict=True)):
+            return Given(columns, lambda: dict(zip(places, self._words(row, places) or words, strict=True)))
         return Given(columns, lambda: dict(zip(places, words, strict=True)))
 
 

@@ -1,21 +1,26 @@
 """Reading rows by where they stand: at a position, by rank, in pages, at random, at or after a row.
 
-Positions count copies. They are those of the order in which rows are listed. Where a view's query allows it, that order
-is one of values, kept with the number of results of each row, and all of this takes O(log N) (q-hierarchical.md 10):
-asked for by OPTIONS (access = true), else from the first such call on. Other views are listed up to what is wanted.
+Positions count copies, which stand side by side: ``view[rank(row) + i] == row`` for as many i as the row has copies.
+They are those of the order in which rows are listed, but for copies that are listed apart, all of which stand where the
+first one is. Where a view's query allows it, that order is one of values, kept with the number of results of each row,
+and all of this takes O(log N) (q-hierarchical.md 10): asked for by OPTIONS (access = true), else from the first such
+call on. Other views are listed up to what is wanted, or, where copies are listed apart, whole (``engine.places``).
 """
 
 from __future__ import annotations
 
 import random
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import isnan
 from typing import Any, overload
 
 from everview.engine.input.from_python import from_values
 from everview.engine.input.rejection import Where
-from everview.engine.relation import Relation, Row, tuples
+from everview.engine.operators.answers import Answers, Given, Sought
+from everview.engine.operators.counts import Fold
+from everview.engine.places import Places, gathered
+from everview.engine.relation import Relation, Row, T, tuples
 from everview.engine.values.rows import WordRows
 from everview.errors import TooManyRowsError, whole_number
 from everview.strategies.strategy import MOST_RANKS
@@ -32,6 +37,43 @@ class Positions(Relation):
     @abstractmethod
     def _prepare_positions(self) -> None:
         """Have rows kept in order from now on, if they can be and nobody has asked for it yet."""
+
+    @abstractmethod
+    def _kept_places(self) -> Places | None:
+        """The list of all rows with their copies side by side, if it was made of what they are now."""
+
+    @abstractmethod
+    def _keep_places(self, rows: WordRows) -> None:
+        """Keep that list for as long as the rows do not change."""
+
+    @abstractmethod
+    def _net(self) -> Fold:
+        """What adds the copies of rows up."""
+
+    def _placed(self, *, partly: bool) -> Iterator[WordRows]:
+        kept = self._kept_places()
+        if kept is not None:
+            yield kept.rows
+            return
+        placed = self._ask(lambda rows: rows.placed(partly=partly))
+        if placed is not None:
+            yield from placed
+            return
+        whole = frozenset(range(len(self._types)))
+        looks_up = self._ask(lambda rows: rows.looks_up(whole))
+        copies = (lambda words: self._copies(whole, words)) if looks_up else None
+        yield from gathered(self._rows(partly=partly), self._net(), copies, self._keep_places)
+
+    def _copies(self, whole: frozenset[int], words: Sequence[int]) -> int:
+        """How many copies a row has, which is there."""
+        found = self._ask(lambda rows: rows.lookup(Given(whole, lambda: dict(enumerate(words)))))
+        assert found is not None
+        return sum(rows.copies for rows in found)
+
+    def _ask_places(self, question: Callable[[Answers], T]) -> T:
+        """The same as ``_ask``, of the list that is kept of all rows, if there is one."""
+        kept = self._kept_places()
+        return self._ask(question) if kept is None else question(kept)
 
     @overload
     def __getitem__(self, position: int) -> Row: ...
@@ -73,24 +115,37 @@ class Positions(Relation):
             return self._page(offset, limit)
 
     def rank(self, row: Sequence[Any]) -> int:
-        """The first position of a row, from 0; a KeyError if it is not there."""
+        """The first position of a row, from 0; a KeyError if it is not there.
+
+        A ValueTypeError if a value is of another type than its column.
+        """
+        row = self._row(row)
         with self._lock:
-            if row not in self:
-                raise KeyError(f"{row!r} is not in {self.name}")
-            self._prepare_positions()
             sought = self._sought(row)
-            assert sought is not None
-            known = self._ask(lambda rows: rows.rank(sought))
-            if known is not None:
-                return known
-            passed = 0
-            for rows in self._rows(partly=True):
-                place = sought.place(rows)
-                if place is not None:
-                    return passed + rows.slice(0, place).copies
-                passed += rows.copies
-                self._check_reach(passed)
-        raise AssertionError(row)
+            found = None if sought is None else self._rank(sought)
+        if found is None:
+            raise KeyError(f"{row!r} is not in {self.name}")
+        return found
+
+    def _rank(self, sought: Sought) -> int | None:
+        is_there = self._ask(lambda rows: rows.test(sought))
+        if is_there is False:
+            return None
+        self._prepare_positions()
+        kept = self._kept_places()
+        if kept is not None:
+            return kept.rank(sought)
+        known = self._ask(lambda rows: rows.rank(sought)) if is_there else None
+        if known is not None:
+            return known
+        passed = 0
+        for rows in self._placed(partly=True):
+            place = sought.place(rows)
+            if place is not None:
+                return passed + rows.slice(0, place).copies
+            passed += rows.copies
+            self._check_reach(passed)
+        return None
 
     def _check_reach(self, listed: int) -> None:
         """Refuse to list so many rows where positions are only not kept because there are too many of them."""
@@ -134,10 +189,11 @@ class Positions(Relation):
         row = self._row(row)
         with self._lock:
             self._prepare_positions()
+            self._sought(row)  # A value of another type is refused.
             where = Where(self.name, "look-up in")
             values = [
-                None if value is None else from_values([value], type_, where)[0].as_py()
-                for value, type_ in zip(row, self._types, strict=True)
+                None if value is None else from_values([value], type_, where.at(name))[0].as_py()
+                for value, (name, type_) in zip(row, self._columns, strict=True)
             ]
             columns = self._ask(lambda rows: rows.order)
             size = self._ask(lambda rows: rows.count())
@@ -168,7 +224,7 @@ class Positions(Relation):
             yield from tuples(self._decoded(rows)[0])
 
     def _page(self, offset: int, limit: int) -> list[Row]:
-        size = self._ask(lambda rows: rows.count())
+        size = self._ask_places(lambda rows: rows.count())
         if size is not None and offset >= size:
             return []
         accessed = self._accessed(range(offset, min(offset + limit, size))) if size is not None else None
@@ -186,7 +242,7 @@ class Positions(Relation):
         found: dict[int, Row] = {}
         waiting = sorted(set(positions), reverse=True)
         passed = 0
-        for rows in self._rows(partly=True):
+        for rows in self._placed(partly=True):
             size = rows.copies
             if waiting and waiting[-1] < passed + size:
                 batch, counts = self._decoded(rows)
@@ -202,14 +258,14 @@ class Positions(Relation):
 
     def _accessed(self, positions: Sequence[int]) -> list[Row] | None:
         """The rows at some positions, each by itself; None if rows have to be listed for that."""
-        found = self._ask(lambda rows: rows.access(positions)) if positions else WordRows.empty(len(self._types))
+        found = self._ask_places(lambda rows: rows.access(positions)) if positions else WordRows.empty(len(self._types))
         return None if found is None else tuples(self._decoded(found)[0])
 
     def _cut(self, offset: int, limit: int) -> list[Row]:
         """The same out of the list of all rows."""
         found: list[Row] = []
         passed = 0
-        for rows in self._rows(partly=True) if limit else ():
+        for rows in self._placed(partly=True) if limit else ():
             size = rows.copies
             if passed + size > offset:
                 batch, counts = self._decoded(rows)

@@ -4,7 +4,8 @@ For each block of a view, the same join with all columns of its tables is kept f
 (``engine.companions``): a tree of the same variables, in which those of a result are above the others, so that its
 *derivations* come with constant delay where the view's query is q-hierarchical (q-hierarchical.md 23). A row of a
 stage, or of another view, is in turn made of others. Occurrences have the names that the query's author gave them:
-stages that nobody named, as those of outer joins, do not show.
+stages that nobody named, as those of outer joins, do not show. A row that shows all columns of a table, or its primary
+key, says itself which row of it it is made of: nothing is kept where all tables are known so (``plan.read_off``).
 """
 
 from __future__ import annotations
@@ -21,13 +22,16 @@ from everview.engine.companions import companion
 from everview.engine.operators.answers import Given
 from everview.engine.operators.build import build_part
 from everview.engine.relation import MOST_LISTED, Relation
-from everview.engine.values.rows import WordRows, repeated
+from everview.engine.values.rows import WordRows, ones, repeated, zeros
 from everview.engine.values.words import arrow_type, from_words, is_wide, to_words
 from everview.errors import UnsupportedError
+from everview.plan.read_off import read_off
 from everview.programs.base_table import ROWS
 from everview.query.conjunctive import Atom
 from everview.query.options import ViewOptions
+from everview.query.schema import Enforcement
 from everview.query.terms import Const, Expression, Var
+from everview.query.types import DataType, same_words
 from everview.query.view import (
     Block,
     Body,
@@ -67,10 +71,9 @@ class Reasons(Relation):
         if limit is not None and (type(limit) is not int or limit < 1):
             raise ValueError(f"a limit is a number of derivations, 1 or more, and not {limit!r}")
         limit = None if limit is not None and limit > MOST_LISTED else limit
-        if row not in self:
+        sought = self._sought(self._row(row))
+        if sought is None or not self._has(sought):
             raise KeyError(f"{row!r} is not in {self.name}")
-        sought = self._sought(row)
-        assert sought is not None
         trace = _Trace(db, limit)
         trace.body(runtime, runtime.view.body, len(runtime.view.stages), "", lambda: dict(enumerate(sought.words)))
         return trace.tables()
@@ -106,8 +109,9 @@ class _Trace:
 
         ``taken`` are the names of other occurrences beside it, under the same path.
         """
-        is_alone = not isinstance(body, SetOperation)
-        for number, (block, matters) in enumerate(_giving(body)):
+        given = list(_giving(body))
+        is_alone = len(given) == 1
+        for number, (block, matters) in enumerate(given):
             names = self._names(runtime, block, path, taken)
             left = self.limit
             for places in matters:
@@ -129,8 +133,10 @@ class _Trace:
         is_alone: bool,
     ) -> int | None:
         """Follow a row of a block; gives how many more derivations are wanted, None if all are."""
-        for key in self._targets(runtime, block, at, wanted, is_alone=is_alone):
-            for rows in _derivations(self.db, runtime, block, at, key):
+        alone = _read_off(self.db, runtime, block, wanted) if is_alone else None
+        targets = self._targets(runtime, block, at, wanted, is_alone=is_alone) if alone is None else [wanted]
+        for key in targets:
+            for rows in _derivations(self.db, runtime, block, at, key) if alone is None else [alone]:
                 found = rows if left is None else rows.slice(0, left)
                 for name, atom in zip(names, block.atoms, strict=True):
                     beside = {n for n in names if n} - {name}
@@ -322,6 +328,43 @@ def _variables(block: Block) -> list[Var]:
     return list(dict.fromkeys(t for a in block.atoms for t in a.terms if isinstance(t, Var)))
 
 
+def _read_off(db: Database, runtime: ViewRuntime, block: Block, wanted: Wanted) -> WordRows | None:
+    """The one row of a block's join with all columns that a row is made of, if the row itself says which that is."""
+    words, types = wanted(), types_of_variables(db, runtime, block)
+    known: dict[Var, int] = {}
+    for i, output in enumerate(block.outputs):
+        term = output.expression.term
+        if isinstance(term, Var) and term in types and i in words and same_words(types[term], output.type):
+            known[term] = words[i]
+
+    def key_of(relation: str) -> tuple[int, ...]:
+        table = db._tables.get(relation)
+        is_unique = table is not None and table.schema.key_enforcement is Enforcement.ENFORCED
+        return table.key if table is not None and is_unique else ()
+
+    steps = read_off(block, known, key_of)
+    for number, key in steps or ():
+        atom = block.atoms[number]
+        if key:
+            terms, types_of = atom.terms, _types_of(db, runtime, atom)
+            given = [known[t] if isinstance(t := terms[p], Var) else _constant(db, t, types_of[p]) for p in key]
+            found = db._tables[atom.relation].with_key(given)
+            if len(found) != 1:
+                return None
+            row = zip(terms, (c[0].as_py() for c in found.columns), strict=True)
+            known |= {t: word for t, word in row if isinstance(t, Var)}
+    if steps is None:
+        return None
+    return WordRows(tuple(repeated(known[v], 1) for v in _variables(block)), ones(1), zeros(1))
+
+
+def _constant(db: Database, term: Const, type_: DataType) -> int:
+    """The word of a constant."""
+    array = pa.array([term.value]).cast(arrow_type(type_))
+    words = db._dictionary.lookup(array) if is_wide(type_) else to_words(array, type_, db._dictionary)
+    return int(words[0].as_py())
+
+
 def _derivations(
     db: Database, runtime: ViewRuntime, block: Block, at: tuple[int, int], wanted: Wanted
 ) -> Iterator[WordRows]:
@@ -382,9 +425,7 @@ def _columns(db: Database, runtime: ViewRuntime, block: Block, atom: Atom, rows:
     found = []
     for term, type_ in zip(atom.terms, _types_of(db, runtime, atom), strict=True):
         if isinstance(term, Const):
-            array = pa.array([term.value]).cast(arrow_type(type_))
-            words = db._dictionary.lookup(array) if is_wide(type_) else to_words(array, type_, db._dictionary)
-            found.append(repeated(int(words[0].as_py()), len(rows)))
+            found.append(repeated(_constant(db, term, type_), len(rows)))
         else:
             found.append(rows.columns[places[term]])
     return found

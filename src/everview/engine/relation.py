@@ -11,15 +11,16 @@ from typing import Any, NoReturn, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from everview.engine.input.from_python import from_values
+from everview.engine.input.from_python import check_kind, from_values
 from everview.engine.input.rejection import Where
 from everview.engine.operators.answers import Answers, Sought
+from everview.engine.operators.steps import CHUNK
 from everview.engine.progress import Progress
 from everview.engine.show import SHOWN_ROWS, as_html
 from everview.engine.values.dictionary import UNKNOWN, Dictionary
 from everview.engine.values.rows import ONE, WordRows
 from everview.engine.values.words import NULL, arrow_type, from_words, is_wide, to_words
-from everview.errors import DataError, RowShapeError, StaleReadError, TooManyRowsError
+from everview.errors import DataError, RowShapeError, StaleReadError, TooManyRowsError, ValueTypeError
 from everview.kernel import StaleCursor
 from everview.query.types import DataType
 
@@ -50,6 +51,10 @@ class Relation(ABC):
     @abstractmethod
     def _rows(self, *, partly: bool = False) -> Iterator[WordRows]:
         """All rows, chunk by chunk; with ``partly`` perhaps only the first of them are going to be read."""
+
+    def _placed(self, *, partly: bool) -> Iterator[WordRows]:
+        """All rows in the order of their positions, each once, with all its copies."""
+        return self._rows(partly=partly)
 
     @abstractmethod
     def _ask(self, question: Callable[[Answers], T]) -> T:
@@ -98,7 +103,7 @@ class Relation(ABC):
             return any(len(rows) for rows in self._rows(partly=True)) if known is None else known > 0
 
     def __contains__(self, row: object) -> bool:
-        """True if the row is there."""
+        """True if the row is there; a value of another type than its column's never is."""
         row = self._row(row)
         with self._lock:
             return self._contains(row)
@@ -115,31 +120,42 @@ class Relation(ABC):
         return row
 
     def _contains(self, row: Sequence[Any]) -> bool:
-        sought = self._sought(row)
-        if sought is None:
+        try:
+            sought = self._sought(row)
+        except ValueTypeError:
             return False
+        return sought is not None and self._has(sought)
+
+    def _has(self, sought: Sought) -> bool:
         known = self._ask(lambda rows: rows.test(sought))
         return any(sought.is_among(rows) for rows in self._rows(partly=True)) if known is None else known
 
     def _sought(self, row: Sequence[Any]) -> Sought | None:
-        """A row to look for; None if a value of it cannot be in its column."""
-        words = self._words(row, self._types)
+        """A row to look for; None if a value of it cannot be in its column. One of another type is refused."""
+        every = range(len(self._types))
+        words = self._words(row, every)
         if words is None:
             return None
         known = zip(words, self._types, strict=True)
         if any(word == UNKNOWN and is_wide(type_) for word, type_ in known):
-            return Sought(lambda: self._words(row, self._types) or [])
+            return Sought(lambda: self._words(row, every) or [])
         return Sought(lambda: words)
 
-    def _words(self, values: Sequence[Any], types: Sequence[DataType]) -> list[int] | None:
-        """The words of values, None if a value cannot be in the column or nobody has stored it."""
+    def _words(self, values: Sequence[Any], columns: Sequence[int]) -> list[int] | None:
+        """The words of values of some columns; None if one is too large, or too long, to be in its column.
+
+        A value of another type than its column's is refused.
+        """
         found = []
-        for value, type_ in zip(values, types, strict=True):
+        for value, column in zip(values, columns, strict=True):
+            type_ = self._types[column]
             if value is None:
                 found.append(NULL)
                 continue
+            where = Where(self.name, "look-up in", self._columns[column][0])
+            check_kind(value, type_, where)
             try:
-                array = from_values([value], type_, Where(self.name, "look-up in"))
+                array = from_values([value], type_, where)
             except DataError:
                 return None
             words = self._dictionary.lookup(array) if is_wide(type_) else to_words(array, type_, self._dictionary)
@@ -149,7 +165,7 @@ class Relation(ABC):
         return found
 
     def __iter__(self) -> Iterator[Row]:
-        """The rows as tuples, each as often as it has copies; the order is the engine's own.
+        """The rows as tuples, each as often as it has copies; of views in the order of their positions.
 
         They are all of one state: a StaleReadError ends the loop if the rows change before it does.
         """
@@ -212,8 +228,8 @@ class Relation(ABC):
         return batch.take(pa.array(positions, pa.int64()))
 
     def _steps(self) -> Iterator[tuple[pa.RecordBatch, list[int]]]:
-        """All rows as values with their copies, batch by batch; others may have their turn between two batches."""
-        chunks = self._rows()
+        """All rows as values with their copies, batch by batch; others may have their turn between two of them."""
+        chunks = self._placed(partly=False)
         seen = None
         while True:
             with self._lock:
@@ -222,10 +238,10 @@ class Relation(ABC):
                     found = next(chunks, None) if self._changed() == seen else self._stale()
                 except StaleCursor:  # a feed was opened or closed, which changes the state, too
                     self._stale()
-                decoded = None if found is None else self._decoded(found)
-            if decoded is None:
-                return
-            yield decoded
+                if found is None:
+                    return
+                decoded = [self._decoded(found.slice(i, CHUNK)) for i in range(0, len(found), CHUNK)]
+            yield from decoded
 
     def _stale(self) -> NoReturn:
         kind = type(self).__name__.lower()

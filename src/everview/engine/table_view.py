@@ -34,7 +34,10 @@ class Table(Relation):
         return tuple(self._columns[i][0] for i in self._base.key)
 
     def get(self, key: Any) -> Row | None:
-        """The row with a primary key, a value or, if the key has several columns, a tuple; None if there is none."""
+        """The row with a primary key, a value or, if the key has several columns, a tuple; None if there is none.
+
+        A ValueTypeError if a value is of another type than its column.
+        """
         base = self._base
         if not base.key:
             raise SchemaError(
@@ -49,7 +52,7 @@ class Table(Relation):
                 hint="pass a value for a key of one column, and a tuple of values for one of several",
             )
         with self._lock:
-            words = self._words(values, [self._types[i] for i in base.key])
+            words = self._words(values, base.key)
             if words is None:
                 return None
             found = base.with_key(words)

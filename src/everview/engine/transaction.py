@@ -80,6 +80,7 @@ class Transaction:
 
         The clock moves before, to a time or to the present.
         """
+        self._db._places.clear()
         durable = self._db._durable
         if durable is not None and durable.is_due:
             durable.checkpoint()

@@ -12,6 +12,8 @@ from everview.engine.direct.views import way_of_batches
 from everview.engine.lookups import Lookups, more_lookups
 from everview.engine.moments import Sums, kept_count, kept_sums
 from everview.engine.operators.answers import Answers
+from everview.engine.operators.counts import Fold
+from everview.engine.places import Places
 from everview.engine.positions import Positions
 from everview.engine.reasons import Reasons
 from everview.engine.regression import Regressions
@@ -65,6 +67,30 @@ class View(Positions, Lookups, Reasons, Regressions):
         with blaming_the_file(self._runtime):
             return super()._decoded(rows)
 
+    def _placed(self, *, partly: bool) -> Iterator[WordRows]:
+        runtime = self._runtime
+        runtime.check_result()
+        runtime.check_listed(f"the rows of {self.name} cannot be listed")
+        with blaming_the_file(runtime):
+            yield from super()._placed(partly=partly)
+
+    def _kept_places(self) -> Places | None:
+        kept = self._database._places.get(self.name)
+        return kept if kept is not None and kept.state == self._state else None
+
+    def _keep_places(self, rows: WordRows) -> None:
+        limit = self._database.memory_limit
+        if limit is None or self._database.nbytes() + sum(c.nbytes for c in (*rows.columns, rows.weight)) <= limit:
+            self._database._places[self.name] = Places(rows, self._state)
+
+    @property
+    def _state(self) -> tuple[object, ...]:
+        """Another one where rows, or the words that stand for their values, may be others."""
+        return (self._runtime, self._changed(), self._dictionary.collected)
+
+    def _net(self) -> Fold:
+        return self._runtime.net
+
     def _ask(self, question: Callable[[Answers], T]) -> T:
         self._runtime.check_result()
         with blaming_the_file(self._runtime):
@@ -108,8 +134,9 @@ class View(Positions, Lookups, Reasons, Regressions):
         return tuple(i for i, type_ in enumerate(self._types) if type_.is_numeric)
 
     def _kept_count(self) -> int | None:
-        if self._runtime.view.options.count is False:
-            return None
+        kept = self._kept_places()
+        if kept is not None or self._runtime.view.options.count is False:
+            return None if kept is None else kept.count()
         self._runtime.check_result()
         with blaming_the_file(self._runtime):
             return kept_count(self._database, self._runtime)

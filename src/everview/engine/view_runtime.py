@@ -33,7 +33,8 @@ from everview.errors import (
     told_together,
 )
 from everview.kernel.machine import Unit
-from everview.plan.view_plan import PartPlan, ViewPlan, looked_up
+from everview.plan.part_plan import PartPlan
+from everview.plan.view_plan import ViewPlan, looked_up
 from everview.programs.link import Linker
 from everview.query.terms import Var
 from everview.query.types import BIGINT, DataType

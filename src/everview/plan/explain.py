@@ -12,13 +12,17 @@ from everview.errors import QueryError
 from everview.plan.core_plan import CorePlan, idle_options
 from everview.plan.hardness import Task, concatenated_tasks, lower_bound, tasks, union_tasks, unknown_tasks
 from everview.plan.ordering import UNKNOWN
-from everview.plan.reads import kept_costs
+from everview.plan.part_plan import PartPlan
+from everview.plan.read_off import read_off
+from everview.plan.reads import how_positions_are_found, kept_costs
 from everview.plan.repair import declarations, if_only_tested, repairs
 from everview.plan.shard_tables import unchecked
 from everview.plan.shards import Distribution
 from everview.plan.small_domains import ALWAYS_EMPTY
-from everview.plan.view_plan import PartPlan, ViewPlan, looked_up
+from everview.plan.view_plan import ViewPlan, looked_up
 from everview.query.orders import canonical_order, free_top_order
+from everview.query.terms import Var
+from everview.query.view import Block, Cut
 from everview.strategies.dial import Exponents
 
 RESTRICTED = "none known: its tables change only as they are declared to, and lower bounds are about any updates"
@@ -129,6 +133,23 @@ class Explanation:
         how = "form one queue" if self.plan.declared == "fifo" else "lose no rows"
         return [f"its tables {how} (OPTIONS (updates = …)), so an update takes amortised constant time"]
 
+    @property
+    def why(self) -> str:
+        """What the first ``why`` of a row takes; later ones find what they need."""
+        body = self.plan.view.body
+        width = len(body.columns)
+        while isinstance(body, Cut):
+            body = body.body
+        if isinstance(body, Block) and not any(a.relation in self.plan.derived for a in body.atoms):
+            terms = [o.expression.term for o in body.outputs[:width]]
+            if read_off(body, [t for t in terms if isinstance(t, Var)], self._key_of) is not None:
+                return "read off the row, which shows all columns or the primary key of each table"
+        return "the join with all columns of its tables is built beside the view, as a second view"
+
+    def _key_of(self, relation: str) -> tuple[int, ...]:
+        keys = self.plan.constraints.keys_of(relation)
+        return next((key.determinant for key in keys if not key.is_relied_on), ())
+
     def advise(self, **budgets: float | Fraction) -> tuple[tuple[Fraction, Fraction], ...]:
         """The ranges of ε that keep costs within budgets, for the core that gives the rows; none if no ε does.
 
@@ -159,8 +180,9 @@ class Explanation:
     @cached_property
     def view_tasks(self) -> dict[str, Task]:
         """What each kind of read of the view can cost, and what it costs as the view is kept."""
-        costs = kept_costs(self.plan)
-        return {name: task.as_kept(costs[name]) for name, task in self._at_best.items() if name in costs}
+        costs, how = kept_costs(self.plan), {"access": how_positions_are_found(self.plan)}
+        best = self._at_best.items()
+        return {name: task.as_kept(costs[name], how.get(name, "")) for name, task in best if name in costs}
 
     @property
     def _at_best(self) -> dict[str, Task]:
@@ -206,6 +228,7 @@ class Explanation:
             "constant_update_for": list(self.plan.constant_update_for),
             "lower_bound": self.lower_bound,
             "tasks": {name: t.to_dict() for name, t in self.view_tasks.items()},
+            "why": self.why,
             "notes": list(self.notes),
             "strategies": [c.to_dict() for c in main.candidates],
             "parts": [self._part_dict(p) for p in self.plan.parts],

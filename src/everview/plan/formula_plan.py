@@ -10,9 +10,10 @@ from typing import Any
 from everview.plan.explain import Explanation
 from everview.plan.formula_shards import Components
 from everview.plan.hardness import TASKS, Task
+from everview.plan.part_plan import PartPlan
 from everview.plan.reads import PASSED
 from everview.plan.text import CLASS_NAMES, entry, tables, tasks_lines
-from everview.plan.view_plan import PartPlan, ViewPlan
+from everview.plan.view_plan import ViewPlan
 from everview.query.constraints import constraints_of
 from everview.query.options import KEPT_BESIDE
 from everview.query.schema import Schema

@@ -50,10 +50,12 @@ class Task:
     reference: str = ""
     kept: Cost | None = None
     """What it costs as the view is kept; None where that is not asked."""
+    how: str = ""
+    """What is done for it then, where that is more than an answer."""
 
-    def as_kept(self, cost: Cost) -> Task:
+    def as_kept(self, cost: Cost, how: str = "") -> Task:
         """The same with what it costs as the view is kept, which is a verdict where nobody has another one."""
-        found = replace(self, kept=cost)
+        found = replace(self, kept=cost, how=how)
         if self.verdict != "unknown":
             return found
         update, time = str(cost.update), str(cost.read)
@@ -64,7 +66,8 @@ class Task:
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data."""
-        kept = {"kept": {"update": str(self.kept.update), "time": str(self.kept.read)}} if self.kept else {}
+        how = {"how": self.how} if self.how else {}
+        kept = {"kept": {"update": str(self.kept.update), "time": str(self.kept.read), **how}} if self.kept else {}
         return {
             "verdict": self.verdict,
             "update": self.update,

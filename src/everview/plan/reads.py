@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
+from everview.plan.part_plan import BlockPlan, PartPlan
 from everview.plan.unions import Combination
-from everview.plan.view_plan import BlockPlan, PartPlan, ViewPlan
+from everview.plan.view_plan import ViewPlan, looked_up
 from everview.query.options import ViewOptions
 from everview.query.terms import Const, Var
-from everview.query.view import Block, Body, Cut, SetOperation, SetOperator, Windowed
+from everview.query.view import Block, Body, Cut, Exploded, SetOperation, SetOperator, Timed, Windowed
 from everview.strategies.bounds import CONSTANT, Bound
 from everview.strategies.strategy import Cost, Task
 
@@ -23,6 +24,8 @@ WALKED = Bound(("N",), Fraction(1))
 """What is stored is passed over."""
 TOLD = Bound(("|Δ|",), Fraction(1))
 """As many rows as have changed."""
+MERGED = "sides are merged"
+APART = "equal rows are listed apart"
 _ASKED = (Task.TEST, Task.COUNT, Task.ACCESS, Task.LOOKUP)
 _Times = dict[Task, Bound]
 
@@ -30,7 +33,7 @@ _Times = dict[Task, Bound]
 def kept_costs(plan: ViewPlan) -> dict[str, Cost]:
     """What each kind of read costs, and updates for it, by the names that ``explain`` has for them."""
     bounds, main = plan.bounds, plan.main.maintenance
-    times = _of_part(plan.result, plan.view.options)
+    times = _of_part(plan.result, _asked_for(plan.result, plan.view.options))
     by_index = plan.view.options.lookup is not None and times[Task.LOOKUP] != CONSTANT
     found = {task: Cost(bounds.update, time) for task, time in times.items()}
     ordered = main.tasks.get(Task.ACCESS)
@@ -45,14 +48,14 @@ def kept_costs(plan: ViewPlan) -> dict[str, Cost]:
     return {"answer": Cost(bounds.update, bounds.delay), **costs}
 
 
-def _of_part(part: PartPlan, options: ViewOptions) -> _Times:
-    asked = _asked_for(part, options)
+def _of_part(part: PartPlan, asked: Sequence[frozenset[int]]) -> _Times:
     body = part.body
     if len(part.blocks) == 1 and isinstance(body, Block | SetOperation):
         return _of_block(part.blocks[0], asked)
     members = [_of_block(block, asked) for block in part.blocks]
     if part.only_concatenates or part.combination is Combination.DISJOINT:
-        return {task: _slowest(times[task] for times in members) for task in _ASKED}
+        found = {task: _slowest(times[task] for times in members) for task in _ASKED}
+        return found if part.is_disjoint or part.order is not None else {**found, Task.ACCESS: PASSED}
     if part.combination is Combination.TESTED:
         return {
             Task.TEST: CONSTANT,
@@ -67,6 +70,44 @@ def _of_part(part: PartPlan, options: ViewOptions) -> _Times:
         Task.ACCESS: PASSED,
         Task.LOOKUP: CONSTANT if whole and _keeps_rows(body) else PASSED,
     }
+
+
+def how_positions_are_found(plan: ViewPlan) -> str:
+    """What a read by position lists where rows are kept in no order, in words; empty where one row says where it is."""
+    part = plan.result
+    if part.order is not None and part.union is None:
+        columns = ", ".join(part.body.columns[i].name for i in part.order.columns)
+        return f"{MERGED} in the order of {columns}: a row by position, and its rank, in O(log² N)"
+    whole = frozenset(range(len(part.body.columns)))
+    if not plan.is_listed or _of_part(part, _asked_for(part, plan.view.options))[Task.ACCESS] != PASSED:
+        return ""
+    if _stand_as_listed(part):
+        return "the rows before the position are listed"
+    added_up = "the whole list is added up once, and kept until the next batch"
+    is_looked_up = _of_part(part, [whole])[Task.LOOKUP] == CONSTANT or whole in looked_up(plan.view)
+    looked = "the copies of the rows before the position are looked up, or, where that is cheaper, "
+    return f"{APART}: {looked if is_looked_up else ''}{added_up}"
+
+
+def _stand_as_listed(part: PartPlan) -> bool:
+    """True if each row is listed once, or in the order that the view asks for."""
+    body = part.body
+    if part.only_concatenates or part.combination is not None:
+        is_union = part.combination not in (None, Combination.DISJOINT)
+        return is_union or (all(map(_lists_once, part.blocks)) and (len(part.blocks) == 1 or part.is_disjoint))
+    if isinstance(body, Exploded):
+        return body.has_position and _lists_once(part.blocks[0])
+    return not isinstance(body, Timed)
+
+
+def _lists_once(plan: BlockPlan) -> bool:
+    """True if no two rows of a block's core, or groups, become one."""
+    block, core = plan.block, plan.cores[0]
+    terms = [o.expression.term for o in block.outputs]
+    if block.grouping is not None:
+        return block.distinct or all(key in terms for key in block.grouping.key_names)
+    variables = frozenset(t for t in terms if isinstance(t, Var))
+    return core.folds_rows or (block.distinct and None in terms) or variables >= core.maintenance.outputs
 
 
 def _asked_for(part: PartPlan, options: ViewOptions) -> list[frozenset[int]]:

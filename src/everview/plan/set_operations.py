@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Final
+
 from everview.plan.ordering import said_of
 from everview.plan.unions import Combination
+from everview.query.terms import Const
+from everview.query.types import Kind
 from everview.query.view import Block, Body, Cut, Exploded, FormulaBody, SetOperation, SetOperator, Timed, Windowed
+
+Constants = frozenset[Const] | None
+_ROUNDED: Final = (Kind.FLOAT, Kind.DOUBLE)
 
 
 def is_set_union(body: Body) -> bool:
@@ -25,6 +34,37 @@ def only_concatenates(body: Body) -> bool:
         return True
     passes = body.operator is SetOperator.UNION and body.all
     return passes and only_concatenates(body.left) and only_concatenates(body.right)
+
+
+def are_disjoint(sides: Sequence[Body]) -> bool:
+    """True if no row can be on two sides, as in some column they have other constants."""
+    shown = [_constants(side) for side in sides]
+    return all(any(map(_differ, one, other)) for one, other in combinations(shown, 2))
+
+
+def _differ(one: Constants, other: Constants) -> bool:
+    """True if what a column has on two sides is known, of one kind, and has nothing in common."""
+    is_known = one is not None and other is not None and len({c.kind for c in one | other}) == 1
+    return is_known and not (one or frozenset()) & (other or frozenset())
+
+
+def _constants(body: Body) -> list[Constants]:
+    """For each column the numbers or texts that stand in it; None where others may."""
+    match body:
+        case Block():
+            terms = ((o.expression.term, o.type.kind) for o in body.outputs)
+            return [
+                frozenset((t,)) if isinstance(t, Const) and t.kind in ("int", "str") and kind not in _ROUNDED else None
+                for t, kind in terms
+            ]
+        case SetOperation(operator=SetOperator.UNION):
+            sides = zip(_constants(body.left), _constants(body.right), strict=True)
+            return [None if one is None or other is None else one | other for one, other in sides]
+        case SetOperation():
+            return _constants(body.left)
+        case Cut():
+            return _constants(body.body)[: len(body.columns)]
+    return [None] * len(body.columns)
 
 
 _COMBINED = {

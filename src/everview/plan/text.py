@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 
 from everview.plan.core_plan import CorePlan
 from everview.plan.hardness import VERDICTS, Task
+from everview.plan.reads import APART, MERGED
 from everview.query.show import show_query
 from everview.strategies.bounds import power
 from everview.strategies.dial import Dial, Exponents
 
 if TYPE_CHECKING:
     from everview.plan.explain import Explanation
-    from everview.plan.view_plan import PartPlan
+    from everview.plan.part_plan import PartPlan
 
 WIDTH = 118
 MARGIN = 12
@@ -53,6 +54,8 @@ def render_text(explanation: Explanation) -> str:
     lines += entry("hardness", explanation.lower_bound or "none: constant time is reached, nothing can beat it")
     lines += tables("tasks", tasks_lines(explanation.view_tasks))
     lines += tables("as kept", kept_lines(explanation.view_tasks))
+    if (access := explanation.view_tasks.get("access")) is not None and access.how.startswith((APART, MERGED)):
+        lines += entry("positions", access.how)
     rejected = [(c.strategy, c.reason) for c in plan.main.candidates if not c.chosen]
     lines += tables("not taken", rejected)
     for note in explanation.notes:

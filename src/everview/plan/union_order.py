@@ -8,13 +8,14 @@ largest intersections, which leave the least, are asked for of all others.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from everview.query.terms import Term, Var
+from everview.strategies.strategy import Task
 
 if TYPE_CHECKING:
-    from everview.plan.view_plan import BlockPlan
+    from everview.plan.part_plan import BlockPlan, PartPlan
 
 MOST_ORDERS = 4
 """So many orders are asked for."""
@@ -47,6 +48,28 @@ def in_one_order(plan: Callable[[Sequence[int]], tuple[Blocks, Blocks]]) -> tupl
         if merged is not None and None not in known:
             return (*found, merged)
     return (*first, ())
+
+
+def sides_in_order(part: PartPlan, wanted: bool | None, plan: Callable[[Sequence[int]], Blocks]) -> PartPlan:
+    """A UNION ALL with the order in which all its sides can be kept, if there is one; kept in it, if that is wanted.
+
+    Its rows then stand in that order, the copies of all sides side by side. ``plan`` gives the sides as they are kept
+    in order, by columns that are asked for as far as their trees leave a choice.
+    """
+    if wanted is False or not all(map(_has_places, part.blocks)):
+        return part
+    sides, _, columns = in_one_order(lambda order: (plan(order), ()))
+    if not columns:
+        return part
+    return replace(part, blocks=sides if wanted else part.blocks, order=UnionOrder(columns, {}))
+
+
+def _has_places(plan: BlockPlan) -> bool:
+    """True if the rows of a block can be kept in order, and show each variable of the core once."""
+    terms, core = [o.expression.term for o in plan.block.outputs], plan.cores[0]
+    is_plain = all(isinstance(t, Var) for t in terms) and len(set(terms)) == len(terms) > 0
+    shows_all = is_plain and set(terms) == core.maintenance.outputs and not core.residual
+    return shows_all and plan.block.grouping is None and not core.folds_rows and Task.ACCESS in core.maintenance.tasks
 
 
 def _shown(block: BlockPlan) -> tuple[Sequence[Term], Sequence[Var]] | None:

@@ -11,10 +11,11 @@ from everview.errors import OptionError
 from everview.plan.core_plan import CorePlan, plan_core
 from everview.plan.cores import cores_of, extremes_of, watched
 from everview.plan.ordering import added, cost_of
+from everview.plan.part_plan import BlockPlan, PartPlan
 from everview.plan.rewrite import gone_members, query_of, rewrite_block
-from everview.plan.set_operations import is_set_union, only_concatenates, operations, operators
+from everview.plan.set_operations import is_set_union, only_concatenates, operators
 from everview.plan.small_domains import ALWAYS_EMPTY, expand_block, is_always_empty, united
-from everview.plan.union_order import UnionOrder, in_one_order
+from everview.plan.union_order import UnionOrder, in_one_order, sides_in_order
 from everview.plan.unions import Combination, UnionVerdict, block_of, combination_of
 from everview.query.chase import surviving
 from everview.query.conjunctive import Atom, ConjunctiveQuery, UnionQuery
@@ -34,99 +35,12 @@ from everview.query.view import (
     Timed,
     View,
     Windowed,
-    arranged,
     blocks,
     each_block,
 )
 from everview.strategies.bounds import Bound, Bounds, total_of
 from everview.strategies.core import Core
 from everview.strategies.strategy import KINDS, Task
-
-
-@dataclass(frozen=True)
-class BlockPlan:
-    """The plans of a block's cores; the first gives the result's rows."""
-
-    label: str
-    block: Block
-    cores: tuple[CorePlan, ...]
-
-
-@dataclass(frozen=True)
-class PartPlan:
-    """A stage or the view itself: its blocks and the set operations over them."""
-
-    name: str
-    purpose: str
-    body: Body
-    blocks: tuple[BlockPlan, ...]
-    operators: tuple[str, ...]
-    union: UnionVerdict | None
-    remarks: tuple[str, ...] = ()
-    combination: Combination | None = None
-    """How the members of its union come together; None if it is no union of queries, or has one member."""
-    terms: tuple[tuple[int, BlockPlan], ...] = ()
-    """The intersections of members whose numbers of rows are added to those of the members, with their coefficients."""
-    order: UnionOrder | None = None
-    """The order in which its members and their intersections are kept, so that its rows have positions."""
-
-    @property
-    def cores(self) -> tuple[CorePlan, ...]:
-        """All cores of all blocks."""
-        return tuple(c for b in (*self.blocks, *(term for _, term in self.terms)) for c in b.cores)
-
-    @property
-    def may_count(self) -> bool:
-        """True if the number of rows of its union is kept if that is asked for."""
-        is_asked = self.combination in (Combination.TESTED, Combination.DISJOINT)
-        return self.union is not None and is_asked and self.union.may_count
-
-    @property
-    def why_unordered(self) -> str | None:
-        """Why rows of its union have no positions, where they were asked for; None if they have."""
-        if self.order is not None or self.combination is Combination.DISJOINT or self.union is None:
-            return None
-        if self.combination is not Combination.TESTED:
-            return "as its members cannot be asked for a row"
-        return self.union.why_unordered or "as its members and what they have in common are in no common order"
-
-    @property
-    def may_access(self) -> bool:
-        """True if rows of its union may have positions, and have none as nobody has asked for them."""
-        return self.union is not None and self.combination is Combination.TESTED and self.union.may_access
-
-    @property
-    def changes_one_row(self) -> bool:
-        """True if a changed input row changes at most one row here, at each place where it is read.
-
-        So it is of a filter, projection or grouping of a table, and of joins whose relations all have all that is
-        listed or grouped by.
-        """
-        is_plain = isinstance(self.body, Block | Timed)
-        cores = [c.query for c in self.cores]
-        return is_plain and all(len(q.atoms) == 1 or all(q.free <= a.variables for a in q.atoms) for q in cores)
-
-    @property
-    def operator_words(self) -> frozenset[str]:
-        """The set operators among its operators."""
-        return frozenset(o.operator.name for o in operations(self.body))
-
-    @property
-    def only_concatenates(self) -> bool:
-        """True if set operations pass rows on and nothing else."""
-        return only_concatenates(self.body)
-
-    @property
-    def keeps_result(self) -> bool:
-        """True if a set operation keeps a count for every row of its result."""
-        if self.combination is not None:
-            return self.combination is Combination.COUNTED
-        return any("count" in o for o in self.operators)
-
-    @property
-    def arranged(self) -> tuple[Cut | Windowed | Timed | Exploded, ...]:
-        """What goes by the order of rows, the innermost first: cuts, window functions, and what has its time."""
-        return tuple(arranged(self.body))
 
 
 @dataclass(frozen=True)
@@ -349,7 +263,7 @@ def _plan_part(
     counts = is_arranged or (isinstance(body, SetOperation) and not unites and not only_concatenates(body))
     lookups = () if is_arranged else lookups
 
-    def planned(told: bool, order: Sequence[int] = ()) -> tuple[BlockPlan, ...]:
+    def planned(told: bool, order: Sequence[int] = (), known: _Known = known) -> tuple[BlockPlan, ...]:
         label = f"{name}, member {{}}" if len(members) > 1 else name
         return tuple(_plan_block(label.format(i + 1), name, members[i], known, lookups, order, told=told) for i in kept)
 
@@ -361,6 +275,9 @@ def _plan_part(
             plans = planned(True)
     said = operators(body, len(kept), combination)
     part = PartPlan(name, purpose, body, plans, said, union, tuple(remarks), combination)
+    if isinstance(body, SetOperation) and part.only_concatenates and not part.is_disjoint:
+        with_access = replace(known, options=replace(known.options, access=True))
+        return sides_in_order(part, known.options.access, lambda order: planned(told, order, with_access))
     if union is None or combination is not Combination.TESTED or not (known.options.count or known.options.access):
         return part
     wants_order = bool(known.options.access) and union.may_access

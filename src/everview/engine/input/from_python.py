@@ -58,6 +58,14 @@ def from_values(values: Sequence[object], type_: DataType, where: Where) -> pa.A
     return array
 
 
+def check_kind(value: object, type_: DataType, where: Where) -> None:
+    """Refuse a value of another type than the column's; one that is only too large for it, or too long, is none."""
+    if type_.is_nested:
+        nested_values([value], type_, where, from_values)
+    else:
+        _checked(None, value, type_, where)
+
+
 def plain_value(value: object, type_: DataType) -> object:
     """A value whose type is a relative of Python's own as one of these; NotImplemented if a column does not take it."""
     try:
@@ -106,7 +114,7 @@ def _convert(values: Sequence[object], target: pa.DataType) -> pa.Array | pa.Chu
     return pa.array(values, target)
 
 
-def _checked(row: int, value: object, type_: DataType, where: Where) -> object:
+def _checked(row: int | None, value: object, type_: DataType, where: Where) -> object:
     """The value, in a form that Arrow converts, if it is of the column's type."""
     if value is None:
         return None

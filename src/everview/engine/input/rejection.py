@@ -70,14 +70,14 @@ class Where:
             made.refused = (RefusedRow(self.table, row, message, error, self.column, hint=hint),)
         return made
 
-    def wrong_type(self, row: int, value: object, type_: DataType) -> DataError:
+    def wrong_type(self, row: int | None, value: object, type_: DataType) -> DataError:
         """The value, of Python or Arrow, is of another type than the column."""
         if isinstance(value, pa.Scalar):
             of, hint = f"{value.type} (Arrow)", f"cast the column to {arrow_type(type_)} first"
             if pa.types.is_floating(value.type) and type_.is_integer:
                 hint += "; pandas has floats where integers may be missing: astype('Int64') makes them integers"
         else:
-            of, hint = type(value).__name__, f"pass {_PASS[type_.kind]}"
+            of, hint = type(value).__name__, f"pass {_PASS.get(type_.kind, 'None, as nothing else is in it')}"
         return self.refuse(ValueTypeError, row, f"{shown(value)} is of type {of}, the column is {type_}", hint)
 
     def misfit(self, row: int | None, value: object, type_: DataType) -> DataError:

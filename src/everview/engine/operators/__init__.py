@@ -12,7 +12,8 @@ In the order in which a delta passes:
 - ``formula``: a view by formula, kept by the kernel's census;
 - ``sides``: what has several of these below it; ``united``: UNION of queries, whose members are asked for a row;
   ``union_positions``: which of its rows stands where;
-- ``set_operations``: UNION ALL, and UNION, EXCEPT and INTERSECT by counting rows;
+- ``set_operations``: UNION ALL, and UNION, EXCEPT and INTERSECT by counting rows; ``merged``: which row of a UNION ALL
+  stands where, if its sides are kept in one order;
 - ``moments``: sums over products of a join's columns, beside any of these;
 - ``exploded``: the rows of a block, once for each element of an array;
 - ``timed``: the rows of a relation that come and go by the clock;

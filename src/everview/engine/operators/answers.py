@@ -103,6 +103,14 @@ class Answers(Protocol):
         """The columns by whose values its rows are listed in order, NULL first; None if in no such order."""
         return None
 
+    def placed(self, *, partly: bool) -> Iterator[WordRows] | None:
+        """All rows in the order of their positions: each once, with all its copies.
+
+        None if it lists a row in several places, or does not know. With ``partly`` perhaps only the first of them are
+        going to be read.
+        """
+        return None
+
     def lookup(self, given: Given) -> Iterator[WordRows] | None:
         """The rows that have given words in some columns; None unless ``looks_up`` says that it can."""
         return None

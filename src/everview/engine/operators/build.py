@@ -16,8 +16,8 @@ from everview.engine.operators.timed import TimedRows
 from everview.engine.operators.united import United
 from everview.engine.operators.windowed import WindowValues
 from everview.engine.values.dictionary import Dictionary
+from everview.plan.part_plan import BlockPlan, PartPlan
 from everview.plan.unions import Combination
-from everview.plan.view_plan import BlockPlan, PartPlan
 from everview.programs.link import Linker
 from everview.query.types import DataType
 from everview.query.view import Block, Body, Cut, Exploded, FormulaBody, SetOperation, Timed, Windowed
@@ -46,8 +46,13 @@ def build_part(plan: PartPlan, relations: Relations, dictionary: Dictionary, lin
             case Combination.ASKED:
                 return Asked(members)
             case Combination.DISJOINT:
-                return Concatenation(members)
+                return Concatenation(members, disjoint=True)
         return combine(replace(plan.body, all=False), members, dictionary, linker)
+    if isinstance(plan.body, SetOperation) and plan.only_concatenates:
+        members = tuple(_block(b, relations, dictionary, linker) for b in planned)
+        return Concatenation(
+            members, disjoint=plan.is_disjoint, order=plan.order.columns if plan.order is not None else ()
+        )
     return _body(plan.body, planned, relations, dictionary, linker)
 
 

@@ -51,9 +51,17 @@ class Elements(OneSide):
         for rows in pieces_of(self.source, changes):
             yield from self._apart(rows)
 
+    def placed(self, *, partly: bool) -> Iterator[WordRows] | None:
+        """As they are listed, if each shows its place in the array: an array may have an element twice."""
+        rows = self.source.placed(partly=partly) if self.exploded.has_position else None
+        return None if rows is None else self._of(rows)
+
     def rows(self, *, partly: bool = False) -> Iterator[WordRows]:
         """All rows, element by element."""
-        for rows in self.source.rows(partly=partly):
+        return self._of(self.source.rows(partly=partly))
+
+    def _of(self, listed: Iterator[WordRows]) -> Iterator[WordRows]:
+        for rows in listed:
             yield from self._apart(rows)
 
     def _apart(self, rows: WordRows) -> Iterator[WordRows]:

@@ -207,6 +207,10 @@ class FirstRows(OneSide):
             return iter(())
         return iter((WordRows(tuple(repeated(w, 1) for w in words), repeated(copies[0], 1), zeros(1)),))
 
+    def placed(self, *, partly: bool) -> Iterator[WordRows] | None:
+        """As they are listed: in the order of the cut, also where equal rows differ in a key that is not shown."""
+        return self.rows(partly=partly)
+
     def rows(self, *, partly: bool = False) -> Iterator[WordRows]:
         """The rows that are taken: in their order, where they are the first of all."""
         if not self.cut.partition:

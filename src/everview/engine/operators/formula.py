@@ -278,6 +278,10 @@ class FormulaOperator(Answers):
         words = given.words
         return self._chunks([words[i] for i in range(len(words))])
 
+    def placed(self, *, partly: bool) -> Iterator[WordRows] | None:
+        """As they are listed."""
+        return self.rows(partly=partly)
+
     def rows(self, *, partly: bool = False) -> Iterator[WordRows]:
         """All rows, in no order."""
         return self._chunks(())

@@ -412,6 +412,10 @@ class GroupBy(Answers):
         words, measures = next(self._as_groups(found), ((), self._nothing))
         yield self._finished(words, measures)
 
+    def placed(self, *, partly: bool) -> Iterator[WordRows] | None:
+        """As they are listed, if a fold has them, or each shows its keys."""
+        return self.rows(partly=partly) if self.fold is not None or self.finish.key_places is not None else None
+
     def rows(self, *, partly: bool = False) -> Iterator[WordRows]:
         """All groups."""
         if self.fold is not None:

@@ -123,6 +123,10 @@ class Indexed(OneSide):
         """True if there is an index, or what gives the rows can do without, or could."""
         return columns in self.by or self.source.may_look_up(columns)
 
+    def placed(self, *, partly: bool) -> Iterator[WordRows] | None:
+        """As what gives them says."""
+        return self.source.placed(partly=partly)
+
     def rows(self, *, partly: bool = False) -> Iterator[WordRows]:
         """As what gives them lists them."""
         return self.source.rows(partly=partly)

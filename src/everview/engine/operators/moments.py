@@ -28,7 +28,7 @@ from everview.engine.values.rows import Changes, WordRows, ones, zeros
 from everview.engine.values.wide import BITS, Numbers, in_word, largest, multiplied, numbers_of, words_for
 from everview.kernel.program import MOST_WORDS
 from everview.plan.cores import covering_atom
-from everview.plan.view_plan import PartPlan
+from everview.plan.part_plan import PartPlan
 from everview.programs.link import Linker
 from everview.query.terms import Expression, Var
 from everview.query.types import DataType, Kind

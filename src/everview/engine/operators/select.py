@@ -132,9 +132,12 @@ class Select(Answers):
     @property
     def _has_positions(self) -> bool:
         """True if its rows stand where those of the core do: each is one of them, and says which."""
-        core = self.core
-        shows_all = self.projection.shown >= frozenset(core.maintained.outputs)
-        return self.fold is None and self.projection.keeps_all and shows_all
+        return self.fold is None and self.projection.keeps_all and self._shows_all
+
+    @property
+    def _shows_all(self) -> bool:
+        """True if a row shows all variables of the core's row that it is made of."""
+        return self.projection.shown >= frozenset(self.core.maintained.outputs)
 
     @property
     def may_access(self) -> bool:
@@ -213,6 +216,10 @@ class Select(Answers):
         if self.looks_up(columns) or self.fold is not None or not columns <= self.projection.plain_columns:
             return self.looks_up(columns)
         return self.core.plan.maintenance.looks_up(self.projection.variables_of(columns))
+
+    def placed(self, *, partly: bool) -> Iterator[WordRows] | None:
+        """As they are listed, if a fold has them, or each says which row of the core it is."""
+        return self.rows(partly=partly) if self.fold is not None or self._shows_all else None
 
     def rows(self, *, partly: bool = False) -> Iterator[WordRows]:
         """The whole result."""

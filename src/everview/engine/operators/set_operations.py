@@ -10,16 +10,31 @@ import pyarrow.compute as pc
 
 from everview.engine.operators.answers import Given, Sought
 from everview.engine.operators.counts import Fold, Kept
+from everview.engine.operators.merged import Merged
+from everview.engine.operators.select import Select
 from everview.engine.operators.sides import Operator, Sides, pieces_of
 from everview.engine.values.dictionary import Dictionary
 from everview.engine.values.rows import ZERO, Changes, WordRows, repeated, zeros
 from everview.errors import TooManyRowsError
+from everview.plan.set_operations import are_disjoint
 from everview.programs.link import Linker
 from everview.query.view import SetOperation, SetOperator
 
 
 class Concatenation(Sides):
-    """UNION ALL: the rows of all sides."""
+    """UNION ALL: the rows of all sides.
+
+    No row is on two sides if they are ``disjoint``. Sides that can be kept in one ``order``, by these columns, are
+    merged for what goes by positions.
+    """
+
+    def __init__(self, sides: tuple[Operator, ...], *, disjoint: bool = False, order: Sequence[int] = ()) -> None:
+        super().__init__(sides)
+        self.disjoint = disjoint
+        selects = [side for side in sides if isinstance(side, Select)]
+        is_ordered = bool(order) and len(selects) == len(sides) and all(side.order is not None for side in selects)
+        self._merged = Merged(selects) if is_ordered else None
+        self._columns = tuple(order)
 
     def identifies_inputs(self, implied: Mapping[str, frozenset[int]]) -> bool:
         """Two sides may give the same row."""
@@ -88,12 +103,26 @@ class Concatenation(Sides):
 
     @property
     def may_access(self) -> bool:
-        """True if a side could, and all others can or could."""
+        """True if a side could, and all others can or could, and no row has copies on two of them that stand apart."""
+        if not (self.disjoint or self._columns):
+            return False
         could = [side.may_access for side in self.sides]
         return any(could) and all(m or side.access(()) is not None for m, side in zip(could, self.sides, strict=True))
 
+    @property
+    def order(self) -> tuple[int, ...] | None:
+        """The one in which all sides are kept."""
+        return None if self.disjoint or self._in_order is None else self._columns
+
+    @property
+    def _in_order(self) -> Merged | None:
+        """The rows in the order of all sides, if they are kept so and there are no more than positions go."""
+        return None if self._merged is None or self._merged.total is None else self._merged
+
     def access(self, positions: Sequence[int]) -> WordRows | None:
-        """The rows of the sides in which the positions fall, as they were asked for."""
+        """The rows in the order of all sides; or of those in which the positions fall, as they were asked for."""
+        if not self.disjoint:
+            return None if self._in_order is None else self._in_order.access(positions)
         found: list[WordRows] = []
         places: list[int] = []
         first = 0
@@ -111,7 +140,9 @@ class Concatenation(Sides):
         return WordRows.concat(found, self.width).take(pc.sort_indices(pa.array(places, pa.int64())))
 
     def rank(self, row: Sought) -> int | None:
-        """Behind all rows of the sides before the first one that has it."""
+        """Where the row is in the order of all sides; or behind all rows of the sides before the one that has it."""
+        if not self.disjoint:
+            return None if self._in_order is None else self._in_order.rank(row)
         passed = 0
         for side in self.sides:
             found = side.test(row)
@@ -136,6 +167,13 @@ class Concatenation(Sides):
     def may_look_up(self, columns: frozenset[int]) -> bool:
         """True if all sides can, or could."""
         return all(side.may_look_up(columns) for side in self.sides)
+
+    def placed(self, *, partly: bool) -> Iterator[WordRows] | None:
+        """In the order of all sides; or one side after the other, if a row is on one of them only."""
+        if not self.disjoint:
+            return None if self._in_order is None else self._in_order.rows(partly=partly)
+        placed = [side.placed(partly=partly) for side in self.sides]
+        return None if None in placed else chain.from_iterable(p for p in placed if p is not None)
 
     def rows(self, *, partly: bool = False) -> Iterator[WordRows]:
         """One side after the other."""
@@ -241,6 +279,10 @@ class Counted(Sides):
         found = WordRows(tuple(repeated(word, 1) for word in words), copies, zeros(1))
         return iter((found.filter(pc.greater(copies, ZERO)),))
 
+    def placed(self, *, partly: bool) -> Iterator[WordRows] | None:
+        """As they are listed."""
+        return self.rows(partly=partly)
+
     def rows(self, *, partly: bool = False) -> Iterator[WordRows]:
         """The rows with copies in the result."""
         for columns, counts in self.counts.rows():
@@ -282,7 +324,9 @@ def _intersect_all(counts: tuple[pa.Array, ...]) -> pa.Array:
 def combine(operation: SetOperation, sides: tuple[Operator, ...], dictionary: Dictionary, linker: Linker) -> Operator:
     """The runtime of a set operation over its sides."""
     if operation.operator is SetOperator.UNION:
-        return Concatenation(sides) if operation.all else Counted(sides, operation, _union, dictionary, linker)
+        if operation.all:
+            return Concatenation(sides, disjoint=are_disjoint((operation.left, operation.right)))
+        return Counted(sides, operation, _union, dictionary, linker)
     if operation.operator is SetOperator.EXCEPT:
         copies = _except_all if operation.all else _except
     else:

@@ -249,6 +249,10 @@ class United(Sides):
                     new = new.filter(pc.equal(self._has(earlier, new.columns), ZERO)) if len(new) else new
                 yield new
 
+    def placed(self, *, partly: bool) -> Iterator[WordRows] | None:
+        """As they are listed."""
+        return self.rows(partly=partly)
+
     def rows(self, *, partly: bool = False) -> Iterator[WordRows]:
         """The rows of all members, each once."""
         given = self._given

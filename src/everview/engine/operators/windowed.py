@@ -152,6 +152,10 @@ class WindowValues(OneSide):
             return iter(())
         return iter((WordRows(tuple(repeated(w, 1) for w in whole), repeated(copies[0], 1), zeros(1)),))
 
+    def placed(self, *, partly: bool) -> Iterator[WordRows] | None:
+        """As they are listed."""
+        return self.rows(partly=partly)
+
     def rows(self, *, partly: bool = False) -> Iterator[WordRows]:
         """All rows with their values."""
         for columns, (copies,) in self.kept.rows():

@@ -76,6 +76,8 @@ class Dictionary:
         self._table = ValueTable()
         self.machine = Machine(self._table)
         """The machine of the same database, whose units hold the ids."""
+        self.collected = 0
+        """How often values were freed: from one time to the next an id stands for the same value, used or not."""
 
     def __len__(self) -> int:
         return len(self._table)
@@ -152,6 +154,7 @@ class Dictionary:
 
     def collect(self) -> int:
         """Free the values whose count is 0, and return how many; takes time for those that became unused, not all."""
+        self.collected += 1
         return self._table.collect()
 
     def begin(self) -> None:
