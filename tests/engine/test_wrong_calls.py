@@ -21,6 +21,7 @@ from everview.errors import (
     EverviewError,
     MemoryLimitError,
     RowShapeError,
+    UnknownTableError,
     ValueTypeError,
 )
 
@@ -57,6 +58,8 @@ CALLS: list[tuple[Callable[[Any], Any], str]] = [
     (lambda db: db.view("v").sample(1, seed=(1,)), "the seed is a whole number, and (1,) is none"),
     (lambda db: db.view("v").lookup_many(5), "keys are a list of mappings from columns to values, and 5 is none"),
     (lambda db: db.view("v").lookup_many({"b": 1}), "keys are a list of mappings"),
+    (lambda db: db.view("v").lookup_many("b"), "keys are a list of mappings from columns to values, and 'b' is none"),
+    (lambda db: db.view("v").lookup(b=1, B=2), "column b of v is given twice"),
     (lambda db: db.view("v").lookup_many([1]), "a key is a mapping from columns to values, and 1 is none"),
     (lambda db: db.view("v").linear_regression("n", None), "features are a list of columns, and None is none"),
     (lambda db: db.view("v").linear_regression("n", "b"), "features are a list of columns, and 'b' is none"),
@@ -214,5 +217,9 @@ def test_values_that_are_not_there_are_no_mistakes() -> None:
     with pytest.raises(KeyError):
         view.rank((2**70, None))
     assert ("1", Decimal("1.50")) not in view
+    assert view.first_at_or_after((1, Decimal("1.495"))) == (1, Decimal("1.50"))
+    assert view.first_at_or_after((1, Decimal("1.505"))) is view.first_at_or_after((2**70, None)) is None
+    with pytest.raises(UnknownTableError, match=r"u is a table\nhint: take it with db.table\('u'\)"):
+        db.view("u")
     assert (1, "1.50") not in db.table("u")
     assert (1, Decimal("1.5")) in view

@@ -274,6 +274,8 @@ class Database(Saved):
         with self._lock:
             found = _find(self._views, name)
             if found is None:
+                if _find(self._tables, name):
+                    raise UnknownTableError(f"{name} is a table", table=name, hint=f"take it with db.table('{name}')")
                 hint = f"the views are: {some_of(self._views)}"
                 raise UnknownTableError(f"there is no view {name}", table=name, hint=hint)
             return View(self, self._views[found])

@@ -96,7 +96,11 @@ class Lookups(Relation):
             if str(name).lower() not in known:
                 listed = ", ".join(self.schema.names)
                 raise UnknownNameError(f"{self.name} has no column {name}", hint=f"its columns are {listed}")
-            found[known[str(name).lower()]] = value
+            place = known[str(name).lower()]
+            if place in found:
+                column = self.schema.names[place]
+                raise ArgumentError(f"column {column} of {self.name} is given twice", hint="name each column once")
+            found[place] = value
         return found
 
     def _given(self, values: Mapping[int, Any]) -> Given | None:
@@ -115,7 +119,7 @@ class Lookups(Relation):
 def _keys(given: Any) -> list[Mapping[str, Any]]:
     """What was given as keys, if it is some."""
     hint = "pass a list of dicts, as [{'customer': 7}], or an Arrow table"
-    if not isinstance(given, Iterable) or isinstance(given, Mapping):
+    if not isinstance(given, Iterable) or isinstance(given, Mapping | str | bytes):
         raise ArgumentError(f"keys are a list of mappings from columns to values, and {given!r:.60} is none", hint=hint)
     keys = list(given)
     for key in keys:

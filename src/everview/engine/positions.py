@@ -12,7 +12,8 @@ from __future__ import annotations
 import random
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from math import isnan
+from decimal import Decimal
+from math import isfinite, isnan
 from typing import Any, overload
 
 from everview.engine.input.from_python import from_values
@@ -22,7 +23,7 @@ from everview.engine.operators.counts import Fold
 from everview.engine.places import Places, gathered
 from everview.engine.relation import Relation, Row, T, tuples
 from everview.engine.values.rows import WordRows
-from everview.errors import TooManyRowsError, whole_number
+from everview.errors import TooManyRowsError, ValueTypeError, whole_number
 from everview.strategies.strategy import MOST_RANKS
 
 _PROBES = 32
@@ -190,11 +191,7 @@ class Positions(Relation):
         with self._lock:
             self._prepare_positions()
             self._sought(row)  # A value of another type is refused.
-            where = Where(self.name, "look-up in")
-            values = [
-                None if value is None else from_values([value], type_, where.at(name))[0].as_py()
-                for value, (name, type_) in zip(row, self._columns, strict=True)
-            ]
+            values = [self._comparable(i, value) for i, value in enumerate(row)]
             columns = self._ask(lambda rows: rows.order)
             size = self._ask(lambda rows: rows.count())
             if columns is not None and size is not None and size < MOST_RANKS:
@@ -205,6 +202,18 @@ class Positions(Relation):
             keyed = ((_in_order(row, everything), row) for row in self._all())
             later = (found for found in keyed if found[0] >= wanted)
             return min(later, key=lambda found: found[0], default=(None, None))[1]
+
+    def _comparable(self, column: int, value: Any) -> Any:
+        """A value as those of its column are compared; a number may be too large for it, or have too many digits."""
+        if value is None:
+            return None
+        name, type_ = self._columns[column]
+        try:
+            return from_values([value], type_, Where(self.name, "look-up in", name))[0].as_py()
+        except ValueTypeError:
+            if isinstance(value, int | float | Decimal) and isfinite(value):
+                return value
+            raise
 
     def _searched(self, wanted: tuple[Any, ...], columns: Sequence[int], size: int) -> Row | None:
         """The first row in order that is not before what is wanted: many positions are looked at together."""

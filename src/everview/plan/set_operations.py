@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import combinations
 from typing import Final
 
 from everview.plan.ordering import said_of
@@ -37,15 +36,16 @@ def only_concatenates(body: Body) -> bool:
 
 
 def are_disjoint(sides: Sequence[Body]) -> bool:
-    """True if no row can be on two sides, as in some column they have other constants."""
-    shown = [_constants(side) for side in sides]
-    return all(any(map(_differ, one, other)) for one, other in combinations(shown, 2))
+    """True if no row can be on two sides, as in some column each has constants of its own."""
+    return any(_differ(column) for column in zip(*map(_constants, sides), strict=True))
 
 
-def _differ(one: Constants, other: Constants) -> bool:
-    """True if what a column has on two sides is known, of one kind, and has nothing in common."""
-    is_known = one is not None and other is not None and len({c.kind for c in one | other}) == 1
-    return is_known and not (one or frozenset()) & (other or frozenset())
+def _differ(column: Sequence[Constants]) -> bool:
+    """True if what a column has on each side is known, of one kind, and on no other side."""
+    known = [found for found in column if found is not None]
+    together = frozenset[Const]().union(*known)
+    is_known = len(known) == len(column) and len({c.kind for c in together}) == 1
+    return is_known and len(together) == sum(map(len, known))
 
 
 def _constants(body: Body) -> list[Constants]:

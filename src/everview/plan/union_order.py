@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 MOST_ORDERS = 4
 """So many orders are asked for."""
+MOST_SIDES = 16
+"""For so many sides of UNION ALL an order is looked for."""
 Blocks = tuple["BlockPlan", ...]
 
 
@@ -56,7 +58,7 @@ def sides_in_order(part: PartPlan, wanted: bool | None, plan: Callable[[Sequence
     Its rows then stand in that order, the copies of all sides side by side. ``plan`` gives the sides as they are kept
     in order, by columns that are asked for as far as their trees leave a choice.
     """
-    if wanted is False or not all(map(_has_places, part.blocks)):
+    if wanted is False or len(part.blocks) > MOST_SIDES or not all(map(_has_places, part.blocks)):
         return part
     sides, _, columns = in_one_order(lambda order: (plan(order), ()))
     if not columns:
