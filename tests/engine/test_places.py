@@ -172,3 +172,18 @@ def test_explain_says_what_a_position_costs(query: str, time: str, how: str | No
     assert (view._ask(lambda rows: rows.placed(partly=True)) is None) == ("apart" in (how or ""))
     whole = frozenset(range(len(view.schema)))
     assert "looked up" not in (how or "") or view._ask(lambda rows: rows.looks_up(whole))
+
+
+@pytest.mark.parametrize("query", ["SELECT x, k FROM d", "SELECT x, k FROM d UNION ALL SELECT x, k FROM d WHERE k > 0"])
+def test_doubles_below_zero_are_found_by_their_values(query: str) -> None:
+    """Rows are kept in the order of their words, which is another one; the first row at or after one is not."""
+    db = ev.Database()
+    db.sql("CREATE TABLE d (x DOUBLE, k INT)")
+    view = db.create_view("v", query)
+    numbers = [-7.25, -1.5, -0.0, 0.5, 2.0, float("-inf")]
+    db.insert("d", [(x, k) for x in numbers for k in (-1, 0, 1)])
+    assert view[:] == list(view) == [view[j] for j in range(len(view))]  # The first read by position orders them.
+    for row, copies in Counter(view).items():
+        assert [view[view.rank(row) + i] for i in range(copies)] == [row] * copies
+    for asked in [(x, k) for x in (*numbers, -3.0) for k in (-2, 0, 2)]:
+        assert view.first_at_or_after(asked) == min((row for row in view if row >= asked), default=None)

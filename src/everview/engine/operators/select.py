@@ -20,7 +20,7 @@ from everview.errors import DataError
 from everview.plan.core_plan import CorePlan
 from everview.programs.link import Linker
 from everview.query.terms import Const, Expression, Var
-from everview.query.types import DataType, same_words
+from everview.query.types import DataType, Kind, same_words
 from everview.query.view import Block, Output
 from everview.strategies.strategy import MOST_RANKS, Task
 
@@ -140,6 +140,11 @@ class Select(Answers):
         return self.projection.shown >= frozenset(self.core.maintained.outputs)
 
     @property
+    def is_in_order(self) -> bool:
+        """True if its rows are kept in an order, and so have positions."""
+        return self._has_positions and self.core.maintained.access is not None
+
+    @property
     def may_access(self) -> bool:
         """True if its core has no positions, and could have them."""
         is_ordered = self.core.maintained.access is not None
@@ -147,10 +152,13 @@ class Select(Answers):
 
     @property
     def order(self) -> tuple[int, ...] | None:
-        """The columns that show what the core's rows are ordered by."""
-        if not self._has_positions or self.core.maintained.access is None:
-            return None
+        """The columns that show what the core's rows are ordered by; None if that is not the order of their values.
+
+        So it is of floating-point numbers, whose words are kept in order.
+        """
         order, terms = self.core.maintained.order, [e.term for e in self.projection.outputs]
+        if not self.is_in_order or any(self.core.types[v].kind in (Kind.FLOAT, Kind.DOUBLE) for v in order):
+            return None
         return tuple(terms.index(v) for v in order)
 
     def access(self, positions: Sequence[int]) -> WordRows | None:

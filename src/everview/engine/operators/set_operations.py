@@ -32,7 +32,7 @@ class Concatenation(Sides):
         super().__init__(sides)
         self.disjoint = disjoint
         selects = [side for side in sides if isinstance(side, Select)]
-        is_ordered = bool(order) and len(selects) == len(sides) and all(side.order is not None for side in selects)
+        is_ordered = bool(order) and len(selects) == len(sides) and all(side.is_in_order for side in selects)
         self._merged = Merged(selects) if is_ordered else None
         self._columns = tuple(order)
 
@@ -112,7 +112,8 @@ class Concatenation(Sides):
     @property
     def order(self) -> tuple[int, ...] | None:
         """The one in which all sides are kept."""
-        return None if self.disjoint or self._in_order is None else self._columns
+        by_value = self._in_order is not None and all(side.order is not None for side in self._in_order.sides)
+        return self._columns if by_value and not self.disjoint else None
 
     @property
     def _in_order(self) -> Merged | None:
