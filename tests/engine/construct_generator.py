@@ -18,6 +18,7 @@ class Constructs(Aggregates, Elements):
             self.qualified,
             self.ranged,
             self.further_windows,
+            self.beside_totals,
             self.exploded,
             self.exploded_outer,
             self.with_positions,
@@ -124,6 +125,28 @@ class Constructs(Aggregates, Elements):
                 kind,
             ]
         return f"SELECT {listed}, {call} OVER ({window}) AS c{number} FROM ({text}) seen", [*kinds, kind]
+
+    def beside_totals(self, text: str, kinds: list[str]) -> Found:
+        """Aggregates over whole partitions, by several partitionings, with a condition on one of them, or beside ranks."""
+        columns, by = self._columns(kinds), self._order(kinds)
+        partitions = [self._partition(kinds), self.r.choice(("", self._partition(kinds)))]
+        if self.r.random() < 0.3:
+            partitions[0] = f"PARTITION BY {self.r.choice(columns)} IS NULL, {self.r.choice(columns)} "
+        listed = [*columns] if self.r.random() < 0.6 else [self.r.choice(columns)]
+        kinds = [kinds[int(c[1:])] for c in listed]
+        for partition in partitions:
+            at = self.r.choice(columns)
+            calls = [f"COUNT({at})", "COUNT(*)", f"COUNT(DISTINCT {at})", f"COUNT(*) FILTER (WHERE {at} IS NOT NULL)"]
+            listed.append(f"{self.r.choice(calls)} OVER ({partition})")
+            kinds = [*kinds, "n"]
+        if self.r.random() < 0.3:
+            listed.append(f"RANK() OVER ({self._partition(kinds[:1])}ORDER BY {by[0]})")
+            kinds = [*kinds, "n"]
+        found = ", ".join(f"{c} AS t{i}" for i, c in enumerate(listed))
+        shown = [i for i in range(len(listed)) if self.r.random() < 0.7] or [0]
+        condition = self.r.choice(("", f" WHERE t{len(listed) - 1} {self.r.choice(('>', '=', '<='))} 1"))
+        outputs = ", ".join(f"t{i} AS c{n}" for n, i in enumerate(shown))
+        return f"SELECT {outputs} FROM (SELECT {found} FROM ({text}) seen) totals{condition}", [kinds[i] for i in shown]
 
     def pivoted(self, text: str, kinds: list[str]) -> Found | None:
         """Sums side by side; to DuckDB these are sums of some rows."""

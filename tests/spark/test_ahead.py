@@ -25,6 +25,7 @@ VIEWS = {
     "above": "SELECT a, b FROM r WHERE a > (SELECT AVG(c) FROM t)",
     "below": "SELECT COUNT(*) AS n FROM r WHERE a < (SELECT MAX(m) FROM s)",
     "others": "SELECT b FROM r WHERE b NOT IN (SELECT b FROM t WHERE c > 2)",
+    "totals": "SELECT a, b, SUM(a) OVER (PARTITION BY b) AS s, COUNT(*) OVER () AS n FROM r",
     "sets": "SELECT b, a, COUNT(*) AS n FROM r GROUP BY GROUPING SETS ((b), (a), ())",
     "compared": "SELECT SUM(a * 0.5D) AS s FROM r WHERE (SELECT SUM(c) FROM t) > "
     "(SELECT SUM(x.a) FROM r x WHERE x.b > r.b)",

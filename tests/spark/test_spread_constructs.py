@@ -67,6 +67,10 @@ SPREAD: Final = {
     "sums of all beside groups": "SELECT a, SUM(b) AS s, SUM(SUM(b)) OVER () AS n FROM r GROUP BY a",
     "sums of all and of partitions": "SELECT a, b, SUM(b) OVER (PARTITION BY a) AS s, COUNT(*) OVER () AS n, "
     "MAX(b) OVER () AS m FROM r",
+    "totals of partitions": "SELECT b, SUM(b) OVER (PARTITION BY a) AS s, COUNT(*) OVER (PARTITION BY a) AS n FROM r",
+    "rows of large partitions": "SELECT a, b FROM r QUALIFY COUNT(*) OVER (PARTITION BY b) > 1",
+    "totals beside ranks": f"SELECT a, b, RANK() OVER (PARTITION BY a ORDER BY {ORDER}) AS n, "
+    "MIN(b) OVER (PARTITION BY a) AS m FROM r",
     "window over a join": "SELECT r.a, t.c, LAG(t.c) OVER (PARTITION BY r.b ORDER BY r.a NULLS FIRST, "
     "t.c NULLS FIRST) AS p FROM r JOIN t ON r.b = t.b",
     "value of all rows": "SELECT a, b FROM r WHERE b > (SELECT AVG(c) FROM t)",
@@ -124,6 +128,11 @@ ALONE: Final = {
     "halves of all": "SELECT a, b, NTILE(2) OVER (ORDER BY a NULLS FIRST, b NULLS FIRST) AS n FROM r",
 }
 """What cannot be spread."""
+WHOLE: Final = {
+    "totals of two partitionings": "SELECT a, MAX(b) OVER (PARTITION BY a) AS m, COUNT(*) OVER (PARTITION BY b) AS n "
+    "FROM r",
+}
+"""What is spread by some of the ways in which a table is read, and needs it whole for others."""
 
 
 def _history(seed: int) -> tuple[list[dict[str, list[tuple[Any, int]]]], dict[str, list[Any]]]:
@@ -145,7 +154,7 @@ def _history(seed: int) -> tuple[list[dict[str, list[tuple[Any, int]]]], dict[st
     return found, held
 
 
-@pytest.mark.parametrize("sql", [*SPREAD.values(), *ALONE.values()], ids=[*SPREAD, *ALONE])
+@pytest.mark.parametrize("sql", (EVERY := SPREAD | ALONE | WHOLE).values(), ids=EVERY)
 def test_shards_together_give_what_duckdb_does(sql: str) -> None:
     shards = 3 if len(sql) % 2 else 4
     history, held = _history(len(sql))

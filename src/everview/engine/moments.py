@@ -30,6 +30,7 @@ from everview.query.aggregates import AggregateFunction
 from everview.query.conjunctive import Atom, connected_components
 from everview.query.schema import Schema
 from everview.query.terms import Const, Expression, Var
+from everview.query.totals import with_fewer_totals
 from everview.query.types import BIGINT, BOOLEAN, INT, DataType, Kind
 from everview.query.view import Aggregate, Block, Grouping, Output, Stage, Windowed, aggregate_result
 from everview.query.view import View as ViewDefinition
@@ -359,4 +360,4 @@ def _counting(
         Grouping((), (aggregate,)),
         not_null=not_null | plain,
     )
-    return ViewDefinition(f"{runtime.view.name}${MOMENTS}", block, stages)
+    return with_fewer_totals(ViewDefinition(f"{runtime.view.name}${MOMENTS}", block, stages))

@@ -31,6 +31,7 @@ from everview.query.conjunctive import Atom
 from everview.query.options import ViewOptions
 from everview.query.schema import Enforcement
 from everview.query.terms import Const, Expression, Var
+from everview.query.totals import TOTALS
 from everview.query.types import DataType, same_words
 from everview.query.view import (
     Block,
@@ -235,6 +236,8 @@ class _Trace:
             return
         below, taken = (f"{name}.", ()) if name else (path, tuple(sorted(beside)))
         stages = [s.name for s in runtime.view.stages]
+        if any(s.name == atom.relation and s.purpose == TOTALS for s in runtime.view.stages):
+            taken = ()  # The rows of a partition are of the same occurrence as the row itself.
         for words in rows:
             if (below, taken, atom.relation, words) in self._seen:
                 continue

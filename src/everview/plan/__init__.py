@@ -18,5 +18,5 @@ What passes through, in this order:
 - ``hardness``, ``repair``: why nothing better is possible, and which change would make it so;
 - ``explain``, ``text``, ``svg``: the verdict as data, as text and as a picture;
 - ``held_values``, ``spread``, ``shares``, ``shards``, ``weigh``, ``split``, ``ahead``, ``compared``,
-  ``totals``, ``formula_shards``, ``distribute``, ``shard_tables``, ``placement``: how it is spread over Spark's shards.
+  ``formula_shards``, ``distribute``, ``shard_tables``, ``placement``: how it is spread over Spark's shards.
 """

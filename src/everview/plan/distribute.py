@@ -11,7 +11,6 @@ from everview.plan.formula_shards import Components, checking, without_check
 from everview.plan.shards import ONE, Dimension, Distribution, Grid, Route, ShardLevel, within
 from everview.plan.split import first_rows, is_partial, split_up
 from everview.plan.spread import Places
-from everview.plan.totals import with_totals
 from everview.plan.weigh import Weigher
 from everview.query.schema import Column, Schema, Table
 from everview.query.terms import Expression, Var
@@ -56,8 +55,6 @@ def distribute(
         like: where rows are already; a view of a name that is known there finds them where they are, if it can.
     """
     alone = [_standing_alone(view, views[:i]) for i, view in enumerate(views)]
-    if shards > 1 and like is None:
-        alone = list(map(with_totals, alone))
     found = _Steps()
     weigh = Weigher(schema, shards, _rates(alone, schema, rates), skew or {})
     for view in alone:

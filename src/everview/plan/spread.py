@@ -13,7 +13,7 @@ does nothing to a join, as NULL joins with nothing, and forbids a GROUP BY.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
 from everview.plan.held_values import (
@@ -29,6 +29,7 @@ from everview.plan.held_values import (
     shown_variables,
 )
 from everview.query.conjunctive import Atom
+from everview.query.null_safe import with_same_columns
 from everview.query.schema import Schema
 from everview.query.terms import Expression, Term, Var
 from everview.query.types import BOOLEAN, DataType, Kind
@@ -45,6 +46,7 @@ from everview.query.view import (
     View,
     Windowed,
     blocks,
+    each_block,
     relations_in,
 )
 
@@ -178,6 +180,8 @@ class _Walk:
     """Looks through a view's blocks."""
 
     def __init__(self, view: View, schema: Schema) -> None:
+        stages = tuple(replace(s, body=each_block(s.body, with_same_columns)) for s in view.stages)
+        view = replace(view, body=each_block(view.body, with_same_columns), stages=stages)
         self.view = view
         self.schema = schema
         self.stages = {s.name: s for s in view.stages}

@@ -9,7 +9,8 @@ What passes through, in this order:
   a query becomes blocks and stages;
 - ``outerjoin``, ``subqueries``, ``only_value``, ``over_nothing``, ``nested``, ``domain``, ``carried``, ``beside``,
   ``overgroups``, ``listed_subqueries``, ``apart``: so do outer and anti joins, and subqueries in expressions;
-- ``ordering``, ``windows``, ``window_cuts``: ORDER BY … LIMIT, window functions, and ROW_NUMBER() <= k;
+- ``ordering``, ``windows``, ``window_frames``, ``window_totals``, ``window_cuts``: ORDER BY … LIMIT, window functions,
+  their frames, those over whole partitions, and ROW_NUMBER() <= k;
 - ``pivot``: PIVOT and UNPIVOT; ``listed_names``: outputs that name earlier ones;
 - ``exploding``: rows once for each element of an array;
 - ``spans``, ``durations``: windows of time, and how long they are; ``clock``: conditions on now();

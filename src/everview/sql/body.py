@@ -96,16 +96,21 @@ class Body:
 
     def joined(self, other: Body) -> Body:
         """The rows of this body with each row of another one, whose variables are others."""
-        both, first = self.copied(), len(self._drafts)
-        both.predicates |= other.predicates
-        both.remarks += [r for r in other.remarks if r not in both.remarks]
-        both._drafts += [_Draft(d.relation, d.base, d.alias, d.terms, list(d.computed)) for d in other._drafts]
-        both._origins |= {v: replace(o, atom=o.atom + first) for v, o in other._origins.items()}
-        both._parents |= other._parents
-        both._constants |= other._constants
-        both._not_null |= other._not_null
-        both._ruled_out |= other._ruled_out
+        both = self.copied()
+        both.take_in(other)
         return both
+
+    def take_in(self, other: Body) -> None:
+        """Join each row of another body, whose variables are others."""
+        first = len(self._drafts)
+        self.predicates |= other.predicates
+        self.remarks += [r for r in other.remarks if r not in self.remarks]
+        self._drafts += [_Draft(d.relation, d.base, d.alias, d.terms, list(d.computed)) for d in other._drafts]
+        self._origins |= {v: replace(o, atom=o.atom + first) for v, o in other._origins.items()}
+        self._parents |= other._parents
+        self._constants |= other._constants
+        self._not_null |= other._not_null
+        self._ruled_out |= other._ruled_out
 
     def type_of(self, variable: Var) -> DataType:
         """The type of the column that one of its variables stands for."""

@@ -39,3 +39,15 @@ def spell_listed(rows: Rows, select: exp.Select, shown: list[str]) -> None:
         if isinstance(node, exp.Alias):
             named.setdefault(node.alias.lower(), []).append(node.this)
     select.set("expressions", listed)
+
+
+def with_aliases(rows: Rows, condition: exp.Expr, projections: list[tuple[exp.Expr, str]]) -> exp.Expr:
+    """QUALIFY with what aliases of the SELECT list stand for, where no column has the name."""
+    named = {node.alias.lower(): node.this for node, _ in projections if isinstance(node, exp.Alias)}
+    holder = exp.Paren(this=condition)
+    for column in list(holder.find_all(exp.Column)):
+        meant = named.get(column.name.lower()) if not column.table else None
+        if meant is not None and rows.scope.find(column) is None:
+            column.replace(exp.Paren(this=meant.copy()))
+    found: exp.Expr = holder.this
+    return found

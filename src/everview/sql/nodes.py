@@ -37,3 +37,15 @@ def cast(node: exp.Expr, type_: DataType) -> exp.Expr:
 def call(name: str, *arguments: exp.Expr) -> exp.Expr:
     """A function of some nodes."""
     return exp.Anonymous(this=name, expressions=[a.copy() for a in arguments])
+
+
+def standing_for(node: exp.Expr) -> exp.Column:
+    """A column in the place of a node, where errors find it."""
+    found = exp.Column(this=exp.to_identifier(node.name or "window", quoted=True))
+    first = next((n for n in node.walk() if "start" in n.meta), None)
+    if first is not None:
+        found.meta.update({k: v for k, v in first.meta.items() if k in ("line", "col", "start", "end")})
+        found.this.meta.update(found.meta)
+    if NUMBER in node.meta:  # what it is the type of is the node that it stands for
+        found.meta[NUMBER] = node.meta[NUMBER]
+    return found

@@ -11,6 +11,7 @@ from sqlglot import exp
 from everview.errors import EverviewError, UnsupportedError
 from everview.query.options import NO_OPTIONS, ViewOptions
 from everview.query.schema import Schema
+from everview.query.totals import with_fewer_totals
 from everview.query.view import FEED_COLUMNS, Block, Body, SetOperation, Stage, View, relations_in
 from everview.sql.blockers import other_blockers
 from everview.sql.ddl import create_table, resolve_references
@@ -134,7 +135,8 @@ def _lowered(source: SqlText, query: exp.Expr, schema: Schema, name: str, column
         result.names, result.places = [c.name for c in columns], list(columns)
     _check_names(source, result.names, result.places)
     stages = _needed(result.body, lower.stages)
-    return with_cuts(View(name, _renamed(result.body, result.names), stages, tuple(lower.remarks)))
+    view = View(name, _renamed(result.body, result.names), stages, tuple(lower.remarks))
+    return with_fewer_totals(with_cuts(view))
 
 
 def _check_names(source: SqlText, names: Sequence[str], places: Sequence[exp.Expr]) -> None:

@@ -2,29 +2,33 @@
 
 The rows that a SELECT with window functions is made of (after WHERE, GROUP BY and HAVING) become a block that gives all
 columns that are needed; over it stand the window functions, partitioning by partitioning; and the SELECT's own list and
-QUALIFY are a block that reads this.
+QUALIFY are a block that reads this. Aggregates over whole partitions are none of these: they are joined with it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from sqlglot import exp
 
 from everview.query.aggregates import SIMPLE, Counted, Ordered
-from everview.query.terms import Expression, Var
-from everview.query.types import DOUBLE, INT, DataType, Kind, common_type
-from everview.query.view import Body, Output, SortKey, WindowCall, Windowed, group_key
+from everview.query.terms import Const, Expression, Var
+from everview.query.types import DOUBLE, INT, DataType, common_type
+from everview.query.view import Body, Output, SortKey, Stage, WindowCall, Windowed, group_key
 from everview.sql.aggregate_spelling import aggregated
 from everview.sql.aggregates import AggregateCall, is_aggregate, misfit, packed_type, read_aggregate
+from everview.sql.apart import whole
 from everview.sql.domain import WINDOWED
 from everview.sql.duckdb import hole, with_holes
-from everview.sql.durations import duration
+from everview.sql.listed_names import with_aliases
 from everview.sql.names import Cell
-from everview.sql.nodes import NUMBER, is_whole
+from everview.sql.nodes import standing_for
 from everview.sql.ordering import ordered
-from everview.sql.session import Rows, Selected, stage_columns
+from everview.sql.session import Rows, Selected, over_stage, stage_columns
+from everview.sql.window_frames import USUAL, frame_of, is_whole_partition, spec_of, written_number
+from everview.sql.window_totals import Total, add_totals, values_in
 
 if TYPE_CHECKING:
     from everview.sql.select import Lower
@@ -52,10 +56,18 @@ _NAMES: Final = frozenset((*_PLAIN, *_VALUES, *_SHIFTS, "ntile"))
 _STRUCTURE: Final = (exp.If, exp.Ordered, exp.Tuple, exp.Distinct)
 """Nodes that are no expressions themselves, but hold some."""
 _NO_VALUES: Final = (exp.Identifier, exp.DataType, exp.Var, exp.Literal, exp.Boolean, exp.Null, exp.Interval)
-_USUAL: Final = "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
-_SLOT: Final = "slot"
-Slot = tuple[bool, int]
-"""A window function (True) or a column of the block below, by its number."""
+
+
+class _Slot(Enum):
+    """What a column below is: of the rows, a window function, or an aggregate over the whole partition."""
+
+    COLUMN = "column"
+    WINDOW = "window"
+    TOTAL = "total"
+
+
+Slot = tuple[_Slot, int]
+"""A column of what stands below, by its number."""
 
 
 def windows_in(select: exp.Expr) -> Iterator[exp.Window]:
@@ -81,7 +93,7 @@ def goes_by_place(select: exp.Expr) -> bool:
 
 def _goes_by_place(window: exp.Window) -> bool:
     name = str(_function_of(window).name).lower()
-    spec = _spec(window)
+    spec = spec_of(window)
     by_rows = spec is not None and str(spec.args.get("kind")).upper() == "ROWS"
     return by_rows or (name in _NAMES and _PLAIN.get(name, (True, INT))[0]) or bool(window.args.get("alias"))
 
@@ -97,7 +109,7 @@ def over_windows(
     wanted = [(_bare(node), name, node) for node, name in projections]
     qualify = select.args.get("qualify")
     if qualify is not None:
-        condition = _with_aliases(inner, qualify.this.copy(), projections)
+        condition = with_aliases(inner, qualify.this.copy(), projections)
         if not any(isinstance(n, exp.Window) for n in condition.walk()) and not any(True for _ in windows_in(select)):
             raise lower.source.query(
                 "QUALIFY needs a window function", lower.source.keyword(qualify, "QUALIFY"), hint="use WHERE or HAVING"
@@ -114,18 +126,6 @@ def _bare(node: exp.Expr) -> exp.Expr:
     return node.this if isinstance(node, exp.Alias) else node
 
 
-def _with_aliases(rows: Rows, condition: exp.Expr, projections: list[tuple[exp.Expr, str]]) -> exp.Expr:
-    """QUALIFY with what aliases of the SELECT list stand for, where no column has the name."""
-    named = {node.alias.lower(): node.this for node, _ in projections if isinstance(node, exp.Alias)}
-    holder = exp.Paren(this=condition)
-    for column in list(holder.find_all(exp.Column)):
-        meant = named.get(column.name.lower()) if not column.table else None
-        if meant is not None and rows.scope.find(column) is None:
-            column.replace(exp.Paren(this=meant.copy()))
-    found: exp.Expr = holder.this
-    return found
-
-
 class _Windows:
     """The window functions of one SELECT, and the columns that they and the list need."""
 
@@ -135,6 +135,7 @@ class _Windows:
         self.rows = rows
         self.named = {w.this.name.lower(): w for w in select.args.get("windows") or ()}
         self.calls: list[tuple[tuple[int, ...], WindowCall]] = []
+        self.totals: list[Total] = []
         self.slots: dict[Slot, list[exp.Expr]] = {}
         self.carried = self._carried()
         if goes_by_place(select):
@@ -195,29 +196,23 @@ class _Windows:
 
     def _replace(self, node: exp.Expr) -> None:
         if isinstance(node, exp.Window):
-            node.replace(self._slot((True, self.call(node)), node))
+            node.replace(self._slot(self.call(node), node))
         elif isinstance(node, _STRUCTURE) or any(isinstance(n, exp.Window) for n in node.walk()):
             self.without_windows(node)
         elif not isinstance(node, _NO_VALUES) and any(
             isinstance(n, exp.Column) or is_aggregate(n) for n in node.walk()
         ):
-            node.replace(self._slot((False, self.column(node)), node))
+            node.replace(self._slot((_Slot.COLUMN, self.column(node)), node))
 
     def _slot(self, slot: Slot, node: exp.Expr) -> exp.Expr:
-        found = exp.Column(this=exp.to_identifier(node.name or "window", quoted=True))
-        first = next((n for n in node.walk() if "start" in n.meta), None)
-        if first is not None:
-            found.meta.update({k: v for k, v in first.meta.items() if k in ("line", "col", "start", "end")})
-            found.this.meta.update(found.meta)
-        if NUMBER in node.meta:  # what it is the type of is the node that it stands for
-            found.meta[NUMBER] = node.meta[NUMBER]
+        found = standing_for(node)
         self.slots.setdefault(slot, []).append(found)
         return found
 
     # --- window functions --------------------------------------------------------------------------------------------
 
-    def call(self, window: exp.Window) -> int:
-        """The number of a window function, new or known."""
+    def call(self, window: exp.Window) -> Slot:
+        """A window function, new or known."""
         partition_by, order, spec = self._specification(window)
         partition = tuple(dict.fromkeys((*self.carried.values(), *map(self.column, partition_by))))
         keys: dict[int, SortKey] = {}
@@ -225,16 +220,36 @@ class _Windows:
             node, descending, nulls_first = ordered(item)
             place = self.column(node)
             keys.setdefault(place, SortKey(place, descending, nulls_first))
+        total = self._total(window, partition, tuple(keys.values()), spec)
+        if total is not None:
+            self.totals.append(total)
+            return _Slot.TOTAL, len(self.totals) - 1
         made = self._made(window, tuple(keys.values()), spec)
         if (partition, made) not in self.calls:
             self.calls.append((partition, made))
-        return self.calls.index((partition, made))
+        return _Slot.WINDOW, self.calls.index((partition, made))
+
+    def _total(
+        self, window: exp.Window, partition: tuple[int, ...], keys: tuple[SortKey, ...], spec: exp.Expr | None
+    ) -> Total | None:
+        """An aggregate over whole partitions; None if it is another function, or its frame may be a part of one."""
+        call = exp.Paren(this=window.this.copy())
+        if _name(call.this) in _NAMES or read_aggregate(self.source, call.this.copy()) is None:
+            return None
+        if not is_whole_partition(self._frame(spec, keys), is_ordered=bool(keys)):
+            return None
+        values = []
+        for node in list(values_in(call.this)):
+            column = standing_for(node)
+            values.append((column, self.column(node)))
+            node.replace(column)
+        return Total(partition, call.this, tuple(values))
 
     def _specification(self, window: exp.Window) -> tuple[list[exp.Expr], list[exp.Expr], exp.Expr | None]:
         """PARTITION BY, ORDER BY and the frame, together with those of a named window that it builds on."""
         partition_by = list(window.args.get("partition_by") or ())
         order = list(window.args["order"].expressions) if window.args.get("order") else []
-        spec = _spec(window)
+        spec = spec_of(window)
         base = window.args.get("alias")
         if base is not None:
             named = self.named.get(base.name.lower())
@@ -247,13 +262,16 @@ class _Windows:
             spec = spec or above[2]
         return partition_by, order, spec
 
+    def _frame(self, spec: exp.Expr | None, keys: Sequence[SortKey] = ()) -> str:
+        return frame_of(self.source, spec, self.type_of(keys[0].column) if len(keys) == 1 else None)
+
     def _made(self, window: exp.Window, keys: tuple[SortKey, ...], spec: exp.Expr | None) -> WindowCall:
+        name = _name(window.this)
         call = window.this
         nulls = ""
         if isinstance(call, exp.IgnoreNulls | exp.RespectNulls):
             nulls = " IGNORE NULLS" if isinstance(call, exp.IgnoreNulls) else ""
             call = call.this
-        name = str(call.name).lower() if isinstance(call, exp.Anonymous) else ""
         arguments = list(call.expressions)
         if len(arguments) == 1 and isinstance(arguments[0], exp.IgnoreNulls | exp.RespectNulls):
             nulls = " IGNORE NULLS" if isinstance(arguments[0], exp.IgnoreNulls) else ""
@@ -261,7 +279,7 @@ class _Windows:
         if name not in _NAMES:
             return self._aggregate(window, call, keys, spec)
         if name in _PLAIN or name == "ntile" or name in _SHIFTS:
-            if spec is not None and _frame(self, spec) != _USUAL:
+            if spec is not None and self._frame(spec) != USUAL:
                 raise self.source.unsupported(f"{name} with a frame", spec, hint="leave out ROWS or RANGE")
             return self._by_order(name, call, arguments, keys, nulls)
         return self._value(name, call, arguments, keys, spec, nulls)
@@ -275,13 +293,13 @@ class _Windows:
             return WindowCall(name, f"{name}()", (), keys, "", by_place, type_)
         if name == "ntile":
             self._count(call, arguments, 1, 1)
-            return WindowCall(name, f"ntile({self._whole(arguments[0], 1)})", (), keys, "", True, INT)
+            return WindowCall(name, f"ntile({written_number(self.source, arguments[0], 1)})", (), keys, "", True, INT)
         self._count(call, arguments, 1, 3)
         column = self.column(arguments[0])
         type_, steps, further = self.type_of(column), 1, ""
         places = [column]
         if len(arguments) > 1:
-            steps = self._whole(arguments[1], None)
+            steps = written_number(self.source, arguments[1], None)
         if len(arguments) > 2 and not isinstance(arguments[2], exp.Null):
             places.append(self.column(arguments[2]))
             other = common_type(type_, self.type_of(places[1]))
@@ -305,13 +323,13 @@ class _Windows:
         self._count(call, arguments, 2 if name == "nth_value" else 1, 2)
         number = ""
         if name == "nth_value":
-            number = f", {self._whole(arguments[1], 1)}"
+            number = f", {written_number(self.source, arguments[1], 1)}"
         elif len(arguments) == 2:
             if not isinstance(arguments[1], exp.Boolean):
                 raise self.source.mismatch(f"{name} takes true or false as argument 2", arguments[1])
             nulls = " IGNORE NULLS" if arguments[1].this else nulls
         place = self.column(arguments[0])
-        frame = _frame(self, spec, keys)
+        frame = self._frame(spec, keys)
         by_place = frame.startswith("ROWS")
         order = "" if by_place else " {order}"
         text = f"{_VALUES[name]}({{0}}{number}{order}{nulls})"
@@ -327,7 +345,7 @@ class _Windows:
                 f"window function {shown}", window, message=f"{shown} is no window function that is supported"
             )
         made = found.function.made
-        frame = _frame(self, spec, keys)
+        frame = self._frame(spec, keys)
         by_place = frame.startswith("ROWS")
         if not isinstance(made, SIMPLE) or len(found.arguments) > 1:
             return self._computed(found, call, keys, frame)
@@ -382,22 +400,51 @@ class _Windows:
             wanted = str(least) if least == most else f"{least} to {most}"
             raise self.source.mismatch(f"{call.name} takes {wanted} arguments, and here are {len(arguments)}", call)
 
-    def _whole(self, node: exp.Expr, least: int | None) -> int:
-        """A number that stands in the text."""
-        inner = node.this if isinstance(node, exp.Neg) else node
-        if not is_whole(inner) or (least is not None and (inner is not node or int(inner.name) < least)):
-            raise self.source.unsupported(
-                "number of a window function", node, message="a whole number is expected here, written as it is"
-            )
-        return -int(inner.name) if inner is not node else int(inner.name)
-
     # --- the stage ---------------------------------------------------------------------------------------------------
 
     def below(self, outer: Rows) -> Iterator[tuple[Cell, list[exp.Expr]]]:
-        """The cells of all that was put below, once the stage that has it is an atom of the block above."""
+        """The cells of all that was put below, once what has it is joined in the block above."""
         if self.rows.correlations or self.rows.mixed or self.rows.outer_conditions:
             raise self.source.unsupported(WINDOWED, None, hint="join with the query in FROM instead")
-        body: Body = self.rows.finish()
+        columns = self._columns(outer)
+        if self.rows.carried is not None:
+            found = ((column, columns[_Slot.COLUMN, place]) for column, place in self.carried.items())
+            self.rows.carried.terms = {column: cell.expression for column, cell in found}
+        for slot, nodes in self.slots.items():
+            yield columns[slot], nodes
+
+    def _columns(self, outer: Rows) -> dict[Slot, Cell]:
+        """All columns of what stands below, once ``outer`` joins it: the rows, and the groups beside them.
+
+        Rows of one relation are read from there by both, all others are a stage, so that they are made once.
+        """
+        body: Body | None = None
+        places: dict[int, int] = {}
+        own = [Cell(o.expression, o.strict) for o in self.rows.outputs]
+        is_one = self.rows.groups is None and self.rows.carried is None and len(self.rows.body) == 1
+        given, columns = self.rows.body, own
+        if self.totals and not is_one:
+            if not own:
+                self._place(Selected("one", Expression.of(Const(1), INT), True, exp.Null()))
+            rows = self._stage(self.rows.finish(), "rows", "rows beside totals of their partitions")
+            given, terms = whole(rows, self.rows)
+            columns = list(map(Cell, terms))
+            body = over_stage(rows, self.lower)
+        if self.calls or not self.totals:
+            windowed, places = self._windowed(body or self.rows.finish())
+            own = self._atom(outer, self._stage(windowed, "window", "window functions"))
+        elif is_one:
+            self.lower.relations += 1
+            outer.body.take_in(self.rows.body)
+        else:
+            own = self._atom(outer, rows)
+        found: dict[Slot, Cell] = {(_Slot.COLUMN, i): cell for i, cell in enumerate(own)}
+        found |= {(_Slot.WINDOW, i): own[place] for i, place in places.items()}
+        totals = add_totals(self.lower, outer, given, columns, own, self.totals)
+        return found | {(_Slot.TOTAL, i): cell for i, cell in enumerate(totals)}
+
+    def _windowed(self, body: Body) -> tuple[Body, dict[int, int]]:
+        """The rows with a column more for each window function, and which column each of them is."""
         places: dict[int, int] = {}
         for partition, ranking in _partitionings(self.calls):
             chosen = [i for i, (p, c) in enumerate(self.calls) if p == partition and _group(c) == ranking]
@@ -408,15 +455,14 @@ class _Windows:
                 expression = Expression.of(Var(f"$window{len(columns)}"), call.type)
                 columns.append(Output(_fresh(call.name, columns), expression, call.name not in (*_PLAIN, "ntile")))
             body = Windowed(body, partition, calls, tuple(columns))
-        stage = next((s for s in self.lower.stages if s.body == body), None)
-        if stage is None:
-            stage = self.lower.stage(body, "window", "window functions")
-        terms = outer.atom(stage.name, stage.name, stage_columns(stage), exp.Null())
-        if self.rows.carried is not None:
-            self.rows.carried.terms = {column: terms[place] for column, place in self.carried.items()}
-        for (is_window, number), nodes in self.slots.items():
-            place = places[number] if is_window else number
-            yield Cell(terms[place]), nodes
+        return body, places
+
+    def _stage(self, body: Body, base: str, purpose: str) -> Stage:
+        known = next((s for s in self.lower.stages if s.body == body), None)
+        return known or self.lower.stage(body, base, purpose)
+
+    def _atom(self, outer: Rows, stage: Stage) -> list[Cell]:
+        return [Cell(term) for term in outer.atom(stage.name, stage.name, stage_columns(stage), exp.Null())]
 
 
 def _partitionings(calls: list[tuple[tuple[int, ...], WindowCall]]) -> list[tuple[tuple[int, ...], object]]:
@@ -438,9 +484,11 @@ def _fresh(name: str, columns: list[Output]) -> str:
     return found
 
 
-def _spec(window: exp.Expr) -> exp.Expr | None:
-    spec = window.args.get("spec")
-    return spec if isinstance(spec, exp.Expr) else None
+def _name(call: exp.Expr) -> str:
+    """What a function is called; nothing of what is no call, or has more around it than what it does with NULL."""
+    if isinstance(call, exp.IgnoreNulls | exp.RespectNulls):
+        call = call.this
+    return str(call.name).lower() if isinstance(call, exp.Anonymous) else ""
 
 
 def _function_of(window: exp.Window) -> exp.Expr:
@@ -449,35 +497,3 @@ def _function_of(window: exp.Window) -> exp.Expr:
         call = call.this
     found: exp.Expr = call
     return found
-
-
-def _frame(windows: _Windows, spec: exp.Expr | None, keys: Sequence[SortKey] = ()) -> str:
-    """A frame over rows in the order of some keys, as SQL; nothing for the usual one."""
-    if spec is None:
-        return ""
-    kind = str(spec.args.get("kind")).upper()
-    if kind not in ("ROWS", "RANGE") or spec.args.get("exclude"):
-        raise windows.source.unsupported(f"{kind} frame", spec, hint="use ROWS or RANGE")
-    key = windows.type_of(keys[0].column) if len(keys) == 1 else None
-    start = _edge(windows, kind, spec.args.get("start"), spec.args.get("start_side"), key)
-    end = _edge(windows, kind, spec.args.get("end") or "CURRENT ROW", spec.args.get("end_side"), key)
-    return f"{kind} BETWEEN {start} AND {end}"
-
-
-def _edge(windows: _Windows, kind: str, edge: object, side: object, key: DataType | None) -> str:
-    if isinstance(edge, str):
-        return edge.upper() if edge.upper() == "CURRENT ROW" else f"UNBOUNDED {str(side).upper()}"
-    assert isinstance(edge, exp.Expr)
-    if kind == "RANGE" and edge.find(exp.Interval) is not None:
-        months, micros = duration(windows.source, edge)
-        if min(months, micros) < 0:
-            raise windows.source.query("a frame reaches a length of time that is not negative", edge)
-        return f"INTERVAL '{months} months {micros} microseconds' {str(side).upper()}"
-    if isinstance(edge, exp.Interval):
-        raise windows.source.unsupported("frame", edge, hint="write a number of rows")
-    is_fraction = isinstance(edge, exp.Literal) and not edge.is_string and not is_whole(edge)
-    if kind == "RANGE" and is_fraction and key is not None and key.is_numeric and not key.is_integer:
-        number = edge.name.rstrip("dDfF")
-        shown = number if key.kind is Kind.DECIMAL else f"CAST({number} AS DOUBLE)"
-        return f"{shown} {str(side).upper()}"
-    return f"{windows._whole(edge, 0)} {str(side).upper()}"
