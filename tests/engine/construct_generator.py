@@ -127,7 +127,7 @@ class Constructs(Aggregates, Elements):
         return f"SELECT {listed}, {call} OVER ({window}) AS c{number} FROM ({text}) seen", [*kinds, kind]
 
     def beside_totals(self, text: str, kinds: list[str]) -> Found:
-        """Aggregates over whole partitions, by several partitionings, with a condition on one of them, or beside ranks."""
+        """Aggregates over whole partitions, of several partitionings, with a condition on one, or beside ranks."""
         columns, by = self._columns(kinds), self._order(kinds)
         partitions = [self._partition(kinds), self.r.choice(("", self._partition(kinds)))]
         if self.r.random() < 0.3:
