@@ -176,6 +176,12 @@ def test_order_and_limit(db: ev.Database, order: str, cut: str) -> None:
             "SELECT name, GROUPING(name) AS g, COUNT(*) FROM people GROUP BY ROLLUP (name) ORDER BY g, name",
             [(None, 0, 1), ("", 0, 1), ("Ann", 0, 2), ("Bob", 0, 1), (None, 1, 5)],
         ),
+        (
+            "SELECT name, age IS NULL AS a, COUNT(*), grouping__id AS g FROM people WHERE id < 3 "
+            "GROUP BY name, age IS NULL GROUPING SETS (name, ()) HAVING grouping__id > 0 ORDER BY grouping__id, name",
+            [("Ann", None, 1, 1), ("Bob", None, 1, 1), (None, None, 2, 3)],
+        ),
+        ("SELECT id FROM people p WHERE (SELECT max(id) FROM people WHERE id > p.id) IS NOT NULL AND id > 3", [(4,)]),
         # Spark gives no row of grouping sets over no input, but one of a whole that is not grouped.
         ("SELECT name, COUNT(*) FROM people WHERE id > 9 GROUP BY CUBE (name) HAVING COUNT(*) < 9", []),
         ("SELECT COUNT(*) FROM people WHERE id > 9 GROUP BY GROUPING SETS (())", [(0,)]),

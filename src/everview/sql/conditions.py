@@ -139,10 +139,9 @@ def _operands(node: exp.Expr) -> Iterator[exp.Expr]:
 def _not_null_subject(node: exp.Expr) -> exp.Expr | None:
     """x, for x IS NOT NULL."""
     if isinstance(node, exp.Not):
-        inner = node.this.unnest()
+        inner = bare(node.this)
         if isinstance(inner, exp.Is) and isinstance(inner.expression, exp.Null):
-            subject: exp.Expr = inner.this.unnest()
-            return subject
+            return bare(inner.this)
     return None
 
 

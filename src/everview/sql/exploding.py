@@ -6,7 +6,7 @@ goes on over that. A map is the array of its entries.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from sqlglot import exp
@@ -37,14 +37,10 @@ _USUAL: Final = ("pos", "col", "key", "value")
 def explode_item(rows: Rows, item: exp.Expr, *, outer: bool = False) -> bool:
     """Read an item of FROM that gives a row an element of what stands before it; False if it is another one."""
     node = item if isinstance(item, exp.Unnest) else item.this
+    ordinality: exp.Expr | bool | None = None
     if isinstance(node, exp.Unnest):
-        if node.args.get("offset") or len(node.expressions) != 1:
-            raise rows.source.unsupported(
-                "UNNEST of several arrays, or WITH ORDINALITY", node, hint="write posexplode(a), or arrays_zip(a, b)"
-            )
-        inner = node.expressions[0]
-        node = exp.Anonymous(this="unnest", expressions=[inner])
-        node.meta.update(inner.meta)
+        ordinality = node.args.get("offset")
+        node = _unnested(rows, item, node)
     is_range = isinstance(node, exp.Anonymous) and node.name.lower() == "range"
     if is_range:
         node = _range(rows, node)
@@ -53,8 +49,37 @@ def explode_item(rows: Rows, item: exp.Expr, *, outer: bool = False) -> bool:
     if not len(rows.body):
         add_one_row(rows, node)
     found = explode(rows, node, item, outer=outer)
-    _add(rows, item, [("id", cell) for _, cell in found] if is_range else found, node.name)
+    if ordinality:
+        (_, position), *found = found
+        number = Cell(Expression(("(", *position.expression.parts, " + 1)"), position.type), False)
+        _add(rows, item, found, "unnest", [(getattr(ordinality, "name", "ordinality"), number)])
+    else:
+        _add(rows, item, [("id", cell) for _, cell in found] if is_range else found, node.name)
     return True
+
+
+def _unnested(rows: Rows, item: exp.Expr, node: exp.Unnest) -> exp.Anonymous:
+    """UNNEST, as Presto and Flink have it, in Spark's words.
+
+    A map gives its entries, an array of structs their fields if all of them are given names, and WITH ORDINALITY says
+    which element it is, the first being 1.
+    """
+    if len(node.expressions) != 1:
+        raise rows.source.unsupported("UNNEST of several arrays", node, hint="write inline(arrays_zip(a, b))")
+    (array,) = node.expressions
+    type_ = rows.checker("UNNEST").check(array).type
+    alias = item.args.get("alias")
+    given = len(alias.columns) if isinstance(alias, exp.TableAlias) else 0
+    name = "unnest"
+    if node.args.get("offset"):
+        name = "posexplode"
+    elif type_.kind is Kind.MAP:
+        name = "explode"
+    elif type_.kind is Kind.ARRAY and type_.element.kind is Kind.STRUCT and given == len(type_.element.names) > 1:
+        name = "inline"
+    found = exp.Anonymous(this=name, expressions=[array])
+    found.meta.update(array.meta)
+    return found
 
 
 def add_laterals(rows: Rows, select: exp.Select) -> None:
@@ -127,7 +152,14 @@ def _aliases(rows: Rows, node: exp.Expr, columns: list[tuple[str, Cell]]) -> lis
     return names
 
 
-def _add(rows: Rows, item: exp.Expr, columns: list[tuple[str, Cell]], base: str) -> None:
+def _add(
+    rows: Rows,
+    item: exp.Expr,
+    columns: list[tuple[str, Cell]],
+    base: str,
+    more: Sequence[tuple[str, Cell]] = (),
+) -> None:
+    """Have an item of FROM bring columns, for which it may give names; ``more`` of them have theirs."""
     alias = item.args.get("alias")
     given = list(alias.columns) if isinstance(alias, exp.TableAlias) else []
     if given and len(given) != len(columns):
@@ -142,7 +174,7 @@ def _add(rows: Rows, item: exp.Expr, columns: list[tuple[str, Cell]], base: str)
     place = given[0] if given else item
     if shown:
         rows.places[shown.lower()] = place
-    rows.scope.add(Relation(shown, columns), place)
+    rows.scope.add(Relation(shown, [*columns, *more]), place)
 
 
 def _names_of(lateral: exp.Expr) -> Iterator[str]:

@@ -12,7 +12,7 @@ from everview.query.types import BIGINT, TINYINT, DataType
 from everview.query.view import Aggregate, aggregate_result, group_key
 from everview.sql.aggregates import aggregates_in, is_aggregate
 from everview.sql.check import Checker
-from everview.sql.grouping_sets import GROUPINGS, grouping_mark, has_sets, sets_of
+from everview.sql.grouping_sets import GROUPINGS, grouping_mark, has_sets, listed_keys, sets_of
 from everview.sql.names import STANDS_FOR
 from everview.sql.nested import bare
 from everview.sql.packing import packed
@@ -40,6 +40,8 @@ def add_groups(rows: Rows, select: exp.Select, projections: list[exp.Expr]) -> N
             _add_key(rows, node)
         return
     rows.scope.tell_apart()  # A column that is left out is NULL, its twin is not.
+    for node in listed_keys(group):
+        _add_key(rows, key_node(rows, node, projections))
     sets = [{_add_key(rows, key_node(rows, k, projections)) for k in keys} for keys in sets_of(rows.source, group)]
     whole = range(len(rows.groups.keys))
     rows.groups.left_out = [frozenset(i for i in whole if i not in kept) for kept in sets]

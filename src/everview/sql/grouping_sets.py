@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 GROUPINGS: Final = ("grouping", "grouping_id")
 MOST_SETS: Final = 64
+_SETS: Final = (exp.Rollup, exp.Cube, exp.GroupingSets)
 _ROWS: Final = Aggregate(AggregateFunction.COUNT, None, BIGINT)
 Sets = list[list[exp.Expr]]
 
@@ -51,8 +52,15 @@ def has_sets(group: exp.Expr | None) -> bool:
     if group is None:
         return False
     return any(group.args.get(a) for a in ("rollup", "cube", "grouping_sets")) or any(
-        isinstance(e, exp.Rollup | exp.Cube | exp.GroupingSets) for e in group.expressions
+        isinstance(e, _SETS) for e in group.expressions
     )
+
+
+def listed_keys(group: exp.Group) -> list[exp.Expr]:
+    """The keys that stand before the sets, in ``GROUP BY a, b GROUPING SETS (…)``: a set need not have them."""
+    if not group.args.get("grouping_sets"):
+        return []
+    return [key for e in group.expressions if not isinstance(e, _SETS) for key in _keys(e)]
 
 
 def need_rows(select: exp.Select) -> None:
@@ -67,7 +75,7 @@ def need_rows(select: exp.Select) -> None:
 
 def sets_of(source: SqlText, group: exp.Group) -> Sets:
     """The keys of each grouping set, as they are written."""
-    plain = [e for e in group.expressions if not isinstance(e, exp.Rollup | exp.Cube | exp.GroupingSets)]
+    plain = [e for e in group.expressions if not isinstance(e, _SETS)]
     found: Sets = [[]]
     for element in group.expressions:
         found = _times(source, found, _sets(source, element), element)

@@ -5,7 +5,7 @@ NULL and before all other values, so a comparison of two rows is never NULL. LIK
 ``stack`` is INLINE of an array; ``dateadd(unit, n, t)`` is ``timestampadd``; ``try_divide(a, b)`` is a / nullif(b, 0);
 ``decode(x, a, b, …)`` is CASE; ``array_sort`` by a comparison puts each element in behind those that are not above it;
 VALUES as a whole query, or as a subquery of an expression, is a SELECT of all its columns; a subquery without FROM is
-what it selects.
+what it selects; ``grouping__id`` is ``grouping_id()``.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ from typing import Final
 from sqlglot import exp
 
 from everview.sql.aggregates import aggregates_in
+from everview.sql.grouping_sets import has_sets
 from everview.sql.nested import is_exploding
 from everview.sql.nodes import call, is_whole
 
 _SHIFTS: Final = ("dateadd", "date_add")
+_GROUPING_ID: Final = "grouping__id"
 _SORTED: Final = "sorted"
 _TRIED: Final[dict[str, type[exp.Binary]]] = {"try_divide": exp.Div, "try_mod": exp.Mod}
 
@@ -44,6 +46,9 @@ def spelled(statement: exp.Expr) -> exp.Expr:
         if _selects_a_value(subquery):
             (value,) = subquery.this.expressions
             subquery.replace(exp.paren(value.this if isinstance(value, exp.Alias) else value, copy=False))
+    for column in list(statement.find_all(exp.Column)):
+        if column.name.lower() == _GROUPING_ID and not column.table:
+            _put_grouping_id(column)
     for node in list(statement.find_all(exp.In, exp.Predicate, exp.Tuple, exp.Anonymous)):
         other = _spelled(node)
         if other is not None:
@@ -51,6 +56,16 @@ def spelled(statement: exp.Expr) -> exp.Expr:
     found: exp.Expr = holder.this
     found.parent = None
     return found
+
+
+def _put_grouping_id(column: exp.Column) -> None:
+    """Have a call stand for the column that Spark has beside the groups of several sets."""
+    select = column.find_ancestor(exp.Select)
+    if select is None or not has_sets(select.args.get("group")):
+        return
+    number = call("grouping_id")
+    number.meta.update(column.meta)
+    column.replace(exp.alias_(number, _GROUPING_ID) if column.parent is select else number)
 
 
 def _put_in_select(values: exp.Values, *, is_whole_query: bool) -> None:
