@@ -94,11 +94,11 @@ def test_each_way_gives_the_same_places() -> None:
         view = db.create_view("v", other, **options)
         for table, new in rows.items():
             db.insert(table, new)
-        pages = [row for offset in range(0, 200, 50) for row in view.page(offset=offset, limit=50)]
+        page = view.page(limit=10)
         assert not db._places  # Its sides are merged, or copies looked up.
         whole = view[:]
         assert Counter(whole) == both
-        assert whole[:200] == pages
+        assert whole[:10] == page
         assert list(view) == whole
         assert view.page(offset=4_321, limit=10) == whole[4_321:4_331] == [view[j] for j in range(4_321, 4_331)]
         assert view.rank(whole[-1]) == whole.index(whole[-1])

@@ -22,9 +22,9 @@ from everview.engine.operators.fetched import FEWER, TOO_MANY
 from everview.engine.values.rows import WordRows, ones, zeros
 from everview.errors import DataError, TooManyRowsError
 
-_ROWS_A_LOOKUP = 64
+_ROWS_A_LOOKUP = 500
 """Looking up one row's copies takes as long as listing so many rows, or more."""
-_LOOKUPS = 64
+_LOOKUPS = 16
 """So many rows are looked up before more are listed."""
 
 
