@@ -38,9 +38,17 @@ def inner_block(
         if error.construct not in CARRIED:
             raise
         found = _carried(rows, again, as_set)
-        if found is None:
+        if found is not None:
+            return found
+        outer = [join for join in joins_of(again) if join.side in ("RIGHT", "FULL")]
+        if error.construct != TWO_QUERIES or not outer:
             raise
-        return found
+        raise rows.source.unsupported(
+            f"{outer[0].side} JOIN ON a column of the query around",
+            rows.source.keyword(outer[0].this, outer[0].side),
+            message=f"a {outer[0].side} JOIN of a subquery has a condition on a column of the query around it",
+            hint="put the condition into WHERE, or join by LEFT JOIN",
+        ) from error
     if fits(inner):
         return inner
     return _carried(rows, again, as_set) or inner
@@ -48,6 +56,7 @@ def inner_block(
 
 def _carried(rows: Rows, query: exp.Select, as_set: bool) -> Rows | None:
     """The subquery over the values of the outer columns that it names; None if there is no such way."""
+    _turn_around(query)
     if any(join.side in ("RIGHT", "FULL") for join in joins_of(query)):
         return None  # what is joined with the values must keep all of them
     wanted = named_within(rows, query)
@@ -63,6 +72,18 @@ def _carried(rows: Rows, query: exp.Select, as_set: bool) -> Rows | None:
     inner = rows.lowering.block(query, rows.env, shadow(rows.scope, terms), as_set, carried)
     inner.correlations += [(a, b, query) for a, b in ties(rows, carried.terms)]
     return inner
+
+
+def _turn_around(query: exp.Select) -> None:
+    """Have ``FROM a RIGHT JOIN b ON c`` be ``FROM b LEFT JOIN a ON c``, where the order of columns is not seen."""
+    joins, from_ = query.args.get("joins") or (), query.args.get("from_")
+    if not joins or from_ is None or any(isinstance(e.unalias(), exp.Star) for e in query.expressions):
+        return
+    if joins[0].side == "RIGHT" and joins[0].args.get("on") is not None and not joins[0].method:
+        left, right = from_.this, joins[0].this
+        from_.set("this", right)
+        joins[0].set("this", left)
+        joins[0].set("side", "LEFT")
 
 
 def ties(rows: Rows, terms: Mapping[Expression, Expression]) -> list[Pair]:

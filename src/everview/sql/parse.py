@@ -21,6 +21,7 @@ from everview.errors import EverviewError, Position, SizeError, SqlSyntaxError, 
 from everview.sql.chains import balanced
 from everview.sql.dialect import EverviewSpark, TokenSyntaxError
 from everview.sql.limits import MOST_TYPES, MOST_WORDS
+from everview.sql.refuse import refuse_other_systems
 from everview.sql.sql_text import SqlText, is_word, position_at
 from everview.sql.written_out import spelled
 
@@ -304,8 +305,16 @@ def _check_tokens(source: SqlText) -> None:
                 raise source.syntax(f"unexpected , before {after.text}", source.token(token), hint="drop the comma")
         if is_word(token, "TOP") and after.token_type is TokenType.NUMBER:
             raise source.unsupported("LIMIT", source.token(token), hint="cut the view when you read it")
+        if is_word(token, "MATCH_RECOGNIZE") and after.token_type is TokenType.L_PAREN:
+            hint = "LAG and LEAD compare a row with those before and behind it"
+            raise source.unsupported("MATCH_RECOGNIZE", source.token(token), hint=hint)
         if token.token_type is TokenType.L_PAREN and after.token_type is TokenType.COMMA:
             raise source.syntax("unexpected ,", source.token(after), hint="something is missing before the comma")
+    for token, after, last in zip(source.tokens, source.tokens[1:], [*source.tokens[2:], None], strict=False):
+        is_last = last is None or last.token_type is TokenType.SEMICOLON
+        if is_word(token, "EMIT") and is_word(after, "CHANGES") and is_last:
+            hint = "leave it out: every view has a feed of its changes"
+            raise source.unsupported("EMIT CHANGES", source.token(token), hint=hint)
 
 
 def _check_statement(source: SqlText, statement: exp.Expr) -> None:
@@ -317,6 +326,7 @@ def _check_statement(source: SqlText, statement: exp.Expr) -> None:
     for column in statement.find_all(exp.Column):
         if not column.args.get("table"):
             _check_alias(source, column.this)
+    refuse_other_systems(source, statement)
     operations = sum(1 for _ in statement.find_all(exp.SetOperation))
     if operations > _MAX_SET_OPERATIONS:
         raise source.syntax(

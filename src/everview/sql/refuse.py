@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import Final
 
 from sqlglot import exp
 
@@ -61,11 +62,36 @@ def refuse_clauses(source: SqlText, node: exp.Expr, allowed: Iterable[str]) -> N
         raise source.unsupported(construct, source.clause(node, first, words), hint)
 
 
+_OF_OTHERS: Final[tuple[tuple[type[exp.Expr], str, str, str], ...]] = (
+    (exp.Limit, "expressions", "LIMIT … BY", "QUALIFY ROW_NUMBER() OVER (PARTITION BY a ORDER BY k) <= 2"),
+    (exp.Offset, "expressions", "LIMIT … BY", "QUALIFY ROW_NUMBER() OVER (PARTITION BY a ORDER BY k) <= 2"),
+    (exp.Ordered, "with_fill", "WITH FILL", "LEFT JOIN from the values that are to be there"),
+    (exp.Cast, "format", "CAST … FORMAT", "to_date(s, 'yyyy-MM-dd'), to_number and to_char take a format"),
+    (exp.Cast, "default", "CAST … DEFAULT", "coalesce(try_cast(x AS t), y)"),
+    (exp.Between, "symmetric", "BETWEEN SYMMETRIC", "BETWEEN least(a, b) AND greatest(a, b)"),
+    (exp.In, "is_global", "GLOBAL IN", "x IN (SELECT …)"),
+)
+"""What sqlglot reads in any dialect, other systems mean by it, and Spark does not have: node, argument, words, hint."""
+
+
+def refuse_other_systems(source: SqlText, statement: exp.Expr) -> None:
+    """Raise for what would be read and then not looked at."""
+    for node in statement.find_all(*{kind for kind, *_ in _OF_OTHERS}):
+        for kind, argument, words, hint in _OF_OTHERS:
+            value = node.args.get(argument)
+            if value and isinstance(node, kind):
+                place = value[0] if isinstance(value, list) else node.this or node
+                raise source.unsupported(words, place, hint=f"write {hint}")
+
+
 def refuse_join(source: SqlText, join: exp.Join) -> None:
     """Raise for joins that are not inner, outer, cross, natural, semi or anti."""
     side, kind, method = join.side, join.kind, join.method
     if method not in ("", "NATURAL"):
-        raise source.unsupported(f"{method} JOIN", source.keyword(join.this, method), hint="join by equality")
+        hint = "join by equality"
+        if method == "ASOF":
+            hint = "LEFT JOIN LATERAL (SELECT … WHERE b.ts <= a.ts ORDER BY b.ts DESC LIMIT 1) ON TRUE"
+        raise source.unsupported(f"{method} JOIN", source.keyword(join.this, method), hint=hint)
     if kind in ("SEMI", "ANTI") and side in ("", "LEFT"):
         return
     if kind in ("SEMI", "ANTI"):
@@ -116,5 +142,12 @@ def refuse_expression(source: SqlText, node: exp.Expr) -> EverviewError:
         return source.unsupported("row value", node, hint="compare the columns one by one")
     if isinstance(node, exp.Distinct):
         return source.syntax("DISTINCT may only stand after SELECT or in an aggregate", node)
+    if isinstance(node, exp.Order):
+        hint = "leave it out; texts are put in order by LISTAGG(x, ', ') WITHIN GROUP (ORDER BY k)"
+        return source.unsupported("ORDER BY in an aggregate", node.expressions[0], hint=hint)
+    if isinstance(node, exp.Kwarg):
+        return source.unsupported(
+            "argument by name", node.this, hint="write the arguments in order, without their names"
+        )
     words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(node).__name__).lower()
     return source.unsupported(words, node)

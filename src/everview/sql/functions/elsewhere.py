@@ -25,3 +25,23 @@ NON_DETERMINISTIC = frozenset(
     "session_user current_database current_schema current_catalog current_timezone monotonically_increasing_id "
     "spark_partition_id input_file_name shuffle randstr uniform version".split()
 )
+
+_SPANS = "window(ts, '10 minutes').start"
+INSTEAD = {
+    "arg_max": "max_by(x, k)",
+    "arg_min": "min_by(x, k)",
+    "count_star": "count(*)",
+    "date_bin": _SPANS,
+    "generate_series": "explode(sequence(first, last))",
+    "mz_logical_timestamp": "now(), in a condition",
+    "mz_now": "now(), in a condition",
+    "proctime": "now(), in a condition",
+    "split_index": "split_part(text, mark, n), which counts from 1",
+    "time_bucket": _SPANS,
+    "timestamp_trunc": "date_trunc('HOUR', ts)",
+    "to_bitmap": "count(DISTINCT x), which is exact here",
+    "tostartofday": "date_trunc('DAY', ts)",
+    "tostartofhour": "date_trunc('HOUR', ts)",
+    "todate": "to_date(text)",
+}
+"""What to write for functions that other systems have."""

@@ -29,6 +29,7 @@ from everview.sql.functions import (
     times,
 )
 from everview.sql.functions.aggregated import AGGREGATE_MACROS
+from everview.sql.functions.elsewhere import INSTEAD
 from everview.sql.functions.entry import Function
 from everview.sql.macros import SHARED_MACROS
 from everview.sql.sql_text import SqlText
@@ -150,6 +151,9 @@ def _check_count(node: exp.Anonymous, entry: Function, given: int, source: SqlTe
 def _foreign(node: exp.Anonymous, source: SqlText) -> EverviewError:
     """The error for a function without an entry: what nobody has compared with Spark is not computed."""
     name = node.name.lower()
+    if name in INSTEAD:
+        message = f"the function {name} is not one of Spark's"
+        return source.unsupported(f"function {name}", node, message=message, hint=f"write {INSTEAD[name]}")
     if name.upper() not in Spark.Parser.FUNCTIONS:
         return source.unknown("function", name, node, known_functions(), "")
     return source.unsupported(
