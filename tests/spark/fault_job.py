@@ -27,6 +27,8 @@ VIEWS = {
     "paths": "SELECT r.a, r.b, s.c, t.d FROM r JOIN s ON r.b = s.b JOIN t ON s.c = t.c",
     "totals": "SELECT s.c, COUNT(*) AS n, SUM(t.d) AS total FROM s JOIN t ON s.c = t.c GROUP BY s.c",
     "overall": "SELECT COUNT(*) AS n, SUM(r.a) AS total FROM r JOIN s ON r.b = s.b",
+    "above": "SELECT s.b, s.c FROM s WHERE s.b > (SELECT AVG(b) FROM r)",
+    "fewer": "SELECT t.c, t.d, (SELECT COUNT(*) FROM r WHERE r.b <= t.d) AS n FROM t",
 }
 COMPACT, MATERIALIZE, PARCELS = "everview.compact", "everview.materialize", "everview.parcels"
 

@@ -2,8 +2,8 @@
 
 Every round has a stream, a number of shards, a kind of cluster and settings of its own, all drawn from its seed: logs
 that are compacted every few batches or not, the feed kept or targets by ``materialize``. After it, every batch of the
-feed, or each target, is compared with DuckDB, and no process may be left. The views are joins, groups, and a global
-aggregate, which a second level of shards merges.
+feed, or each target, is compared with DuckDB, and no process may be left. The views are joins, groups, a global
+aggregate, which a second level of shards merges, and subqueries of all rows, which a level before them makes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def play(seed: int, kills: int) -> Counter[str]:
     kinds = [k for k in KINDS if k != "executor" or master == CLUSTER]
     settings = rng.choice([{}, FAST]) | rng.choice([{}, {COMPACT: "2000"}]) | rng.choice([{}, {MATERIALIZE: "yes"}])
     settings |= rng.choice([{}, {PARCELS: "1"}])
-    job = Job(folder, master, rng.randint(1, 3), settings)
+    job = Job(folder, master, rng.randint(1, 4), settings)
     try:
         killed = run_with_kills(job, stream, kinds, rng, pause=(0.2, 4.0), most=kills)
         stream.check()

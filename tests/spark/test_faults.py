@@ -56,10 +56,12 @@ def test_worker_shard_and_driver_killed_and_files_half_written(tmp_path: Path, s
     until(lambda: not list(job.sockets.glob("everview-*")))
 
 
-def test_the_views_have_a_second_level() -> None:
-    """So that faults hit it as well."""
+def test_the_views_have_a_level_before_the_shards_and_one_behind_them() -> None:
+    """So that faults hit these as well."""
     schema = parse_schema(";".join(f"CREATE TABLE {name} ({columns})" for name, columns in TABLES.items()))
-    assert plan_over(VIEWS, schema, 2).distribution.merge is not None
+    found = plan_over(VIEWS, schema, 2).distribution
+    assert found.merge is not None
+    assert found.ahead is not None
 
 
 @pytest.mark.soak
