@@ -151,12 +151,17 @@ class Cluster:
         self.take(self)
 
     def take(self, other: Cluster) -> None:
-        """Go on with the rows that another one's shards have stored, and with what it has told."""
+        """Go on with the rows that another one's shards have stored, and with what it has told.
+
+        What was made of them ahead of the shards comes anew, if the views are others.
+        """
+        anew = self.distribution.made | other.distribution.made if self.identity.differences(other.identity) else ()
         for number, level in enumerate(self.levels):
             fresh = self._made(level)
             for old, new in zip(other.shards[number], fresh, strict=True):
                 for name, blob, _ in old.dump():
-                    new.load({name: [read_blob(blob)]})
+                    if name not in anew:
+                        new.load({name: [read_blob(blob)]})
             self.shards[number] = fresh
         self.results, self.started = other.results, other.started
 

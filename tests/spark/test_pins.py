@@ -230,9 +230,12 @@ def test_columns_in_another_order_are_the_same() -> None:
     assert not again.identity.differences(first.identity)
 
 
-def test_what_is_made_ahead_is_pinned_and_told_once() -> None:
-    """Other views over such rows would have the step ahead tell all that it has told already."""
-    views = {"above": "SELECT id, note FROM orders WHERE price > (SELECT AVG(id) FROM customers)"}
+ABOVE = "SELECT id, note FROM orders WHERE price > (SELECT AVG(id) FROM customers)"
+CHEAPER = "SELECT o.id, (SELECT COUNT(*) FROM orders x WHERE x.price < o.price) AS n FROM orders o"
+
+
+def test_what_is_made_ahead_is_pinned() -> None:
+    views = {"above": ABOVE}
     history = History(5)
     first = Cluster(views, SCHEMA, 3)
     assert first.distribution.ahead is not None
@@ -246,9 +249,42 @@ def test_what_is_made_ahead_is_pinned_and_told_once() -> None:
     for _ in range(2):
         again.apply(history.batch())
         history.check(again, views)
-    fewer = {"above": views["above"].replace("id, note", "note")}
-    with pytest.raises(StateMismatchError, match="made ahead of its shards"):
-        plan_over(fewer, SCHEMA, None, pins=pins, migrate=True)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (ABOVE, "SELECT note FROM orders WHERE price > (SELECT AVG(id) FROM customers)"),
+        (ABOVE, "SELECT id FROM orders WHERE price + 1 <= (SELECT MAX(id) FROM customers WHERE id > 1) OR note = 'x'"),
+        (CHEAPER, "SELECT o.price FROM orders o WHERE (SELECT SUM(x.id) FROM orders x WHERE x.price <> o.price) > 9"),
+        ("SELECT id, SUM(price) OVER () AS s FROM orders", "SELECT id, MAX(price) OVER () AS s FROM orders"),
+    ],
+    ids=["fewer columns", "another value", "compared otherwise", "another total"],
+)
+def test_views_with_other_parts_made_ahead_take_over(old: str, new: str) -> None:
+    """The step ahead tells all of the new parts, and the shards forget those of the old views."""
+    history = History(6)
+    first = Cluster({"v": old}, SCHEMA, 5)
+    assert first.distribution.ahead is not None
+    for _ in range(2):
+        first.apply(history.batch())
+    pins = (through_text(first.identity),)
+    with pytest.raises(StateMismatchError, match="migrate=True"):
+        plan_over({"v": new}, SCHEMA, None, pins=pins)
+    again = Cluster({"v": new}, SCHEMA, None, pins=pins, migrate=True)
+    again.take(first)
+    again.results, again.started = {"v": Counter()}, False
+    for _ in range(3):
+        again.apply(history.batch())
+        history.check(again, {"v": new})
+
+
+def test_views_without_a_step_ahead_do_not_take_over_from_such_with_one() -> None:
+    plain_view = {"v": "SELECT o.id, c.city FROM orders o, customers c WHERE o.customer = c.id"}
+    for old, new in (({"v": ABOVE}, plain_view), (plain_view, {"v": ABOVE})):
+        pins = (plan_over(old, SCHEMA, 3).identity,)
+        with pytest.raises(StateMismatchError, match="one of the two needs a step ahead of its shards"):
+            plan_over(new, SCHEMA, None, pins=pins, migrate=True)
 
 
 def test_texts_are_padded_and_checked_after_a_restart_as_before() -> None:

@@ -8,11 +8,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from everview.errors import StateMismatchError
 from everview.spark.checkpoint.identity import Identity
 from everview.spark.checkpoint.pins import plan_over
+from everview.spark.exchange.arrow_blob import WEIGHT, write_blob
 from everview.spark.metrics import stats
 from everview.spark.shard import operator as processors
 from everview.spark.shard.client import NoDumpError
@@ -167,6 +169,27 @@ def test_a_batch_reads_nothing_of_the_log_and_a_short_one_makes_the_same_shard(
     s.start(PATHS, shards=2)
     s.put({"g": [((-2, 15_000), "insert")]})
     assert s.result() == s.expected(PATHS, {"g": [(-1, 0), *edges[15_000:], (-2, 15_000)]})
+
+
+def test_what_was_made_ahead_for_other_views_is_forgotten() -> None:
+    schema = parse_schema("CREATE TABLE r (a BIGINT); CREATE TABLE t (b BIGINT)")
+    sql = "SELECT a FROM r WHERE a > (SELECT {}(b) FROM t)"
+    old, new = (plan_over({"v": sql.format(name)}, schema, 4).identity for name in ("MIN", "MAX"))
+    assert old.made == new.made == {"__v_ahead0"}
+    processor, _, _ = logged()
+    processor.identity = replace(new, migrate=True)
+    blob = write_blob(
+        pa.table({"c0": pa.array([5, 6], pa.int64()), WEIGHT: pa.array([1, -1], pa.int64())}), stored=True
+    )
+    processor.state.remove(processor.state.keys())
+    processor.state.put_pin(old.text)
+    processor.state.append(1, [("r", b"abc"), ("__v_ahead0", blob)])
+    processor.state.append(2, [("__v_ahead0", blob)])
+    meta = Meta(0, token="t", identity=old.digest, batch=2, stored=3 + 2 * len(blob), logged=5, blobs=3, told=True)
+    found = processor._checked(meta)
+    assert list(processor.state.read()) == [(1, "r", b"abc")]
+    assert found.token not in (None, "t")
+    assert replace(found, token="t") == replace(meta, identity=new.digest, stored=3, logged=1, blobs=1, told=False)
 
 
 def test_a_log_of_another_format_is_refused_with_what_to_do() -> None:

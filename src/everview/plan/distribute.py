@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Final
 
 from everview.plan.ahead import MadeAhead, may_be_ahead, read_for, with_stages_ahead
-from everview.plan.formula_shards import Components, checking, without_check
+from everview.plan.formula_shards import Components, checking, views_of, without_check
 from everview.plan.shards import ONE, Dimension, Distribution, Grid, Route, ShardLevel, within
 from everview.plan.split import first_rows, is_partial, split_up
 from everview.plan.spread import Places
@@ -55,6 +56,8 @@ def distribute(
         like: where rows are already; a view of a name that is known there finds them where they are, if it can.
     """
     alone = [_standing_alone(view, views[:i]) for i, view in enumerate(views)]
+    known = like.ahead.views if like is not None and like.ahead is not None else ()
+    is_ahead = {v.name: like is None or bool(views_of(v.name, known)) for v in alone}
     found = _Steps()
     weigh = Weigher(schema, shards, _rates(alone, schema, rates), skew or {})
     for view in alone:
@@ -65,7 +68,7 @@ def distribute(
             found = found.and_also(_Steps(tuple(kept), (checked,), tuple(told)))
             continue
         own = _steps(view, weigh, like)
-        ahead = _steps_ahead(view, weigh, own) if shards > 1 and like is None else None
+        ahead = _steps_ahead(view, weigh, own, like) if shards > 1 and is_ahead[view.name] else None
         found = found.and_also(ahead or own)
     made = [_as_table(v) for v, _ in found.ahead]
     first_reads, ahead_reads = ({r.table for _, g in level for r in g.routes} for level in (found.kept, found.ahead))
@@ -143,12 +146,15 @@ def _is_small(piece: View, view: View) -> bool:
     return isinstance(piece.body, Cut) or (is_partial(piece) and not isinstance(view.body, Cut))
 
 
-def _steps_ahead(view: View, weigh: Weigher, own: _Steps) -> _Steps | None:
-    """The same with stages made ahead, of which every shard would have all rows; None if that would not be better."""
+def _steps_ahead(view: View, weigh: Weigher, own: _Steps, like: Distribution | None) -> _Steps | None:
+    """The same with stages made ahead, of which every shard would have all rows; None if that would not be better.
+
+    Where such a step is there already, what sends rows to it as they came is better than all else.
+    """
     needed = _needed_whole(own)
     candidates = [(s, way) for s, way in may_be_ahead(view, weigh.schema) if needed & read_for(view, s)]
-    best = None
-    bound = own.load / _MERGING_GROUPS
+    best: tuple[frozenset[MadeAhead], _Steps] | None = None
+    bound = (like is not None, own.load / _MERGING_GROUPS if like is None else inf)
     tied = [(s, way) for s, way in candidates if any(map(_has_keys, blocks(s.body)))]
     free = [c for c in candidates if c not in tied]
     compared = [(s, way) for s, way in tied if way.beside is not None]
@@ -157,11 +163,28 @@ def _steps_ahead(view: View, weigh: Weigher, own: _Steps) -> _Steps | None:
         if not tried or {s.name for s, _ in tried} & {way.stage for way in known}:
             continue
         chosen = known | {way for _, way in tried}
-        found = _with_ahead(view, chosen, weigh)
+        found = _with_ahead(view, chosen, weigh, like)
         by_key = tried is not free and isinstance(tried[0][0].body, Block)  # It may have as many rows as its table.
-        if found is not None and found.load < (bound / _MERGING_GROUPS if by_key else bound):
-            best, bound = (chosen, found), found.load
+        if found is not None:
+            elsewhere = like is not None and not _sends_like(found, like, view.name)
+            if (elsewhere, found.load * (_MERGING_GROUPS if by_key else 1.0)) < bound:
+                best, bound = (chosen, found), (elsewhere, found.load)
     return best and best[1]
+
+
+def _sends_like(steps: _Steps, like: Distribution, view: str) -> bool:
+    """True if the tables' rows go where they went as they were kept for a view."""
+    levels = ((steps.ahead, like.ahead), (steps.kept, like.first))
+    made = {v.name for v, _ in steps.ahead} | like.made
+
+    def ways(grids: Iterable[Grid]) -> set[tuple[str, tuple[int, ...], object]]:
+        return {(r.table, tuple(d.share for d in g.dimensions), r.coordinates) for g in grids for r in g.routes}
+
+    for own, there in levels:
+        before = [g for g in there.grids if g.view in views_of(view, there.views)] if there is not None else []
+        if any(way[0] not in made for way in ways(g for _, g in own) ^ ways(before)):
+            return False
+    return True
 
 
 def _needed_whole(own: _Steps) -> set[str]:
@@ -183,11 +206,12 @@ def _has_keys(block: Block) -> bool:
     return any(e.variables for e in values)
 
 
-def _with_ahead(view: View, chosen: frozenset[MadeAhead], weigh: Weigher) -> _Steps | None:
+def _with_ahead(view: View, chosen: frozenset[MadeAhead], weigh: Weigher, like: Distribution | None) -> _Steps | None:
     made = with_stages_ahead(view, chosen, weigh.schema)
     if made is None:
         return None
-    pieces = [weigh.piece(p, by_group=True) for p in made[0]]
+    there = {g.view: g for g in like.ahead.grids} if like is not None and like.ahead is not None else {}
+    pieces = [weigh.piece(p, there.get(p.name), by_group=True) for p in made[0]]
     if any(isinstance(p.body, Cut) and g.is_on_one for p, g, _ in pieces):
         return None
     rates = dict(weigh.rates)
@@ -196,7 +220,7 @@ def _with_ahead(view: View, chosen: frozenset[MadeAhead], weigh: Weigher) -> _St
         fewer = _SMALL if is_partial(piece) or isinstance(piece.body, Cut) else 1.0
         rates[piece.name] = fewer * most if any(map(_has_keys, blocks(piece.body))) else 0.0
     schema = Schema((*weigh.schema, *(_as_table(p) for p in made[0])))
-    own = _steps(made[1], replace(weigh, schema=schema, rates=rates), None)
+    own = _steps(made[1], replace(weigh, schema=schema, rates=rates), like)
     load = own.load + sum(load for _, _, load in pieces)
     return replace(own, load=load, ahead=tuple((p, g) for p, g, _ in pieces))
 

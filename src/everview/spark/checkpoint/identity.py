@@ -21,6 +21,8 @@ HASH = 1
 _NO_LEVEL: dict[str, Any] = {"tables": [], "views": [], "grids": []}
 _PLACES = ("format", "hash", "shards", "keys")
 """Parts without which no row can be found again."""
+_MADE_ANEW = {"views", "merge", "made"}
+"""Parts that may be others, where it is asked for: their rows are made of the tables'."""
 
 
 @dataclass(frozen=True)
@@ -58,15 +60,24 @@ class Identity:
             return found
         first, *rest = self.parts["spread"]["levels"]
         ahead = self.parts["spread"].get("ahead", _NO_LEVEL)
-        made = [v["name"] for v in ahead["views"]]
+        made = self.made
         own = {t["name"]: t for t in (*ahead["tables"], *first["tables"]) if t["name"] not in made}
+        routes = ways(first) if self.parts["shards"] > 1 else {}
+        there = [[t, routes.get(t["name"])] for t in first["tables"] if t["name"] in made]
         return found | {
             "tables": [own[name] for name in sorted(own)],
-            "routes": ways(first) if self.parts["shards"] > 1 else {},
+            "routes": {table: way for table, way in routes.items() if table not in made},
             "merge": [[level["tables"], ways(level)] for level in rest],
-            "ahead": [[t for t in first["tables"] if t["name"] in made], ways(ahead)] if made else [],
+            "ahead": ways(ahead),
+            "made": there,
             "by_key": self.parts.get("by_key", []),
         }
+
+    @cached_property
+    def made(self) -> frozenset[str]:
+        """The tables that a step ahead of the shards makes of others."""
+        ahead = self.parts.get("spread", {}).get("ahead", _NO_LEVEL)
+        return frozenset(v["name"] for v in ahead["views"])
 
     def differences(self, stored: Identity) -> list[str]:
         """The names of the parts that are not the same."""
@@ -77,17 +88,15 @@ class Identity:
         changed = set(self.differences(stored))
         if self.derived:
             return self.migrate and not changed & set(_PLACES)
-        if self._has_ahead or stored._has_ahead:  # What was told before would be told anew.
-            return False
-        return self.migrate and changed <= {"views", "merge"} and self._has_merge == stored._has_merge
+        return self.migrate and changed <= _MADE_ANEW and self._has_steps_of(stored)
+
+    def _has_steps_of(self, stored: Identity) -> bool:
+        """True if there are the same stateful steps: Spark gives each its own state."""
+        return self._has_merge == stored._has_merge and bool(self.made) == bool(stored.made)
 
     @property
     def _has_merge(self) -> bool:
         return bool(self.compared.get("merge"))
-
-    @property
-    def _has_ahead(self) -> bool:
-        return bool(self.compared.get("ahead"))
 
     def refusal(self, stored: Identity) -> str:
         """Why the state cannot be used, and what to do."""
@@ -98,15 +107,16 @@ class Identity:
         lines += _tables(stored, self)
         if "by_key" in changed:
             lines.append(f"{self._line('by_key', stored)}{_POLICY}")
-        if {"views", "routes"} <= set(changed):
+        moved = {"routes", "ahead"} if self.made and stored.made else {"routes"}
+        if "views" in changed and moved & set(changed):
             lines.append("  the new views need rows in shards that do not have them")
         if self._has_merge != stored._has_merge:
             lines.append("  one of the two needs a second step of shards, and the other does not")
-        elif "views" in changed and (self._has_ahead or stored._has_ahead):
-            lines.append("  one of the two has stages that are made ahead of its shards, and tells of them once")
-        elif set(changed) <= {"views", "merge"} and "views" in changed:
+        elif bool(self.made) != bool(stored.made):
+            lines.append("  one of the two needs a step ahead of its shards, and the other does not")
+        elif set(changed) <= _MADE_ANEW and "views" in changed:
             return "\n".join([*lines, MIGRATE])
-        if "views" not in changed and set(changed) <= {"keys", "routes", "merge", "ahead"}:
+        if "views" not in changed and set(changed) <= {"keys", "routes", "merge", "ahead", "made"}:
             lines.append("  its rows are placed otherwise than this query was planned")
             return "\n".join([*lines, KEEP])
         return "\n".join([*lines, MOVE])

@@ -165,7 +165,12 @@ def _with_options(distribution: Distribution, views: Sequence[View]) -> Distribu
 
 def _with_conditions(distribution: Distribution, held: Distribution) -> Distribution:
     """Rows have come on the conditions that were: a view that asks for more of them finds those that it needs."""
-    there = {g.view: g for g in held.first.grids}
+    ahead = held.ahead and distribution.ahead and _with_conditions_of(distribution.ahead, held.ahead)
+    return replace(distribution, first=_with_conditions_of(distribution.first, held.first), ahead=ahead)
+
+
+def _with_conditions_of(level: ShardLevel, held: ShardLevel) -> ShardLevel:
+    there = {g.view: g for g in held.grids}
 
     def kept(grid: Grid) -> Grid:
         old = there.get(grid.view)
@@ -177,8 +182,7 @@ def _with_conditions(distribution: Distribution, held: Distribution) -> Distribu
         ]
         return replace(grid, routes=tuple(routes))
 
-    first = distribution.first
-    return replace(distribution, first=replace(first, grids=tuple(map(kept, first.grids))))
+    return replace(level, grids=tuple(map(kept, level.grids)))
 
 
 # --- in the checkpoint's folder --------------------------------------------------------------------------------------

@@ -151,8 +151,26 @@ class ShardOperator(StatefulProcessor):
         if self.identity.derived and not same:
             self.state.remove(self.state.keys())  # Its rows come anew.
             meta = Meta(meta.shard, self.level, compactions=meta.compactions, rebuilds=meta.rebuilds)
+        elif not same:
+            meta = self._without(self.identity.made | stored.made, meta)
         self.state.put_pin(self.identity.text)
         return replace(meta, identity=self.identity.digest, told=meta.told and same)
+
+    def _without(self, tables: frozenset[str], meta: Meta) -> Meta:
+        """Forget the rows of tables that a step ahead of this one makes, and now tells anew."""
+        from everview.spark.exchange.arrow_blob import read_blob
+
+        blobs = ((batch, part, blob) for batch, part, name, blob in self.state.parts() if name in tables)
+        for batch, part, blob in list(blobs) if tables else ():
+            self.state.remove([(batch, part)])
+            meta = replace(
+                meta,
+                token=uuid4().hex,  # A process that has them is none of this shard any more.
+                stored=meta.stored - len(blob),
+                logged=meta.logged - read_blob(blob).num_rows,
+                blobs=meta.blobs - 1,
+            )
+        return meta
 
     def _applied(self, shard: int, meta: Meta, given: _Input, clock: int | None) -> Iterator[Packed]:
         from everview.spark.shard.client import ShardClient

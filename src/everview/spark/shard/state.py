@@ -125,6 +125,10 @@ class ShardState:
 
     def read(self) -> Iterator[Logged]:
         """All rows, batch after batch."""
+        return ((batch, name, blob) for batch, _, name, blob in self.parts())
+
+    def parts(self) -> Iterator[tuple[int, int, str, bytes]]:
+        """The same, each with its place in its batch."""
         return self._read(key for key in self.keys() if key[0] > 0)
 
     def keys(self) -> list[Key]:
@@ -140,12 +144,12 @@ class ShardState:
     def taken_aside(self) -> list[str]:
         """What is no row, which is forgotten."""
         keys = [key for key in self.keys() if key[0] == _ASIDE]
-        found = [blob.decode() for _, _, blob in self._read(keys)]
+        found = [blob.decode() for *_, blob in self._read(keys)]
         self.remove(keys)
         return found
 
-    def _read(self, keys: Iterable[Key]) -> Iterator[Logged]:
+    def _read(self, keys: Iterable[Key]) -> Iterator[tuple[int, int, str, bytes]]:
         for key in keys:
             found = self._map.getValue(key)
             assert found is not None
-            yield key[0], str(found[0]), bytes(found[1])
+            yield *key, str(found[0]), bytes(found[1])
