@@ -1,15 +1,17 @@
-"""Copies stand side by side, whatever gives them: positions, pages, ranks and loops go by one list, for every view."""
+"""Copies stand side by side, whatever gives them: positions, pages, ranks and short loops go by one list, always."""
 
 from __future__ import annotations
 
 import random
 from collections import Counter
+from itertools import islice
 from typing import Any
 
 import duckdb
 import pytest
 
 import everview as ev
+from everview.engine import positions
 from everview.engine.view import View
 from tests.scale import scaled
 
@@ -106,6 +108,22 @@ def test_each_way_gives_the_same_places() -> None:
         db.insert("f", [(1, 1)])
         assert not db._places  # A batch ends it.
         assert Counter(view[:]) == both + Counter([(1, 1)])
+
+
+def test_a_loop_over_many_rows_begins_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a hundred million rows that come about apart a loop takes the first ones, and never has all."""
+    db = ev.Database()
+    db.sql(SCHEMA)
+    view = db.create_view("v", VIEWS["ends"])
+    db.insert("e", [(i % 100, 0) for i in range(10_000)])
+    db.insert("f", [(0, i % 100) for i in range(10_000)])
+    first = list(islice(view, 3))
+    assert len(view) == 10**8
+    assert all(row in view for row in first)
+    assert not db._places
+    db.delete("e", [(i % 100, 0) for i in range(9_990)])
+    monkeypatch.setattr(positions, "_FEW", 1_000)
+    assert Counter(view) == Counter({(a, b): 100 for a in range(90, 100) for b in range(100)})
 
 
 def test_the_list_is_added_up_once_a_version(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ from everview.engine.input.from_python import from_values
 from everview.engine.input.rejection import Where
 from everview.engine.operators.answers import Answers, Given, Sought
 from everview.engine.operators.counts import Fold
-from everview.engine.places import Places, gathered
+from everview.engine.places import Places, added_up, gathered
 from everview.engine.relation import Relation, Row, T, tuples
 from everview.engine.values.rows import WordRows
 from everview.errors import TooManyRowsError, ValueTypeError, whole_number
@@ -28,6 +28,8 @@ from everview.strategies.strategy import MOST_RANKS
 
 _PROBES = 32
 """So many positions are looked at together in the search for a row's place."""
+_FEW = 2**16
+"""So many rows that come about apart are put side by side before any of them is given to a loop."""
 _REACH = 2**30
 """Of a result with more rows than positions go so many rows are listed to find one; beyond that it would never end."""
 
@@ -64,6 +66,23 @@ class Positions(Relation):
         looks_up = self._ask(lambda rows: rows.looks_up(whole))
         copies = (lambda words: self._copies(whole, words)) if looks_up else None
         yield from gathered(self._rows(partly=partly), self._net(), copies, self._keep_places)
+
+    def _streamed(self) -> Iterator[WordRows]:
+        kept = self._kept_places()
+        placed = iter([kept.rows]) if kept is not None else self._ask(lambda rows: rows.placed(partly=False))
+        if placed is not None:
+            yield from placed
+            return
+        listed = self._rows()
+        first: list[WordRows] = []
+        while sum(map(len, first)) <= _FEW:
+            chunk = next(listed, None)
+            if chunk is None:
+                yield added_up(first, self._net())
+                return
+            first.append(chunk)
+        yield from first
+        yield from listed
 
     def _copies(self, whole: frozenset[int], words: Sequence[int]) -> int:
         """How many copies a row has, which is there."""

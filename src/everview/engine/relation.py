@@ -56,6 +56,10 @@ class Relation(ABC):
         """All rows in the order of their positions, each once, with all its copies."""
         return self._rows(partly=partly)
 
+    def _streamed(self) -> Iterator[WordRows]:
+        """All rows, chunk by chunk, at the delay promised: in the order of their positions if that allows it."""
+        return self._rows()
+
     @abstractmethod
     def _ask(self, question: Callable[[Answers], T]) -> T:
         """What is answered to a question about the rows by who keeps them; None where they have to be listed."""
@@ -167,6 +171,8 @@ class Relation(ABC):
     def __iter__(self) -> Iterator[Row]:
         """The rows as tuples, each as often as it has copies; of views in the order of their positions.
 
+        But of a view that lists a row in several places, and many rows, they are in the order in which they come.
+
         They are all of one state: a StaleReadError ends the loop if the rows change before it does.
         """
         for batch, counts in self._steps():
@@ -229,7 +235,7 @@ class Relation(ABC):
 
     def _steps(self) -> Iterator[tuple[pa.RecordBatch, list[int]]]:
         """All rows as values with their copies, batch by batch; others may have their turn between two of them."""
-        chunks = self._placed(partly=False)
+        chunks = self._streamed()
         seen = None
         while True:
             with self._lock:

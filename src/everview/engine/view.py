@@ -68,11 +68,18 @@ class View(Positions, Lookups, Reasons, Regressions):
             return super()._decoded(rows)
 
     def _placed(self, *, partly: bool) -> Iterator[WordRows]:
+        return self._checked(super()._placed(partly=partly))
+
+    def _streamed(self) -> Iterator[WordRows]:
+        return self._checked(super()._streamed())
+
+    def _checked(self, listed: Iterator[WordRows]) -> Iterator[WordRows]:
+        """The same rows; it raises if there are none now."""
         runtime = self._runtime
         runtime.check_result()
         runtime.check_listed(f"the rows of {self.name} cannot be listed")
         with blaming_the_file(runtime):
-            yield from super()._placed(partly=partly)
+            yield from listed
 
     def _kept_places(self) -> Places | None:
         kept = self._database._places.get(self.name)
