@@ -173,6 +173,17 @@ def test_order_and_limit(db: ev.Database, order: str, cut: str) -> None:
             [(1, 15), (2, 14)],
         ),
         (
+            "SELECT id, SUM(id) OVER () AS s, SUM(DISTINCT pay) FILTER (WHERE id < 3) OVER (PARTITION BY age) AS p, "
+            "MEDIAN(id) OVER (PARTITION BY name) AS m FROM people QUALIFY COUNT(*) OVER (PARTITION BY name) > 1 "
+            "ORDER BY id",
+            [(1, 15, Decimal("10.50"), 2.5), (4, 15, Decimal("10.50"), 2.5)],
+        ),
+        (
+            "SELECT age, SUM(SUM(pay)) OVER () AS s, AVG(SUM(id)) OVER (PARTITION BY age IS NULL) AS a FROM people "
+            "GROUP BY age HAVING SUM(id) < 5 ORDER BY age",
+            [(None, Decimal("2.25"), 2.0), (25, Decimal("2.25"), 3.0)],
+        ),
+        (
             "SELECT name, GROUPING(name) AS g, COUNT(*) FROM people GROUP BY ROLLUP (name) ORDER BY g, name",
             [(None, 0, 1), ("", 0, 1), ("Ann", 0, 2), ("Bob", 0, 1), (None, 1, 5)],
         ),

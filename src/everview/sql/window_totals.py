@@ -7,7 +7,7 @@ An update changes one group, and the rows of that group only where its value is 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -21,6 +21,7 @@ from everview.sql.apart import null_safe
 from everview.sql.body import Body, equality
 from everview.sql.grouping import grouped_output
 from everview.sql.names import Cell, Scope
+from everview.sql.nodes import NUMBER, standing_for
 from everview.sql.session import Groups, Rows, Selected, stage_columns
 
 if TYPE_CHECKING:
@@ -39,12 +40,25 @@ class Total:
     values: tuple[tuple[exp.Column, int], ...]
 
 
-def values_in(call: exp.Expr) -> Iterator[exp.Expr]:
+def total_of(call: exp.Expr, partition: tuple[int, ...], place: Callable[[exp.Expr], int]) -> Total:
+    """A call over whole partitions; ``place`` says where the rows have a value."""
+    held = exp.Paren(this=call.copy())
+    values = []
+    for node in list(_values_in(held.this)):
+        column = standing_for(node)
+        values.append((column, place(node)))
+        node.replace(column)
+    for node in held.walk():
+        node.meta.pop(NUMBER, None)  # Of the query as it is written, this is no aggregate: its window is a value.
+    return Total(partition, held.this, tuple(values))
+
+
+def _values_in(call: exp.Expr) -> Iterator[exp.Expr]:
     """The values of rows, or of groups, that a call of an aggregate reads: all but literals."""
     for value in list(call.args.values()):
         for child in value if isinstance(value, list) else [value]:
             if isinstance(child, _AROUND_VALUES) or (child is call.this and isinstance(call, WHOLE)):
-                yield from values_in(child)
+                yield from _values_in(child)
             elif isinstance(child, exp.Expr) and any(map(_is_of_rows, child.walk())):
                 yield child
 

@@ -28,7 +28,7 @@ from everview.sql.nodes import standing_for
 from everview.sql.ordering import ordered
 from everview.sql.session import Rows, Selected, over_stage, stage_columns
 from everview.sql.window_frames import USUAL, frame_of, is_whole_partition, spec_of, written_number
-from everview.sql.window_totals import Total, add_totals, values_in
+from everview.sql.window_totals import Total, add_totals, total_of
 
 if TYPE_CHECKING:
     from everview.sql.select import Lower
@@ -233,17 +233,11 @@ class _Windows:
         self, window: exp.Window, partition: tuple[int, ...], keys: tuple[SortKey, ...], spec: exp.Expr | None
     ) -> Total | None:
         """An aggregate over whole partitions; None if it is another function, or its frame may be a part of one."""
-        call = exp.Paren(this=window.this.copy())
-        if _name(call.this) in _NAMES or read_aggregate(self.source, call.this.copy()) is None:
+        if _name(window.this) in _NAMES or read_aggregate(self.source, window.this.copy()) is None:
             return None
         if not is_whole_partition(self._frame(spec, keys), is_ordered=bool(keys)):
             return None
-        values = []
-        for node in list(values_in(call.this)):
-            column = standing_for(node)
-            values.append((column, self.column(node)))
-            node.replace(column)
-        return Total(partition, call.this, tuple(values))
+        return total_of(window.this, partition, self.column)
 
     def _specification(self, window: exp.Window) -> tuple[list[exp.Expr], list[exp.Expr], exp.Expr | None]:
         """PARTITION BY, ORDER BY and the frame, together with those of a named window that it builds on."""
