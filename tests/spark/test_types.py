@@ -25,12 +25,11 @@ CLOSED = {
     "UNICODE": spark_types.StringType("UNICODE"),
     "UTF8_BINARY_RTRIM": spark_types.StringType("UTF8_BINARY_RTRIM"),
     "time": spark_types.TimeType(6),
-    "interval": spark_types.DayTimeIntervalType(),
     "months": spark_types.YearMonthIntervalType(),
     "variant": spark_types.VariantType(),
     "array": spark_types.ArrayType(COLLATED),
     "map": spark_types.MapType(spark_types.StringType(), spark_types.VariantType()),
-    "struct": StructType([StructField("x", spark_types.DayTimeIntervalType())]),
+    "struct": StructType([StructField("x", spark_types.YearMonthIntervalType())]),
     "void": spark_types.NullType(),
     "decimal of negative scale": spark_types.DecimalType(5, -2),
 }
@@ -42,6 +41,8 @@ OPEN = [
     spark_types.TimestampNTZType(),
     spark_types.BinaryType(),
     spark_types.ByteType(),
+    spark_types.DayTimeIntervalType(),
+    spark_types.DayTimeIntervalType(1, 2),
     spark_types.ArrayType(spark_types.MapType(spark_types.StringType(), spark_types.LongType())),
     StructType([StructField("x y", spark_types.ArrayType(spark_types.DecimalType(20, 2)))]),
 ]

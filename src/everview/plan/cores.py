@@ -119,7 +119,7 @@ def is_summed(aggregate: Aggregate) -> bool:
         return True
     type_ = aggregate.argument.type
     most = 18 if aggregate.function.has_squares else MOST_DIGITS
-    return type_.is_integer or (type_.kind is Kind.DECIMAL and type_.precision <= most)
+    return type_.is_integer or type_.kind is Kind.DAY_TIME or (type_.kind is Kind.DECIMAL and type_.precision <= most)
 
 
 def _listing_core(block: Block, aggregate: Aggregate, keys: tuple[Var, ...], name: str) -> Core:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
-from everview.query.types import BIGINT, BINARY, DOUBLE, STRING, DataType, Kind, adjusted, array_of, decimal
+from everview.query.types import BIGINT, BINARY, DAY_TIME, DOUBLE, STRING, DataType, Kind, adjusted, array_of, decimal
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,12 +208,16 @@ def _sum(argument: DataType) -> DataType | None:
         return decimal(argument.precision + 10, argument.scale)
     if argument.is_open:
         return argument
+    if argument.kind is Kind.DAY_TIME:
+        return argument
     return BIGINT if argument.is_integer else _double(argument)
 
 
 def _mean(argument: DataType) -> DataType | None:
     if argument.kind is Kind.DECIMAL:
         return adjusted(argument.precision + 4, argument.scale + 4)
+    if argument.kind is Kind.DAY_TIME:
+        return DAY_TIME
     return _double(argument)
 
 

@@ -7,8 +7,10 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from everview.query.types import DataType, Kind
+from everview.query.types import DAY_TIME_UNITS, DataType, Kind, day_time
 
+_UNITS: Final = "|".join(DAY_TIME_UNITS)
+_LENGTH: Final = re.compile(rf"INTERVAL ({_UNITS})(?: TO ({_UNITS}))?")
 _TYPE: Final = re.compile(r"(\w+)(?:\((\d+), (\d+)\))?")
 
 
@@ -55,6 +57,8 @@ def type_to_data(type_: DataType) -> str:
         names = [f"{json.dumps(name)}: " for name in type_.names] or [""] * len(type_.parts)
         parts = (name + type_to_data(part) for name, part in zip(names, type_.parts, strict=True))
         return f"{type_.kind.value}<{', '.join(parts)}>"
+    if type_.kind is Kind.DAY_TIME:
+        return str(type_)
     return (
         f"{type_.kind.value}({type_.precision}, {type_.scale})" if type_.precision or type_.scale else type_.kind.value
     )
@@ -72,6 +76,9 @@ def type_from_data(text: str) -> DataType:
 
 
 def _type_at(text: str, start: int) -> tuple[DataType, int]:
+    length = _LENGTH.match(text, start)
+    if length is not None:
+        return day_time(length[1], length[2] or length[1]), length.end()
     found = _TYPE.match(text, start)
     if found is None:
         raise ValueError(f"{text!r} is no type")

@@ -25,6 +25,7 @@ class Kind(Enum):
     TIMESTAMP = "TIMESTAMP"
     TIMESTAMP_NTZ = "TIMESTAMP_NTZ"
     INTERVAL = "INTERVAL"
+    DAY_TIME = "INTERVAL DAY TO SECOND"
     ARRAY = "ARRAY"
     STRUCT = "STRUCT"
     MAP = "MAP"
@@ -37,6 +38,10 @@ _FRACTIONS = (Kind.FLOAT, Kind.DOUBLE)
 _TIMES = (Kind.DATE, Kind.TIMESTAMP_NTZ, Kind.TIMESTAMP)
 MOST_DIGITS = 38
 """A decimal has no more."""
+DAY_TIME_UNITS = ("DAY", "HOUR", "MINUTE", "SECOND")
+"""The units that a length of time is made of."""
+MICROSECONDS_OF = {"DAY": 86_400_000_000, "HOUR": 3_600_000_000, "MINUTE": 60_000_000, "SECOND": 1_000_000}
+"""How long each of them is."""
 _NESTED = (Kind.ARRAY, Kind.STRUCT, Kind.MAP)
 _DIGITS = {Kind.TINYINT: 3, Kind.SMALLINT: 5, Kind.INT: 10, Kind.BIGINT: 20}
 
@@ -50,6 +55,9 @@ class DataType:
 
     ``length`` is that of a column of type VARCHAR or, if it is ``padded`` with blanks, CHAR: how many characters its
     values may have. They are strings in all other respects, so two types that differ in it are equal.
+
+    Of a length of time, ``names`` are its first and its last unit; it is kept in microseconds whatever they are. An
+    INTERVAL without them is one of months, or not known before it is computed: it is added to times, and never kept.
     """
 
     kind: Kind
@@ -66,6 +74,9 @@ class DataType:
             return f"STRUCT<{', '.join(fields)}>"
         if self.is_nested:
             return f"{self.kind.value}<{', '.join(map(str, self.parts))}>"
+        if self.kind is Kind.DAY_TIME:
+            first, last = self.names
+            return f"INTERVAL {first}" if first == last else f"INTERVAL {first} TO {last}"
         if self.length is not None:
             return f"{'CHAR' if self.padded else 'VARCHAR'}({self.length})"
         return f"DECIMAL({self.precision}, {self.scale})" if self.kind is Kind.DECIMAL else self.kind.value
@@ -136,6 +147,7 @@ BINARY = DataType(Kind.BINARY)
 DATE = DataType(Kind.DATE)
 TIMESTAMP = DataType(Kind.TIMESTAMP)
 INTERVAL = DataType(Kind.INTERVAL)
+DAY_TIME = DataType(Kind.DAY_TIME, names=("DAY", "SECOND"))
 NULL = DataType(Kind.NULL)
 ANY = DataType(Kind.ANY)
 
@@ -158,6 +170,11 @@ def map_of(key: DataType, value: DataType) -> DataType:
 
 def _field_name(name: str) -> str:
     return name if re.fullmatch(r"[A-Za-z_]\w*", name) else "`" + name.replace("`", "``") + "`"
+
+
+def day_time(first: str, last: str) -> DataType:
+    """A length of time in the units from one to another."""
+    return DataType(Kind.DAY_TIME, names=(first, last))
 
 
 def varchar(length: int) -> DataType:
@@ -195,6 +212,9 @@ def common_type(left: DataType, right: DataType) -> DataType | None:
         return _common_numeric(left, right)
     if left.is_temporal and right.is_temporal:
         return max(left, right, key=lambda t: _TIMES.index(t.kind))
+    if left.kind is right.kind is Kind.DAY_TIME:
+        firsts, lasts = ([DAY_TIME_UNITS.index(t.names[end]) for t in (left, right)] for end in (0, 1))
+        return day_time(DAY_TIME_UNITS[min(firsts)], DAY_TIME_UNITS[max(lasts)])
     if left.is_nested and left.kind is right.kind and len(left.parts) == len(right.parts):
         return _common_nested(left, right)
     return None

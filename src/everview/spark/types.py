@@ -11,7 +11,18 @@ from pyspark.sql import types as spark
 
 from everview.errors import SchemaError
 from everview.query.schema import Column, Schema, Table
-from everview.query.types import ANY, DataType, Kind, array_of, char, map_of, struct_of, varchar
+from everview.query.types import (
+    ANY,
+    DAY_TIME_UNITS,
+    DataType,
+    Kind,
+    array_of,
+    char,
+    day_time,
+    map_of,
+    struct_of,
+    varchar,
+)
 from everview.sql import parse_schema
 
 CHANGE_TYPE: Final = "_change_type"
@@ -48,6 +59,8 @@ def spark_type(type_: DataType) -> spark.DataType:
         return spark.DecimalType(type_.precision, type_.scale)
     if type_.kind is Kind.NULL:
         return spark.NullType()
+    if type_.kind is Kind.DAY_TIME:
+        return spark.DayTimeIntervalType(*(DAY_TIME_UNITS.index(unit) for unit in type_.names))
     if type_.kind is Kind.ARRAY:
         return spark.ArrayType(spark_type(type_.element))
     if type_.kind is Kind.STRUCT:
@@ -59,8 +72,8 @@ def spark_type(type_: DataType) -> spark.DataType:
 
 
 def data_type(type_: spark.DataType, metadata: Mapping[str, Any] | None = None) -> DataType | None:
-    """The type of a Spark column; None if there is none: intervals, times, and texts with a collation, which are equal
-    where their bytes are not; and what is made of these.
+    """The type of a Spark column; None if there is none: intervals of months, times, and texts with a collation, which
+    are equal where their bytes are not; and what is made of these.
 
     CHAR and VARCHAR are texts to Spark, which keeps in the column's metadata what it was declared as.
     """
@@ -68,6 +81,8 @@ def data_type(type_: spark.DataType, metadata: Mapping[str, Any] | None = None) 
         return sized(type_.simpleString())
     if isinstance(type_, spark.DecimalType):
         return DataType(Kind.DECIMAL, type_.precision, type_.scale) if 0 <= type_.scale <= type_.precision else None
+    if isinstance(type_, spark.DayTimeIntervalType):
+        return day_time(DAY_TIME_UNITS[type_.startField], DAY_TIME_UNITS[type_.endField])
     if isinstance(type_, spark.StringType) and not is_binary(type_.collation):
         return None
     if isinstance(type_, spark.ArrayType | spark.MapType | spark.StructType):

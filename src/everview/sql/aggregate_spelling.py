@@ -45,7 +45,7 @@ def aggregated(node: exp.Expr, type_: DataType, over: Over = lambda aggregate: a
             return over(call("count", _distinct(found, _value(found))))
         case Summed():
             total = over(call("avg" if made.mean else "sum", _distinct(found, _value(found))))
-            is_exact = type_.is_integer or type_.kind is Kind.DECIMAL
+            is_exact = type_.is_integer or type_.kind in (Kind.DECIMAL, Kind.DAY_TIME)
             if made.mean or not is_exact:
                 return total
             typed = cast(total, type_)

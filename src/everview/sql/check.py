@@ -11,10 +11,8 @@ from everview.query.types import (
     BIGINT,
     BOOLEAN,
     INT,
-    INTERVAL,
     NULL,
     STRING,
-    TIMESTAMP,
     TINYINT,
     DataType,
     Kind,
@@ -24,9 +22,11 @@ from everview.query.types import (
 from everview.sql.aggregates import WHOLE, AggregateCall, misfit, packed_type, read_aggregate
 from everview.sql.chains import left_spine
 from everview.sql.datatypes import arithmetic, can_cast, read_type
+from everview.sql.durations import length_type
 from everview.sql.functions.elements import element
 from everview.sql.functions.elsewhere import CLOCK, GENERATORS, NON_DETERMINISTIC, WINDOW_FUNCTIONS
 from everview.sql.functions.entry import Function
+from everview.sql.functions.intervals import keep_units, part_type
 from everview.sql.functions.registry import accepts, call_type, entry_of, is_span, is_strict
 from everview.sql.functions.times import span_type
 from everview.sql.literals import coerce, is_string_literal, literal_type
@@ -56,7 +56,6 @@ _SIGNS: dict[type[exp.Expr], str] = {
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ)
 _BITWISE = (exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor, exp.BitwiseLeftShift, exp.BitwiseRightShift)
 _LIKES = (exp.Like, exp.ILike, exp.RegexpLike)
-_DATE_UNITS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY")
 _EXTRACTS = frozenset(
     "YEAR QUARTER MONTH WEEK DAY DAYOFWEEK DAYOFMONTH DOW DAYOFYEAR DOY HOUR MINUTE SECOND YEAROFWEEK".split()
 )
@@ -151,7 +150,7 @@ class Checker:
 
     def _negation(self, node: exp.Expr) -> Typed:
         typed = self.check(node.this)
-        ok = typed.type.is_numeric or typed.type.is_open or typed.type.kind is Kind.INTERVAL
+        ok = typed.type.is_numeric or typed.type.is_open or typed.type.kind in (Kind.INTERVAL, Kind.DAY_TIME)
         if not ok or (isinstance(node, exp.BitwiseNot) and not (typed.type.is_integer or typed.type.is_open)):
             raise self.source.mismatch(f"a minus needs a number, and this is {typed.type}", node.this)
         return typed
@@ -163,13 +162,13 @@ class Checker:
             self._exact(node.this, left.type, right.type),
             self._exact(node.expression, right.type, left.type),
         )
+        if Kind.DATE in (l_type.kind, r_type.kind):
+            keep_units((node.this, node.expression), (l_type, r_type))
         result = arithmetic(sign, l_type, r_type)
         if result is None:
             raise self.source.mismatch(
                 f"{left.type} {sign} {right.type} makes no sense", node, hint="CAST one side, or use a function"
             )
-        if result.kind is Kind.DATE and self._has_time(node):
-            result = TIMESTAMP
         return Typed(result, left.strict and right.strict and sign in "+-*")
 
     @staticmethod
@@ -179,11 +178,6 @@ class Checker:
         if other.kind is Kind.DECIMAL and isinstance(literal, exp.Literal) and literal.name.isdigit():
             return DataType(Kind.DECIMAL, len(str(int(literal.name))), 0)
         return type_
-
-    @staticmethod
-    def _has_time(node: exp.Expr) -> bool:
-        units = [str(i.args.get("unit") or "").upper() for i in node.find_all(exp.Interval)]
-        return any(not unit.startswith(_DATE_UNITS) for unit in units)
 
     def _bitwise(self, node: exp.Expr) -> Typed:
         (left, right), strict = self._all([node.this, node.expression])
@@ -269,7 +263,8 @@ class Checker:
             return Typed(united, strict)
         for type_ in types:
             if type_.kind is Kind.INTERVAL:
-                raise self.source.mismatch("an interval cannot be concatenated", node)
+                raise self.source.mismatch("an interval of months cannot be concatenated", node)
+        keep_units(node.expressions or (node.this, node.expression), types)
         return Typed(STRING, strict)
 
     def _case(self, node: exp.Expr) -> Typed:
@@ -307,6 +302,7 @@ class Checker:
         target = read_type(node.args["to"], self.source)
         if not can_cast(typed.type, target):
             raise self.source.mismatch(f"{typed.type} cannot be cast to {target}", node.this)
+        keep_units([node.this], [typed.type])
         if is_string_literal(node.this) and target.is_temporal and not node.args.get("safe"):
             coerce(node.this.copy(), target, self.source)
             return Typed(target)
@@ -316,7 +312,7 @@ class Checker:
     def _interval(self, node: exp.Expr) -> Typed:
         if node.this is not None and not isinstance(node.this, exp.Literal):
             self.check(node.this)
-        return Typed(INTERVAL)
+        return Typed(length_type(node))
 
     def _binary(self, node: exp.Expr) -> Typed:
         return Typed(DataType(Kind.BINARY), bool(node.this))
@@ -326,7 +322,9 @@ class Checker:
         field = node.this.name.upper()
         if field.rstrip("S") not in _EXTRACTS and field not in _EXTRACTS:
             raise self.source.unknown("date part", field, node, sorted(_EXTRACTS), "the parts are")
-        if not (typed.type.is_temporal or typed.type.is_open or typed.type.kind in (Kind.STRING, Kind.INTERVAL)):
+        if typed.type.kind is Kind.DAY_TIME:
+            return Typed(part_type(typed.type, field, node.expression, self.source), typed.strict)
+        if not (typed.type.is_temporal or typed.type.is_open or typed.type.kind is Kind.STRING):
             raise self.source.mismatch(f"EXTRACT needs a date or timestamp, and this is {typed.type}", node.expression)
         return Typed(DataType(Kind.DECIMAL, 8, 6) if field in ("SECOND", "SECONDS") else INT, typed.strict)
 
@@ -372,6 +370,7 @@ class Checker:
         if entry is not None and entry.binds is not None:
             return Typed(call_type(node, self._arguments(node, entry), self.source), False)
         types, strict = self._all(node.expressions)
+        keep_units(node.expressions, types)
         if entry is not None and entry.is_padded and len(types) == 2:
             pad(node.expressions, types, self.source)
         return Typed(call_type(node, types, self.source), strict and is_strict(node.name.lower()))

@@ -10,6 +10,8 @@ from sqlglot.expressions import DType
 
 from everview.errors import EverviewError, Position
 from everview.query.types import (
+    DAY_TIME,
+    DAY_TIME_UNITS,
     DOUBLE,
     INT,
     INTERVAL,
@@ -22,6 +24,7 @@ from everview.query.types import (
     as_decimal,
     char,
     common_type,
+    day_time,
     decimal,
     map_of,
     struct_of,
@@ -70,6 +73,8 @@ def read_type(node: exp.Expr, source: SqlText, where: exp.Expr | None = None) ->
     """
     if isinstance(node, exp.DataType) and node.args.get("nested"):
         return _read_nested(node, source, where)
+    if isinstance(node, exp.DataType) and isinstance(node.this, exp.Interval):
+        return _read_interval(node, source, where)
     kind = _KINDS.get(node.this) if isinstance(node, exp.DataType) else None
     written = str(node.meta.get(WRITTEN, ""))
     if isinstance(node, exp.DataType) and node.this is DType.USERDEFINED:
@@ -102,6 +107,23 @@ def read_type(node: exp.Expr, source: SqlText, where: exp.Expr | None = None) ->
             f"DECIMAL({precision}, {scale}) is not a type", node, hint="1 ≤ precision ≤ 38 and 0 ≤ scale ≤ precision"
         )
     return decimal(precision, scale)
+
+
+def _read_interval(node: exp.DataType, source: SqlText, where: exp.Expr | None) -> DataType:
+    """INTERVAL DAY TO SECOND and the like."""
+    unit = node.this.args.get("unit")
+    ends = (unit.this, unit.expression) if isinstance(unit, exp.IntervalSpan) else (unit, unit)
+    first, last = (str(end.name).upper() if end is not None else "" for end in ends)
+    known = [DAY_TIME_UNITS.index(name) for name in (first, last) if name in DAY_TIME_UNITS]
+    if len(known) < 2 or known != sorted(known):
+        name = f"INTERVAL {first}" if first == last else f"INTERVAL {first} TO {last}"
+        raise source.unsupported(
+            f"{name} type",
+            where or _place(source, node, "INTERVAL"),
+            message=f"columns of type {name} are not supported",
+            hint="use INTERVAL DAY TO SECOND, or a part of it; a number of months is an INT",
+        )
+    return day_time(first, last)
 
 
 def _read_nested(node: exp.DataType, source: SqlText, where: exp.Expr | None) -> DataType:
@@ -195,6 +217,8 @@ def arithmetic(operator: str, left: DataType, right: DataType) -> DataType | Non
         known = right if left.is_open else left
         if known.is_numeric:
             return arithmetic(operator, known, known)
+        if known.kind is Kind.DAY_TIME:
+            return known
         left = left if not left.is_open else (INTERVAL if operator == "+" else known)
         right = right if not right.is_open else INTERVAL
     if left.is_numeric and right.is_numeric:
@@ -225,20 +249,22 @@ def _decimal(operator: str, left: DataType, right: DataType) -> DataType:
 
 def _temporal(operator: str, left: DataType, right: DataType) -> DataType | None:
     if operator == "-" and left.is_temporal and right.is_temporal:
-        return INTERVAL
+        return day_time("DAY", "DAY") if left.kind is right.kind is Kind.DATE else DAY_TIME
     if operator == "+" and right.is_temporal:
         left, right = right, left
     if operator in "+-" and left.is_temporal:
+        if right.kind is Kind.DAY_TIME:
+            return left if left.kind is not Kind.DATE or right.names == ("DAY", "DAY") else DataType(Kind.TIMESTAMP)
         if right.kind is Kind.INTERVAL:
             return left
         if left.kind is Kind.DATE and right.is_integer:
             return left
-    if operator in "+-" and left.kind is right.kind is Kind.INTERVAL:
-        return INTERVAL
-    if operator in "*/" and left.kind is Kind.INTERVAL and right.is_numeric:
-        return INTERVAL
-    if operator == "*" and right.kind is Kind.INTERVAL and left.is_numeric:
-        return INTERVAL
+    if operator in "+-" and left.kind is right.kind and left.kind in (Kind.INTERVAL, Kind.DAY_TIME):
+        return common_type(left, right)
+    if operator == "*" and left.is_numeric:
+        left, right = right, left
+    if operator in "*/" and right.is_numeric:
+        return {Kind.INTERVAL: INTERVAL, Kind.DAY_TIME: DAY_TIME}.get(left.kind)
     return None
 
 
@@ -250,7 +276,11 @@ def can_cast(source: DataType, target: DataType) -> bool:
         alike = source.kind is target.kind and len(source.parts) == len(target.parts)
         return alike and all(can_cast(a, b) for a, b in zip(source.parts, target.parts, strict=True))
     if STRING in (source, target):
-        return True
+        return Kind.INTERVAL not in (source.kind, target.kind)
+    if Kind.DAY_TIME in (source.kind, target.kind):
+        return source.kind is target.kind or all(
+            t.is_integer or t.names[:1] == t.names[1:] != () for t in (source, target)
+        )
     if (source.is_numeric or source.kind is Kind.BOOLEAN) and (target.is_numeric or target.kind is Kind.BOOLEAN):
         return True
     if source.is_temporal and target.is_temporal:

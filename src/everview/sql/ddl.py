@@ -143,7 +143,7 @@ def _column(source: SqlText, draft: _Draft, node: exp.ColumnDef, keys: list[tupl
             "INTERVAL type",
             node,
             message=f"column {name} is an INTERVAL, which no table can hold",
-            hint="store a number",
+            hint="use INTERVAL DAY TO SECOND, or a part of it; a number of months is an INT",
         )
     nullable = True
     for constraint in node.args.get("constraints") or ():

@@ -180,7 +180,7 @@ def translated_query(query: exp.Expr) -> str:
 
 def duckdb_type(type_: DataType) -> str:
     """A type as DuckDB calls it."""
-    return str(exp.DataType.build(spark_name(type_), dialect=EverviewSpark).sql("duckdb"))
+    return str(exp.DataType.build(spark_name(type_), dialect=EverviewSpark).transform(_typed, copy=False).sql("duckdb"))
 
 
 def _translated(tree: exp.Expr, what: str) -> str:
@@ -193,7 +193,12 @@ def _translated(tree: exp.Expr, what: str) -> str:
 
 
 def _typed(node: exp.Expr) -> exp.Expr:
-    """An integer in arithmetic has a type of its own in Spark; in DuckDB it takes that of the other side."""
+    """An integer in arithmetic has a type of its own in Spark; in DuckDB it takes that of the other side.
+
+    Lengths of time are microseconds there.
+    """
+    if isinstance(node, exp.DataType) and isinstance(node.this, exp.Interval):
+        return exp.DataType.build("BIGINT")
     if not isinstance(node, exp.Literal) or not isinstance(node.parent, _ARITHMETIC) or not node.name.isdigit():
         return node
     type_ = integer_literal(node.name)

@@ -9,6 +9,7 @@ from typing import Final
 from sqlglot import exp
 
 from everview.errors import EverviewError
+from everview.query.types import DAY_TIME_UNITS, INTERVAL, DataType, day_time
 from everview.sql.sql_text import SqlText
 
 MICROSECONDS: Final = {
@@ -44,7 +45,7 @@ Duration = tuple[int, int]
 
 def duration(source: SqlText, node: exp.Expr) -> Duration:
     """A length of time that stands in the text."""
-    text = _text(node)
+    text = text_of(node)
     found = None if text is None else duration_of(text)
     if found is None:
         raise source.mismatch("a length of time is expected here", node, hint="write '10 minutes' or INTERVAL 1 HOUR")
@@ -65,14 +66,14 @@ def _no_months(source: SqlText, node: exp.Expr) -> EverviewError:
     )
 
 
-def _text(node: exp.Expr) -> str | None:
+def text_of(node: exp.Expr) -> str | None:
     """What is written, as number and unit."""
     if isinstance(node, exp.Paren):
-        return _text(node.this)
+        return text_of(node.this)
     if isinstance(node, exp.Literal) and node.is_string:
         return re.sub(r"(?i)^\s*interval\s+", "", node.name)
     if isinstance(node, exp.Add) and isinstance(node.expression, exp.Interval):  # INTERVAL 1 DAY 2 HOURS
-        parts = _text(node.this), _text(node.expression)
+        parts = text_of(node.this), text_of(node.expression)
         return None if None in parts else f"{parts[0]} {parts[1]}"
     if isinstance(node, exp.Interval) and isinstance(node.this, exp.Literal | exp.Neg):
         inner = node.this
@@ -84,7 +85,7 @@ def _text(node: exp.Expr) -> str | None:
     return None
 
 
-_FIELDS: Final[tuple[tuple[str, ...], ...]] = (("YEAR", "MONTH"), ("DAY", "HOUR", "MINUTE", "SECOND"))
+_FIELDS: Final[tuple[tuple[str, ...], ...]] = (("YEAR", "MONTH"), DAY_TIME_UNITS)
 """What may stand in one text between two units, as in INTERVAL '1 02:30' DAY TO MINUTE."""
 
 
@@ -117,6 +118,24 @@ def duration_of(text: str) -> Duration | None:
         else:
             return None
     return (months, int(micros)) if text.strip() and micros == int(micros) else None
+
+
+def length_type(node: exp.Expr) -> DataType:
+    """The type of a length of time that is written as one: its units, or INTERVAL if there are months in it."""
+    unit = node.args.get("unit") if isinstance(node, exp.Interval) else None
+    if isinstance(unit, exp.IntervalSpan):
+        kept = [unit.this.name.upper(), unit.expression.name.upper()]
+    else:
+        words = [found[2].upper() for found in _PART.finditer(text_of(node) or "")]
+        names = [_SHORT.get(word) or word.removesuffix("S") for word in words]
+        kept = [_KEPT.get(name, name) for name in names]
+    if not kept or not set(kept) <= set(DAY_TIME_UNITS):
+        return INTERVAL
+    places = [DAY_TIME_UNITS.index(name) for name in kept]
+    return day_time(DAY_TIME_UNITS[min(places)], DAY_TIME_UNITS[max(places)])
+
+
+_KEPT: Final = {"WEEK": "DAY", "MILLISECOND": "SECOND", "MICROSECOND": "SECOND"}
 
 
 def interval_of(micros: int) -> exp.Interval:

@@ -17,7 +17,7 @@ from sqlglot import exp
 from everview.errors import QueryError, SizeError
 from everview.query.aggregates import SIMPLE, Summed
 from everview.query.terms import Expression, Var
-from everview.query.types import DOUBLE, MOST_DIGITS, STRING, DataType, Kind, as_decimal, common_type
+from everview.query.types import BIGINT, DOUBLE, MOST_DIGITS, STRING, DataType, Kind, as_decimal, common_type
 from everview.sql.aggregate_spelling import aggregated
 from everview.sql.aggregates import WHOLE, is_aggregate, read_aggregate
 from everview.sql.chains import balanced
@@ -25,6 +25,7 @@ from everview.sql.check import Checker
 from everview.sql.dialect import EverviewSpark
 from everview.sql.functions.conversions import converted, text_of
 from everview.sql.functions.elements import as_type, of_bracket
+from everview.sql.functions.intervals import between, later, micros, part_taken, scaled
 from everview.sql.functions.numbers import shifted
 from everview.sql.functions.registry import entry_of, spelled
 from everview.sql.functions.text import like, substring
@@ -83,6 +84,9 @@ def _spelled(node: exp.Expr, type_: DataType, types: dict[int, DataType]) -> exp
     """What a node is to be replaced by, or itself; its inner nodes have been replaced already."""
     _pad(node, types)
     _widen(node, types)
+    length = _of_length(node, type_, types)
+    if length is not None:
+        return length
     if isinstance(node, exp.Div | exp.IntDiv | exp.Mod):
         return _divided(node, type_, types)
     if isinstance(node, exp.Add | exp.Sub | exp.Mul) and type_.kind is Kind.DECIMAL:
@@ -102,6 +106,42 @@ def _spelled(node: exp.Expr, type_: DataType, types: dict[int, DataType]) -> exp
     if isinstance(node, exp.Anonymous) and node.name.lower() not in GROUPINGS:
         return spelled(node, type_, types)
     return _of_text(node, type_, types)
+
+
+def _of_length(node: exp.Expr, type_: DataType, types: Mapping[int, DataType]) -> exp.Expr | None:
+    """What is made of lengths of time, or makes them; None for all else. They are microseconds to DuckDB.
+
+    One that is written out beside the time that it is added to stays as it is: DuckDB and Arrow know what it means.
+    """
+    if isinstance(node, exp.Interval):
+        around: exp.Expr = node
+        while isinstance(around.parent, exp.Paren):
+            around = around.parent
+        parent = around.parent
+        beside = parent.expression if isinstance(parent, exp.Add | exp.Sub) and around.arg_key == "this" else None
+        beside = parent.this if isinstance(parent, exp.Add | exp.Sub) and beside is None else beside
+        stays = beside is not None and types.get(id(beside), type_).is_temporal
+        stays = stays and not isinstance(node.args.get("unit"), exp.IntervalSpan)
+        return micros(node) if type_.kind is Kind.DAY_TIME and not stays else None
+    if isinstance(node, exp.Extract):
+        have = types.get(id(node.expression))
+        is_length = have is not None and have.kind is Kind.DAY_TIME
+        return part_taken(node.this.name, node.expression) if is_length else None
+    if not isinstance(node, exp.Add | exp.Sub | exp.Mul | exp.Div):
+        return None
+    left, right = node.this, node.expression
+    have, other = (types.get(id(side), type_) for side in (left, right))
+    if have.is_temporal and other.is_temporal:
+        return between(left, right)
+    if type_.is_temporal and Kind.DAY_TIME in (have.kind, other.kind):
+        time, length, kind = (right, left, other) if have.kind is Kind.DAY_TIME else (left, right, have)
+        if isinstance(length.unnest(), exp.Interval):
+            return None if kind.kind is type_.kind else type(node)(this=cast(time, type_), expression=length.copy())
+        return later(time, length, kind, type_, earlier=isinstance(node, exp.Sub))
+    if type_.kind is Kind.DAY_TIME and isinstance(node, exp.Mul | exp.Div):
+        length, number, kind = (right, left, have) if other.kind is Kind.DAY_TIME else (left, right, other)
+        return scaled("*" if isinstance(node, exp.Mul) else "/", length, number, kind)
+    return None
 
 
 def _of_text(node: exp.Expr, type_: DataType, types: Mapping[int, DataType]) -> exp.Expr:
@@ -143,11 +183,13 @@ def _aggregated(node: exp.Expr, type_: DataType, types: dict[int, DataType]) -> 
     assert found is not None
     have = None if found.argument is None else types.get(id(found.argument))
     made = found.function.made
-    if isinstance(made, Summed) and made.mean and type_.kind is Kind.DECIMAL and have is not None:
+    if isinstance(made, Summed) and made.mean and type_.kind in (Kind.DECIMAL, Kind.DAY_TIME) and have is not None:
         value = found.value
         assert value is not None
         argument = exp.Distinct(expressions=[value.copy()]) if found.distinct else value
         total, number = call("sum", argument), call("nullif", call("count", argument), _number(0))
+        if type_.kind is Kind.DAY_TIME:
+            return scaled("/", total, number, BIGINT)
         return _quotient(total, number, (as_decimal(have).scale, 0), type_)
     return aggregated(node, type_)
 

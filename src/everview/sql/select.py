@@ -405,7 +405,7 @@ class Lower(Lowering):
         expression = written(node, checker, typed.type)
         if typed.type.kind is Kind.INTERVAL:
             raise self.source.unsupported(
-                "INTERVAL type", node, message="a view cannot hold intervals", hint="use datediff or a number"
+                "INTERVAL type", node, message="a view cannot hold intervals of months", hint="use a number of months"
             )
         return Selected(name, expression, typed.strict, place)
 

@@ -13,6 +13,7 @@ from everview.engine.expressions.by_arrow import Compiled, compiled
 from everview.engine.input.date_range import YEARS, first_beyond
 from everview.engine.memory_limit import bytes_left
 from everview.engine.values.dictionary import NULL
+from everview.engine.values.nested import in_numbers
 from everview.engine.values.words import NARROW_DIGITS, arrow_type, data_type
 from everview.errors import DataError, MemoryLimitError
 from everview.query.terms import Expression, Var
@@ -231,7 +232,11 @@ def with_room(array: pa.Array) -> pa.Array:
     """Decimals with more than 18 digits: DuckDB gives a product of shorter ones 18, and fails beyond.
 
     They are as few as that: two columns with all the digits there are would lose those behind the point when united.
+    Lengths of time are microseconds to DuckDB.
     """
+    plain = in_numbers(array.type)
+    if plain != array.type:
+        return array.cast(plain)
     if pa.types.is_decimal(array.type) and array.type.precision <= NARROW_DIGITS:
         return array.cast(pa.decimal128(NARROW_DIGITS + 1, array.type.scale))
     return array

@@ -12,9 +12,10 @@ import pyarrow.compute as pc
 
 from everview.engine.expressions.evaluate import FAILED, Batch, planned
 from everview.engine.values.dictionary import NULL
+from everview.engine.values.nested import in_numbers
 from everview.engine.values.words import arrow_type
 from everview.errors import DataError
-from everview.query.types import DataType, Kind
+from everview.query.types import DAY_TIME, DataType, Kind
 from everview.query.view import SortKey, WindowCall, Windowed
 
 _PLACE = "place"
@@ -51,7 +52,7 @@ class WindowQuery:
 
         from everview.sql.duckdb_errors import failure
 
-        arrays = {f"v{i}": columns[i] for i in self.reads} | {_PLACE: pa.array(range(length), pa.int64())}
+        arrays = {f"v{i}": _as_number(columns[i]) for i in self.reads} | {_PLACE: pa.array(range(length), pa.int64())}
         self._batch.table = pa.table(arrays)
         try:
             if self._relation is None:
@@ -72,13 +73,15 @@ class WindowQuery:
             counts = found[f"n{number}"].to_pylist()
             return pa.array(_means(array.to_pylist(), counts, call.type), arrow_type(call.type))
         try:
+            if call.type.kind is Kind.DAY_TIME:
+                array = array.cast(pa.int64())
             array = array.cast(arrow_type(call.type))
         except pa.ArrowInvalid as error:
             raise DataError(
                 f"{FAILED}window function {call.shown(self._names)} leaves {call.type}",
                 hint="CAST its argument to a wider type, or leave such rows out",
             ) from error
-        if array.type == pa.int64() and pc.min(array).as_py() == NULL:
+        if array.type in (pa.int64(), arrow_type(DAY_TIME)) and pc.min(array.view(pa.int64())).as_py() == NULL:
             raise DataError(f"{FAILED}window function {call.shown(self._names)} gives {NULL}, which stands for NULL")
         return array
 
@@ -123,9 +126,15 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
+def _as_number(array: pa.Array) -> pa.Array:
+    """Lengths of time are microseconds to DuckDB."""
+    plain = in_numbers(array.type)
+    return array if plain == array.type else array.cast(plain)
+
+
 def _means(sums: list[Any], counts: list[int], type_: DataType) -> list[Any]:
     """Sums by counts, rounded once; NULL of no values."""
-    from everview.engine.operators.aggregates.accumulators import rounded
+    from everview.engine.operators.aggregates.accumulators import rounded, rounded_share
 
     found: list[Any] = []
     for total, count in zip(sums, counts, strict=True):
@@ -133,6 +142,8 @@ def _means(sums: list[Any], counts: list[int], type_: DataType) -> list[Any]:
             found.append(None)
         elif type_.kind is Kind.DECIMAL:
             found.append(rounded(Fraction(total if isinstance(total, Decimal) else int(total)) / count, type_.scale))
+        elif type_.kind is Kind.DAY_TIME:
+            found.append(rounded_share(int(total), count))
         else:
             found.append(int(total) / count)
     return found

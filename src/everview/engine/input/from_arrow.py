@@ -45,6 +45,7 @@ _TAKES: Final[dict[Kind, tuple[_Test, ...]]] = {
     Kind.DATE: (types.is_date,),
     Kind.TIMESTAMP: (types.is_timestamp,),
     Kind.TIMESTAMP_NTZ: (lambda t: types.is_timestamp(t) and t.tz is None,),
+    Kind.DAY_TIME: (types.is_duration,),
     Kind.ARRAY: (types.is_list, types.is_large_list, types.is_fixed_size_list, types.is_list_view),
     Kind.STRUCT: (types.is_struct,),
     Kind.MAP: (types.is_map,),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from types import NoneType
 from typing import Final
@@ -33,6 +33,7 @@ _TYPES: Final[dict[Kind, tuple[type, ...]]] = {
     Kind.DATE: (date,),
     Kind.TIMESTAMP: (datetime,),
     Kind.TIMESTAMP_NTZ: (datetime,),
+    Kind.DAY_TIME: (timedelta,),
 }
 
 

@@ -28,7 +28,7 @@ from everview.errors import (
     ValueTypeError,
 )
 from everview.query.schema import Column, Enforcement, SmallDomain, Table
-from everview.query.types import BIGINT, STRING, DataType, Kind
+from everview.query.types import BIGINT, MICROSECONDS_OF, STRING, DataType, Kind
 
 CHANGE_TYPE = "_change_type"
 COUNT = "_count"
@@ -120,6 +120,7 @@ def _column(table: Table, column: Column, raw: Raw, size: int, where: Where) -> 
         )
     _check_reserved(array, column.type, where)
     _check_calendar(array, column.type, where)
+    _check_units(array, column.type, where)
     for domain in table.small_domains:
         if domain.column.lower() == column.name.lower() and domain.enforcement is Enforcement.ENFORCED:
             _check_domain(array, domain, column.type, where)
@@ -156,7 +157,7 @@ def _of_length(array: pa.Array, type_: DataType, where: Where) -> pa.Array:
 
 
 def _check_reserved(array: pa.Array, type_: DataType, where: Where) -> None:
-    if type_.kind not in (Kind.BIGINT, Kind.TIMESTAMP, Kind.TIMESTAMP_NTZ):
+    if type_.kind not in (Kind.BIGINT, Kind.TIMESTAMP, Kind.TIMESTAMP_NTZ, Kind.DAY_TIME):
         return
     row = pc.index(array.view(pa.int64()), pa.scalar(NULL, pa.int64())).as_py()
     if row >= 0:
@@ -176,6 +177,22 @@ def _check_calendar(array: pa.Array, type_: DataType, where: Where) -> None:
             row,
             f"{shown(array[row])} does not fit into {type_}",
             f"it holds {YEARS}: correct the value, or pass None",
+        )
+
+
+def _check_units(array: pa.Array, type_: DataType, where: Where) -> None:
+    """An INTERVAL DAY holds whole days."""
+    if type_.kind is not Kind.DAY_TIME or type_.names[1] == "SECOND":
+        return
+    unit = MICROSECONDS_OF[type_.names[1]]
+    words = array.view(pa.int64())
+    row = first_true(pc.fill_null(pc.not_equal(pc.multiply(pc.divide(words, unit), unit), words), False))
+    if row >= 0:
+        raise where.refuse(
+            ValueTypeError,
+            row,
+            f"{shown(array[row])} does not fit into {type_}: it is no whole number of its last unit",
+            "correct the value, or declare the column INTERVAL DAY TO SECOND",
         )
 
 

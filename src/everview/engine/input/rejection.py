@@ -35,6 +35,7 @@ _PASS: Final = {
     Kind.DATE: "a datetime.date (a datetime: .date(); text: date.fromisoformat)",
     Kind.TIMESTAMP: f"{_TEXT}, without a time zone if it is UTC",
     Kind.TIMESTAMP_NTZ: f"{_TEXT}, without a time zone (.replace(tzinfo=None))",
+    Kind.DAY_TIME: "a datetime.timedelta",
     Kind.ARRAY: "a list, or a tuple",
     Kind.STRUCT: "a dict of its fields, or a tuple of as many values",
     Kind.MAP: "a dict, or a list of pairs",

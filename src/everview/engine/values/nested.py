@@ -26,6 +26,7 @@ _LETTERS: Final = {
     pa.date32(): "w",
     pa.timestamp("us", tz="UTC"): "l",
     pa.timestamp("us"): "l",
+    pa.duration("us"): "l",
     pa.null(): "n",
 }
 
@@ -41,9 +42,21 @@ def _shape(arrow: pa.DataType) -> str:
     return "D" if types.is_decimal128(arrow) else _LETTERS[arrow]
 
 
+def in_numbers(arrow: pa.DataType) -> pa.DataType:
+    """The same type with microseconds for lengths of time."""
+    if pa.types.is_duration(arrow):
+        return pa.int64()
+    if pa.types.is_list(arrow):
+        return pa.list_(in_numbers(arrow.value_type))
+    if pa.types.is_struct(arrow):
+        return pa.struct([pa.field(f.name, in_numbers(f.type)) for f in arrow.fields])
+    return pa.map_(in_numbers(arrow.key_type), in_numbers(arrow.item_type)) if pa.types.is_map(arrow) else arrow
+
+
 def nested_bytes(array: pa.Array) -> pa.Array:
     """Nested values as binary; ValueError if a map has a key twice."""
-    return pa.array(_kernel.nested_bytes(array, _shape(array.type)))
+    plain = in_numbers(array.type)
+    return pa.array(_kernel.nested_bytes(array if plain == array.type else array.cast(plain), _shape(plain)))
 
 
 def nested_array(values: pa.Array, arrow: pa.DataType) -> pa.Array:

@@ -20,7 +20,7 @@ from everview.query.types import DataType, Kind
 BITS = 64
 COPIES = 2**63 - 1
 """So many copies a row may have, and so many rows COUNT can tell of."""
-_BITS_OF = {Kind.TINYINT: 7, Kind.SMALLINT: 15, Kind.INT: 31, Kind.BIGINT: 63}
+_BITS_OF = {Kind.TINYINT: 7, Kind.SMALLINT: 15, Kind.INT: 31, Kind.BIGINT: 63, Kind.DAY_TIME: 63}
 _LOW = 2**BITS - 1
 
 Numbers = Sequence[pa.Array]

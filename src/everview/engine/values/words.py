@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from everview.engine.values.dictionary import NULL, Dictionary
 from everview.errors import ValueTypeError
-from everview.query.types import DataType, Kind, array_of, map_of, struct_of
+from everview.query.types import DAY_TIME, DataType, Kind, array_of, map_of, struct_of
 
 __all__ = ["NARROW_DIGITS", "NULL", "arrow_type", "data_type", "from_words", "is_wide", "ordered_words", "to_words"]
 
@@ -35,6 +35,7 @@ _ARROW: Final = {
     Kind.DATE: pa.date32(),
     Kind.TIMESTAMP: pa.timestamp("us", tz="UTC"),
     Kind.TIMESTAMP_NTZ: pa.timestamp("us"),
+    Kind.DAY_TIME: pa.duration("us"),
     Kind.NULL: pa.null(),
 }
 _NULL_WORD: Final = pa.scalar(NULL, pa.int64())
@@ -69,6 +70,8 @@ def data_type(arrow: pa.DataType) -> DataType:
         return struct_of((f.name, data_type(f.type)) for f in arrow.fields)
     if pa.types.is_map(arrow):
         return map_of(data_type(arrow.key_type), data_type(arrow.item_type))
+    if arrow == _ARROW[Kind.DAY_TIME]:
+        return DAY_TIME
     if arrow not in _KINDS:
         raise ValueTypeError(f"Everview has no type for Arrow's {arrow}", hint="cast it to one of Everview's types")
     return DataType(_KINDS[arrow])
@@ -108,7 +111,7 @@ def _bits(array: pa.Array, type_: DataType) -> pa.Array:
             return array.cast(pa.decimal64(type_.precision, type_.scale)).view(pa.int64())
         case Kind.DATE:
             return array.view(pa.int32()).cast(pa.int64())
-        case Kind.TIMESTAMP | Kind.TIMESTAMP_NTZ:
+        case Kind.TIMESTAMP | Kind.TIMESTAMP_NTZ | Kind.DAY_TIME:
             return array.view(pa.int64())
         case Kind.BIGINT:
             return array
@@ -137,7 +140,7 @@ def from_words(words: pa.Array, type_: DataType, dictionary: Dictionary, *, null
             return words.view(pa.decimal64(type_.precision, type_.scale)).cast(arrow_type(type_))
         case Kind.DATE:
             return words.cast(pa.int32()).view(arrow_type(type_))
-        case Kind.TIMESTAMP | Kind.TIMESTAMP_NTZ:
+        case Kind.TIMESTAMP | Kind.TIMESTAMP_NTZ | Kind.DAY_TIME:
             return words.view(arrow_type(type_))
         case _:
             return words.cast(arrow_type(type_))

@@ -54,6 +54,8 @@ def _shown(type_: DataType) -> str:
         return f"{type_.kind.value.lower()}<{','.join(map(_shown, type_.parts))}>"
     if type_.kind is Kind.DECIMAL:
         return f"decimal({type_.precision},{type_.scale})"
+    if type_.kind is Kind.DAY_TIME:
+        return str(type_).lower()
     return _NAMES.get(type_.kind) or str(type_.kind.value).lower()
 
 

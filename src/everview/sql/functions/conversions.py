@@ -20,6 +20,7 @@ from everview.query.types import (
     Kind,
     decimal,
 )
+from everview.sql.functions import intervals
 from everview.sql.functions.entry import Call, Function, function
 from everview.sql.nodes import call, cast
 
@@ -40,6 +41,11 @@ def converted(inner: exp.Expr, have: DataType | None, want: DataType, node: exp.
         return node
     if have.is_nested and have.kind is want.kind and have != want:
         return _converted_parts(inner, have, want, node)
+    if Kind.DAY_TIME in (have.kind, want.kind) and not have.is_open:
+        if want.kind is Kind.STRING:
+            return intervals.written(inner, have)
+        found = intervals.converted(inner, have, want, tried=bool(node.args.get("safe")))
+        return found if want.kind is Kind.DAY_TIME else cast(found, want)
     if want.is_integer and have.kind in (Kind.DECIMAL, Kind.FLOAT, Kind.DOUBLE):
         inner = call("spark_cut", inner)
     elif want.is_integer and have.kind is Kind.TIMESTAMP:
@@ -101,6 +107,8 @@ def bytes_of(node: exp.Expr, type_: DataType) -> exp.Expr:
 
 
 def _written(inner: exp.Expr, have: DataType, otherwise: exp.Expr) -> exp.Expr:
+    if have.kind is Kind.DAY_TIME:
+        return intervals.written(inner, have)
     if have.kind is Kind.TIMESTAMP:
         return cast(cast(inner, DataType(Kind.TIMESTAMP_NTZ)), STRING)
     if have.kind in (Kind.FLOAT, Kind.DOUBLE):

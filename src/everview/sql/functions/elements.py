@@ -146,14 +146,13 @@ def _sequence(node: exp.Anonymous, types: Sequence[DataType], source: SqlText) -
 def _counted(of: Call) -> exp.Expr:
     start, stop, *step = of.arguments
     if step and of.type.element.is_temporal:
-        months, micros = duration(SqlText(""), step[0])
-        number = exp.Literal.number(abs(months or micros))
-        signed = number if (months or micros) >= 0 else exp.Neg(this=number)
-        if of.type.element.kind is not Kind.DATE:
-            return call("spark_time_steps", start, stop, signed)
-        if months:
-            return call("spark_month_steps", start, stop, signed)
-        return call("spark_day_steps", start, stop, exp.IntDiv(this=signed, expression=exp.Literal.number(_DAY)))
+        if of.types[2] is not None and of.types[2].kind is Kind.DAY_TIME:  # which is microseconds by now
+            if of.type.element.kind is not Kind.DATE:
+                return call("spark_time_steps", start, stop, step[0])
+            return call("spark_day_steps", start, stop, exp.IntDiv(this=step[0], expression=exp.Literal.number(_DAY)))
+        months, _ = duration(SqlText(""), step[0])
+        number = exp.Literal.number(abs(months))
+        return call("spark_month_steps", start, stop, number if months >= 0 else exp.Neg(this=number))
     if of.type.element.kind is Kind.DATE:
         return call("spark_dates", *of.arguments)
     return cast(call("spark_numbers", start, stop, step[0] if step else call("spark_way", start, stop)), of.type)

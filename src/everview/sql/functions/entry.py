@@ -46,10 +46,10 @@ class Function:
     """A function that has been compared with Spark's.
 
     ``names``: all that it goes by; the first is DuckDB's, or that of the macro that stands for it. ``parameters``: a
-    letter each (``n`` number, ``i`` integer, ``s`` string, ``t`` date or timestamp, ``b`` boolean, ``y`` binary or
-    string, ``x`` anything), ``?`` makes it optional and ``*`` repeats it. ``result``: its type, or how that follows
-    from the arguments'. ``examples``, with each of the names: tests compute them embedded, by Spark SQL and on shards,
-    over columns that ``tests/engine/functions.py`` lists.
+    letter each (``n`` number, ``i`` integer, ``s`` string, ``t`` date or timestamp, ``d`` number or length of time,
+    ``b`` boolean, ``y`` binary or string, ``x`` anything), ``?`` makes it optional and ``*`` repeats it. ``result``:
+    its type, or how that follows from the arguments'. ``examples``, with each of the names: tests compute them
+    embedded, by Spark SQL and on shards, over columns that ``tests/engine/functions.py`` lists.
 
     Where DuckDB means something else by the name: ``macros`` are what it is taught, ``spark_`` and the first name for
     the function itself, each after those it calls; ``spelling`` writes a call in other functions, or gives None

@@ -205,13 +205,15 @@ _LOG1P: Final = (
 _FACTORIAL: Final = "CASE WHEN n BETWEEN 0 AND 20 THEN factorial(CAST(n AS INTEGER)) END"
 
 FUNCTIONS: Final = (
-    function("abs", "n", same, "abs(i)", "abs(p)", "abs(x)", is_strict=True),
-    function("negative", "n", same, "negative(x)", "negative(p)", macros={"spark_negative(x)": "-x"}),
-    function("positive", "n", same, "positive(i)", macros={"spark_positive(x)": "x"}),
+    function("abs", "d", same, "abs(i)", "abs(p)", "abs(x)", "abs(d - DATE '2001-01-01')", is_strict=True),
+    function(
+        "negative", "d", same, "negative(x)", "negative(p)", "negative(ts - d)", macros={"spark_negative(x)": "-x"}
+    ),
+    function("positive", "d", same, "positive(i)", macros={"spark_positive(x)": "x"}),
     _tried("try_add", "+", "try_add(i, 2147483640)", "try_add(l, i)", "try_add(x, n)", "try_add(t, t)"),
     _tried("try_subtract", "-", "try_subtract(i, 2147483640)", "try_subtract(x, z)", "try_subtract(l, -9)"),
     _tried("try_multiply", "*", "try_multiply(l, l)", "try_multiply(i, i)", "try_multiply(z, i)"),
-    function("sign signum", "n", DOUBLE, "sign(x)", "sign(i)", "signum(p)"),
+    function("sign signum", "d", DOUBLE, "sign(x)", "sign(ts - d)", "sign(i)", "signum(p)"),
     function(
         "mod",
         "n n",

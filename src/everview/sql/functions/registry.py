@@ -19,6 +19,7 @@ from everview.sql.functions import (
     conversions,
     documents,
     elements,
+    intervals,
     lambdas,
     maps,
     moments,
@@ -49,6 +50,7 @@ FUNCTIONS: Final = (
     *numerals.FUNCTIONS,
     *times.FUNCTIONS,
     *moments.FUNCTIONS,
+    *intervals.FUNCTIONS,
     *documents.FUNCTIONS,
 )
 """Every entry."""
@@ -66,6 +68,7 @@ _LETTERS: Final = {
     "i": "an integer",
     "s": "a string",
     "t": "a date or timestamp",
+    "d": "a number or a length of time",
     "b": "a boolean",
     "y": "a string or binary",
     "a": "an array",
@@ -104,6 +107,7 @@ def accepts(letter: str, type_: DataType) -> bool:
     return {
         "n": type_.is_numeric,
         "i": type_.is_integer,
+        "d": type_.is_numeric or type_.kind is Kind.DAY_TIME,
         "s": type_.kind is Kind.STRING,
         "t": type_.is_temporal or type_.kind is Kind.STRING,
         "b": type_.kind is Kind.BOOLEAN,

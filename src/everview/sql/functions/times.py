@@ -10,6 +10,7 @@ from sqlglot import exp
 from everview.query.types import BIGINT, DATE, DOUBLE, INT, STRING, TIMESTAMP, DataType, Kind, decimal
 from everview.sql.durations import MICROSECONDS, MONTHS
 from everview.sql.functions.entry import Call, function
+from everview.sql.functions.intervals import part_taken, part_type
 from everview.sql.nodes import call, cast, refused
 from everview.sql.sql_text import SqlText
 
@@ -46,10 +47,15 @@ def part_of(part: str) -> str | None:
 
 
 def _part(node: exp.Anonymous, types: Sequence[DataType], source: SqlText) -> DataType:
-    return decimal(8, 6) if node.expressions[0].name.upper() in ("SECOND", "SECONDS") else INT
+    field = node.expressions[0].name.upper()
+    if types[1].kind is Kind.DAY_TIME:
+        return part_type(types[1], field, node.expressions[1], source)
+    return decimal(8, 6) if field in ("SECOND", "SECONDS") else INT
 
 
 def _part_taken(of: Call) -> exp.Expr | None:
+    if of.types[1] is not None and of.types[1].kind is Kind.DAY_TIME:
+        return part_taken(of.arguments[0].name, of.arguments[1])
     function_ = part_of(of.arguments[0].name)
     return call(function_, of.arguments[1]) if function_ else None
 

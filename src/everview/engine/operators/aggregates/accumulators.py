@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable
+from datetime import timedelta
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial
@@ -93,7 +94,9 @@ class Moments:
         self._made = aggregate.function.made
         self._type = aggregate.type
         kind = aggregate.argument.type
-        self._unit = 10**kind.scale if kind.kind is Kind.DECIMAL else 1 if kind.is_integer else _DOUBLES
+        self._unit = (
+            10**kind.scale if kind.kind is Kind.DECIMAL else _DOUBLES if kind.is_numeric and not kind.is_integer else 1
+        )
         self._squared = aggregate.function.has_squares
         self._count = 0
         self._sum = 0
@@ -105,6 +108,8 @@ class Moments:
         if value is None:
             return
         self._count += copies
+        if isinstance(value, timedelta):
+            value //= _MICROSECOND
         try:
             above, below = value.as_integer_ratio()
         except (OverflowError, ValueError):  # infinite, or not a number
@@ -160,6 +165,8 @@ class Moments:
         """The sum by so many."""
         if self._type.kind is Kind.DECIMAL:
             return rounded(Fraction(self._sum, divisor * self._unit), self._type.scale)
+        if self._type.kind is Kind.DAY_TIME:
+            return rounded_share(self._sum, divisor)
         return self._sum if self._type.is_integer else quotient(self._sum, divisor * self._unit)
 
     def _odd_result(self, odd: dict[str, int]) -> float:
@@ -236,6 +243,7 @@ class PartMoments(Moments):
                 self._add_odd(name, copies * count)
 
 
+_MICROSECOND = timedelta(microseconds=1)
 _ODD = ("nan", "inf", "-inf")
 _DOUBLES = 2**1074
 """Every finite double is a multiple of 1 / 2¹⁰⁷⁴."""
@@ -258,6 +266,12 @@ def rounded(value: Fraction, scale: int) -> Decimal:
     scaled = value * 10**scale
     whole = (2 * abs(scaled.numerator) + scaled.denominator) // (2 * scaled.denominator)
     return Decimal((scaled < 0, tuple(map(int, str(whole))), -scale))
+
+
+def rounded_share(total: int, count: int) -> int:
+    """A number divided by a count, halves away from 0."""
+    size = (2 * abs(total) + count) // (2 * count)
+    return -size if total < 0 else size
 
 
 def quotient(above: int, below: int) -> float:

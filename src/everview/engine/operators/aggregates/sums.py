@@ -11,6 +11,7 @@ from typing import Any, Protocol, assert_never
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from everview.engine.operators.aggregates.accumulators import rounded_share
 from everview.engine.operators.aggregates.packed import Sums
 from everview.engine.values.wide import (
     COPIES,
@@ -200,6 +201,8 @@ def result(aggregate: Aggregate, count: Numbers, sums: Mapping[str, Numbers]) ->
             return in_word(present)
         case Summed():
             found, beyond = (_average if made.mean else _sum)(aggregate, sums[VALUE], present)
+            if aggregate.type.kind is Kind.DAY_TIME:
+                found = found.cast(arrow_type(aggregate.type))
             return found, None if made.tried else beyond
         case Spread():
             return _spread(aggregate, made, numbers_of(sums[VALUE]), numbers_of(sums[SQUARE]), present), None
@@ -226,7 +229,8 @@ def _is_beyond(value: Any, type_: DataType) -> bool:
     if type_.kind is Kind.DECIMAL:
         bound = 10 ** (type_.precision - type_.scale)
         return not -bound < value < bound
-    return type_.is_integer and not -(2**63) <= value < 2**63
+    is_word = type_.is_integer or type_.kind is Kind.DAY_TIME
+    return is_word and not -(2**63) <= value < 2**63
 
 
 def one_after_the_other(first: Result, then: Result) -> Result:
@@ -250,6 +254,9 @@ def _sum(aggregate: Aggregate, total: Numbers, present: Numbers) -> Result:
 def _average(aggregate: Aggregate, total: Numbers, present: Numbers) -> Result:
     """Exact and then rounded once: to the nearest double, or halves away from 0."""
     assert aggregate.argument is not None
+    if aggregate.type.kind is Kind.DAY_TIME:
+        shared = zip(numbers_of(total), numbers_of(present), strict=True)
+        return pa.array([rounded_share(t, n) if n > 0 else None for t, n in shared], pa.int64()), None
     if aggregate.type.kind is not Kind.DECIMAL:
         (short, beyond), (copies, more) = in_word(total), in_word(present)
         if beyond is None and more is None and _is_short(short) and _is_short(copies):
@@ -258,10 +265,8 @@ def _average(aggregate: Aggregate, total: Numbers, present: Numbers) -> Result:
         pairs = zip(numbers_of(total), numbers_of(present), strict=True)
         return pa.array([t / n if n > 0 else None for t, n in pairs], pa.float64()), None
     scale = 10 ** (aggregate.type.scale - aggregate.argument.type.scale)
-    averages: list[int | None] = []
-    for t, n in zip(numbers_of(total), numbers_of(present), strict=True):
-        size = (2 * abs(t) * scale + n) // (2 * n) if n > 0 else 0
-        averages.append((-size if t < 0 else size) if n > 0 else None)
+    shared = zip(numbers_of(total), numbers_of(present), strict=True)
+    averages = [rounded_share(t * scale, n) if n > 0 else None for t, n in shared]
     return decimals_of(averages, arrow_type(aggregate.type))
 
 
