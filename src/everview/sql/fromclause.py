@@ -8,7 +8,7 @@ from typing import Final
 
 from sqlglot import exp
 
-from everview.errors import UnknownNameError, UnsupportedError
+from everview.errors import EverviewError, UnknownNameError, UnsupportedError
 from everview.query.schema import Column
 from everview.query.types import compared_in
 from everview.query.view import Stage
@@ -16,7 +16,7 @@ from everview.sql.aggregates import aggregates_in
 from everview.sql.apart import hold_constants
 from everview.sql.body import Body, equality
 from everview.sql.conditions import add_condition
-from everview.sql.domain import NESTED, TWO_QUERIES
+from everview.sql.domain import NESTED, TWO_QUERIES, WINDOWED
 from everview.sql.exploding import explode_item
 from everview.sql.names import Cell, Named, Relation, Scope
 from everview.sql.nested import is_outer, joins_of, needs_own_body
@@ -391,10 +391,17 @@ def _read_stage(rows: Rows, stage: Stage, names: list[str], alias: str, where: e
 
 def _add_subquery(rows: Rows, item: exp.Subquery) -> None:
     plain = _plain(item.this, rows.body.is_set)
+    again = item.copy() if plain is not None and is_windowed(plain) else item
     if plain is not None:
-        inner = rows.lowering.inline(plain, rows.env, rows.body, rows.scope.parent)
-        rows.absorb(inner)
-        columns = inner.cells()
+        try:
+            inner = rows.lowering.inline(plain, rows.env, rows.body, rows.scope.parent)
+        except UnsupportedError as error:
+            if error.construct != WINDOWED:
+                raise
+            columns = _reading_around(rows, again, error)
+        else:
+            rows.absorb(inner)
+            columns = inner.cells()
     else:
         try:
             result = rows.lowering.query(item.this.copy(), rows.env)
@@ -406,7 +413,7 @@ def _add_subquery(rows: Rows, item: exp.Subquery) -> None:
     _add_relation(rows, item, columns)
 
 
-def _reading_around(rows: Rows, item: exp.Subquery, error: UnknownNameError) -> list[tuple[str, Cell]]:
+def _reading_around(rows: Rows, item: exp.Subquery, error: EverviewError) -> list[tuple[str, Cell]]:
     """The columns of a subquery in FROM that reads the query around the one that it is in."""
     around = rows.scope.parent
     if around is None or not any(around.has(column) for column in item.find_all(exp.Column)):
@@ -436,7 +443,8 @@ def _has_blocks(query: exp.Expr) -> bool:
     items = [query.args["from_"].this] if query.args.get("from_") else []
     items += [join.this for join in joins_of(query)]
     inner = [item.this for item in items if isinstance(item, exp.Subquery)]
-    return any(_plain(q, False) is None or _has_blocks(q.unnest()) for q in inner if isinstance(q, exp.Query))
+    queries = [q for q in inner if isinstance(q, exp.Query)]
+    return any(_plain(q, False) is None or is_windowed(q.unnest()) or _has_blocks(q.unnest()) for q in queries)
 
 
 def _plain(query: exp.Expr, as_set: bool) -> exp.Select | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from sqlglot import exp
 
@@ -18,6 +19,9 @@ from everview.sql.nested import bare
 from everview.sql.packing import packed
 from everview.sql.products import factors_of
 from everview.sql.session import Groups, Rows, Selected, rendered, written
+
+OF_QUANTIFIER: Final = "of a quantifier"
+"""What the aggregates say in their ``meta`` that ANY and ALL are made of."""
 
 
 def is_grouped(select: exp.Select) -> bool:
@@ -154,6 +158,8 @@ def _over_groups(rows: Rows, node: exp.Expr, checker: Checker, type_: DataType) 
         call = checker.calls.get(id(n))
         if call is not None:
             argument, value = packed(call, checker), call.value
+            if argument is not None and not n.meta.get(OF_QUANTIFIER):
+                _refuse_foreign(rows, argument, n)
             if argument is not None and not rows.body.owns(argument):
                 raise rows.source.unsupported("correlated aggregate", n, hint="join with a grouped subquery in FROM")
             factors, most = ((), None) if value is None or call.takes is not Taken.VALUE else factors_of(value, checker)
@@ -176,6 +182,13 @@ def _over_groups(rows: Rows, node: exp.Expr, checker: Checker, type_: DataType) 
                     return Expression((group_key(index), *plain[1:]), cell.type)
         if cell is not None and cell.expression.variables:
             column = n.sql()
+            if not rows.body.owns(cell.expression):
+                raise rows.source.unsupported(
+                    "column of the query around beside aggregates",
+                    n,
+                    message=f"column {column} of the query around stands beside aggregates",
+                    hint=f"compute with it outside: (SELECT max(y) FROM …) + {column}",
+                )
             raise rows.source.aggregation(
                 f"column {column} is neither grouped nor inside an aggregate",
                 n,
@@ -184,6 +197,19 @@ def _over_groups(rows: Rows, node: exp.Expr, checker: Checker, type_: DataType) 
         return cell.expression if cell is not None else None
 
     return rendered(node, hole, type_, rows.source)
+
+
+def _refuse_foreign(rows: Rows, argument: Expression, call: exp.Expr) -> None:
+    """Raise for an aggregate of nothing but columns of the query around: in SQL it would be one of that query's."""
+    carried = set() if rows.carried is None else {term.term for term in rows.carried.terms.values()}
+    own = [v for v in argument.variables if v not in carried and rows.body.owns(Expression.of(v))]
+    if argument.variables and not own:
+        raise rows.source.unsupported(
+            "aggregate of the query around",
+            call,
+            message="all columns of this aggregate are of the query around the subquery",
+            hint="aggregate in the query around, or make the columns those of a subquery in FROM",
+        )
 
 
 def _grouping(rows: Rows, call: exp.Anonymous, checker: Checker) -> Expression:

@@ -21,6 +21,7 @@ from everview.sql.apart import Kept, as_compared, block, go_on, kept, null_of, o
 from everview.sql.body import equality
 from everview.sql.carried import inner_block
 from everview.sql.domain import add_domain, two_queries_out
+from everview.sql.grouping import OF_QUANTIFIER
 from everview.sql.names import STANDS_FOR, Cell
 from everview.sql.nested import bare, is_quantified, is_semi_join, subqueries_in
 from everview.sql.only_value import only_value
@@ -300,6 +301,8 @@ def _four(query: exp.Expr) -> exp.Expr:
         value = exp.column("c0", "everview")
     calls = [("count", exp.Star()), ("count", value.copy()), ("min", value.copy()), ("max", value.copy())]
     found.set("expressions", [exp.Anonymous(this=name, expressions=[of]) for name, of in calls])
+    for call in found.expressions:
+        call.meta[OF_QUANTIFIER] = True
     return found
 
 
