@@ -6,6 +6,7 @@ from random import Random
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 import pytest
 
 import everview as ev
@@ -62,3 +63,34 @@ def test_a_view_with_windows_is_counted_without_a_second_one() -> None:
     assert db.nbytes() == before
     db.delete("t", [(0, 0)])
     assert len(db.view("v")) == 5_999
+
+
+@pytest.mark.parametrize(
+    ("query", "is_told"),
+    [
+        ("SELECT id, SUM(x) OVER (PARTITION BY p) AS s FROM t", False),
+        ("SELECT id, MAX(x) OVER (PARTITION BY p) AS m, COUNT(DISTINCT x % 2) OVER () AS n FROM t", True),
+        ("SELECT id FROM t QUALIFY COUNT(*) OVER (PARTITION BY p) > 2", True),
+        ("SELECT id FROM (SELECT id, x, SUM(x) OVER (PARTITION BY p) AS s FROM t) u WHERE x < 10", True),
+    ],
+    ids=["state only", "unchanged", "condition", "unread"],
+)
+def test_a_total_costs_no_more_in_large_partitions(query: str, is_told: bool) -> None:
+    """As long as no row has to be told of another one: of the orders that values are kept in there is a logarithm."""
+    steps = []
+    for size in (100, 10_000):
+        db = ev.Database()
+        db.sql("CREATE TABLE t (id BIGINT NOT NULL, p BIGINT, x BIGINT NOT NULL)")
+        db.sql(f"CREATE MATERIALIZED VIEW v AS {query}")
+        ids = list(range(size))
+        db.insert("t", pa.table({"id": ids, "p": [i % 4 or None for i in ids], "x": [i % 50 for i in ids]}))
+        view = db.view("v")
+        feed = view.changes() if is_told else None
+        before = view.stats()["steps"]
+        for i in range(10):
+            db.insert("t", [(size + i, i % 4 or None, i)])
+            db.delete("t", [(i, i % 4 or None, i)])
+        steps.append(view.stats()["steps"] - before)
+        if feed is not None:
+            assert sum(batch.num_rows for batch in feed.read()) <= 20
+    assert steps[1] < 2 * steps[0], steps
