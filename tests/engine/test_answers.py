@@ -192,6 +192,16 @@ def test_order_and_limit(db: ev.Database, order: str, cut: str) -> None:
             "GROUP BY name, age IS NULL GROUPING SETS (name, ()) HAVING grouping__id > 0 ORDER BY grouping__id, name",
             [("Ann", None, 1, 1), ("Bob", None, 1, 1), (None, None, 2, 3)],
         ),
+        (
+            "SELECT DISTINCT ON (1) age, -id AS id FROM people WHERE age > 0 ORDER BY 1 DESC, id",
+            [(41, -5), (30, -4), (25, -3)],
+        ),
+        (  # The column is meant, as in a view, and not the output of its name.
+            "SELECT age, -id AS id FROM people WHERE age > 0 "
+            "QUALIFY ROW_NUMBER() OVER (PARTITION BY age ORDER BY id) = 1 ORDER BY age",
+            [(25, -3), (30, -1), (41, -5)],
+        ),
+        ("SELECT DISTINCT ON (name) id FROM people WHERE name > '' ORDER BY name, pay, 1 LIMIT 3", [(4,), (2,)]),
         ("SELECT id FROM people p WHERE (SELECT max(id) FROM people WHERE id > p.id) IS NOT NULL AND id > 3", [(4,)]),
         # Spark gives no row of grouping sets over no input, but one of a whole that is not grouped.
         ("SELECT name, COUNT(*) FROM people WHERE id > 9 GROUP BY CUBE (name) HAVING COUNT(*) < 9", []),

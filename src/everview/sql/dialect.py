@@ -18,6 +18,7 @@ from sqlglot.generators.duckdb import DuckDBGenerator
 from sqlglot.generators.spark import SparkGenerator
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
+from sqlglot.transforms import any_to_exists, preprocess, unnest_to_explode
 
 from everview.sql.chains import ChainWriter
 
@@ -138,7 +139,12 @@ class _Parser(SparkParser):
 
 
 class _SparkWriter(ChainWriter, SparkGenerator):
-    pass
+    """What it writes is read again by this dialect, which has QUALIFY: sqlglot's form has outputs for its columns."""
+
+    TRANSFORMS: ClassVar[dict[type[exp.Expr], Any]] = {
+        **SparkGenerator.TRANSFORMS,
+        exp.Select: preprocess([unnest_to_explode, any_to_exists]),
+    }
 
 
 class _DuckDBWriter(ChainWriter, DuckDBGenerator):

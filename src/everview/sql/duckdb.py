@@ -143,7 +143,7 @@ def spell_out_query(source: SqlText, query: exp.Expr, lower: Callable[[exp.Expr]
     nodes = list(query.walk())
     for number, node in enumerate(nodes):
         node.meta[NUMBER] = number
-    source.typed, source.read, source.stars, source.natural = [], [], [], []
+    source.typed, source.read, source.stars, source.natural, source.preferred = [], [], [], [], []
     try:
         found = lower(query.copy())  # which may change the tree, and reads copies of parts of it
         typed = [(nodes[n.meta[NUMBER]], type_) for n, type_ in source.typed if NUMBER in n.meta]
@@ -151,6 +151,8 @@ def spell_out_query(source: SqlText, query: exp.Expr, lower: Callable[[exp.Expr]
         source.typed = None
     for number, columns in {n.meta[NUMBER]: columns for n, columns in source.stars}.items():
         nodes[number].replace(columns)
+    for number, relation in {n.meta[NUMBER]: r for n, r in source.preferred if r and NUMBER in n.meta}.items():
+        nodes[number].set("table", exp.to_identifier(relation, quoted=True))
     spell_out(typed)
     for number, using in {n.meta[NUMBER]: using for n, using in source.natural}.items():
         nodes[number].set("method", None)

@@ -47,7 +47,12 @@ def with_aliases(rows: Rows, condition: exp.Expr, projections: list[tuple[exp.Ex
     holder = exp.Paren(this=condition)
     for column in list(holder.find_all(exp.Column)):
         meant = named.get(column.name.lower()) if not column.table else None
-        if meant is not None and rows.scope.find(column) is None:
+        if meant is None:
+            continue
+        if rows.scope.find(column) is None:
             column.replace(exp.Paren(this=meant.copy()))
+        else:
+            of = next((c.alias for c in rows.scope.columns if c.name.lower() == column.name.lower()), "")
+            rows.source.preferred.append((column, of))
     found: exp.Expr = holder.this
     return found

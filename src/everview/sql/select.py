@@ -315,7 +315,7 @@ class Lower(Lowering):
         refuse_clauses(source, select, _SELECT_CLAUSES)
         distinct = select.args.get("distinct")
         if isinstance(distinct, exp.Distinct) and distinct.args.get("on"):
-            raise source.unsupported("DISTINCT ON", source.keyword(distinct, "DISTINCT"), hint="use GROUP BY")
+            raise source.unsupported("DISTINCT ON", source.keyword(distinct, "DISTINCT"), hint="name the columns")
         if select.args.get("hint"):
             self.remark("hints are ignored: the plan follows from the query's shape")
 

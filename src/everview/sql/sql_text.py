@@ -68,6 +68,8 @@ class SqlText:
         """Each star of a SELECT list, and the columns that it stands for."""
         self.natural: list[tuple[exp.Expr, list[exp.Expr]]] = []
         """Each NATURAL JOIN, and the columns that it equates."""
+        self.preferred: list[tuple[exp.Expr, str]] = []
+        """Columns of QUALIFY, and their relations: an output has the same name, which DuckDB would read."""
 
     def span(self, node: exp.Expr | None) -> tuple[int, int] | None:
         """First and last character of the leftmost part of a node that has a place, or that of its parents."""

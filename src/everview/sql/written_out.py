@@ -5,7 +5,7 @@ NULL and before all other values, so a comparison of two rows is never NULL. LIK
 ``stack`` is INLINE of an array; ``dateadd(unit, n, t)`` is ``timestampadd``; ``try_divide(a, b)`` is a / nullif(b, 0);
 ``decode(x, a, b, …)`` is CASE; ``array_sort`` by a comparison puts each element in behind those that are not above it;
 VALUES as a whole query, or as a subquery of an expression, is a SELECT of all its columns; a subquery without FROM is
-what it selects; ``grouping__id`` is ``grouping_id()``.
+what it selects; ``grouping__id`` is ``grouping_id()``; DISTINCT ON takes the first row of each partition.
 """
 
 from __future__ import annotations
@@ -46,6 +46,10 @@ def spelled(statement: exp.Expr) -> exp.Expr:
         if _selects_a_value(subquery):
             (value,) = subquery.this.expressions
             subquery.replace(exp.paren(value.this if isinstance(value, exp.Alias) else value, copy=False))
+    for select in statement.find_all(exp.Select):
+        distinct = select.args.get("distinct")
+        if isinstance(distinct, exp.Distinct) and distinct.args.get("on") is not None and not _has_place(select):
+            _put_qualify(select, distinct.args["on"])
     for column in list(statement.find_all(exp.Column)):
         if column.name.lower() == _GROUPING_ID and not column.table:
             _put_grouping_id(column)
@@ -66,6 +70,45 @@ def _put_grouping_id(column: exp.Column) -> None:
     number = call("grouping_id")
     number.meta.update(column.meta)
     column.replace(exp.alias_(number, _GROUPING_ID) if column.parent is select else number)
+
+
+def _put_qualify(select: exp.Select, on: exp.Expr) -> None:
+    """Have DISTINCT ON (a) … ORDER BY a, b be QUALIFY ROW_NUMBER() OVER (PARTITION BY a ORDER BY a, b) = 1."""
+    keys = on.expressions if isinstance(on, exp.Tuple) else [on.unnest()]
+    order = select.args.get("order")
+    items = [item.copy() for item in order.expressions] if order is not None else []
+    keys = [_output_meant(select, key) for key in keys]
+    for item in items:
+        item.set("this", _output_meant(select, item.this))
+    number = exp.Window(
+        this=call("row_number"), partition_by=keys, order=exp.Order(expressions=items) if items else None
+    )
+    condition: exp.Expr = exp.EQ(this=number, expression=exp.Literal.number(1))
+    qualify = select.args.get("qualify")
+    if qualify is not None:
+        condition = exp.and_(qualify.this, condition, copy=False)
+    select.set("qualify", exp.Qualify(this=condition))
+    select.set("distinct", None)
+
+
+def _has_place(select: exp.Select) -> bool:
+    """True if a key is a number, and a star among the outputs says not which of them it is."""
+    order = select.args.get("order")
+    on = select.args["distinct"].args["on"]
+    keys = [*on.expressions, *([item.this for item in order.expressions] if order is not None else [])]
+    return any(e.is_star for e in select.expressions) and any(is_whole(key) for key in keys)
+
+
+def _output_meant(select: exp.Select, key: exp.Expr) -> exp.Expr:
+    """What a key of ORDER BY stands for: the output of that number or alias, or itself."""
+    listed = select.expressions
+    found = key
+    if is_whole(key) and 1 <= int(key.name) <= len(listed):
+        found = listed[int(key.name) - 1]
+    elif isinstance(key, exp.Column) and not key.table:
+        names = [e for e in listed if isinstance(e, exp.Alias) and e.alias.lower() == key.name.lower()]
+        found = names[0] if names else key
+    return (found.this if isinstance(found, exp.Alias) else found).copy()
 
 
 def _put_in_select(values: exp.Values, *, is_whole_query: bool) -> None:
