@@ -6,7 +6,7 @@ What passes through, in this order:
 - ``text``, ``patterns``, ``codes``, ``addresses``, ``numbers``, ``numerals``, ``times``, ``moments`` and ``choices``
   hold the entries, beside what spells them out, as do ``elements``, ``arrays``, ``lambdas`` and ``maps`` those of
   nested values;
-- ``documents`` has those of text that is JSON, ``intervals`` those of lengths of time;
+- ``documents`` and ``from_json`` have those of text that is JSON, ``intervals`` those of lengths of time;
 - ``conversions`` has casts, as functions and as CAST, which others of them use;
 - ``registry`` has all of them by name: it checks calls (``call_type``) and spells them out for DuckDB (``spelled``);
 - ``aggregated`` has what DuckDB is taught for aggregates (``query/aggregates.py``);

@@ -19,6 +19,7 @@ from everview.sql.functions import (
     conversions,
     documents,
     elements,
+    from_json,
     intervals,
     lambdas,
     maps,
@@ -52,6 +53,7 @@ FUNCTIONS: Final = (
     *moments.FUNCTIONS,
     *intervals.FUNCTIONS,
     *documents.FUNCTIONS,
+    *from_json.FUNCTIONS,
 )
 """Every entry."""
 FUNCTION_BY_NAME: Final = {name: entry for entry in FUNCTIONS for name in entry.names}
