@@ -202,7 +202,7 @@ class Queries:
         some = f" FILTER (WHERE {scope.condition()})" if r.random() < 0.3 else ""
         options = [
             (f"{r.choice(['MAX_BY', 'MIN_BY'])}({text}, {text}){some}", kind),
-            (f"COUNT(DISTINCT {text}, {other}){some}", "n"),
+            (f"COUNT(DISTINCT ({text}), ({other})){some}", "n"),  # NOT a IS NULL would be NOT (a IS NULL) to DuckDB
             (f"{r.choice(['BOOL_AND', 'BOOL_OR'])}({scope.condition()}){some}", "b"),
         ]
         options = options[1:] if kind in NESTED else options
