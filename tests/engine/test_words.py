@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import struct
 from collections import Counter
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -19,14 +19,16 @@ from everview.engine.values.dictionary import NULL, UNKNOWN, Dictionary
 from everview.engine.values.nested import nested_array, nested_bytes
 from everview.engine.values.words import arrow_type, data_type, from_words, is_wide, to_words
 from everview.errors import ValueTypeError
-from everview.query.types import ANY, INTERVAL, STRING, DataType, Kind, array_of, decimal, map_of, struct_of
+from everview.query.types import ANY, DAY_TIME, INTERVAL, STRING, DataType, Kind, array_of, decimal, map_of, struct_of
 
 INTEGERS = {Kind.TINYINT: 8, Kind.SMALLINT: 16, Kind.INT: 32, Kind.BIGINT: 64}
 NESTED = (Kind.ARRAY, Kind.STRUCT, Kind.MAP)
-TYPES = [DataType(k) for k in Kind if k not in (Kind.DECIMAL, Kind.INTERVAL, Kind.ANY, *NESTED)]
+TYPES = [DataType(k) for k in Kind if k not in (Kind.DECIMAL, Kind.INTERVAL, Kind.DAY_TIME, Kind.ANY, *NESTED)]
 TYPES += [decimal(p, s) for p, s in ((1, 0), (5, 2), (18, 0), (18, 18), (19, 3), (38, 0), (38, 38))]
 
 TYPES += [
+    DAY_TIME,
+    array_of(DAY_TIME),
     *(array_of(DataType(k)) for k in (Kind.BOOLEAN, Kind.FLOAT, Kind.STRING, Kind.TIMESTAMP, Kind.NULL)),
     struct_of([("f", DataType(Kind.INT)), ("g h", DataType(Kind.STRING)), ("d", decimal(20, 2))]),
     map_of(DataType(Kind.STRING), DataType(Kind.DOUBLE)),
@@ -61,6 +63,7 @@ def values(type_: DataType) -> st.SearchStrategy[Any]:
         Kind.DATE: st.dates(),
         Kind.TIMESTAMP: st.datetimes(),
         Kind.TIMESTAMP_NTZ: st.datetimes(),
+        Kind.DAY_TIME: st.timedeltas(timedelta(days=-100_000_000), timedelta(days=100_000_000)),
         Kind.NULL: st.none(),
     }[type_.kind]
 
