@@ -118,3 +118,21 @@ def test_what_is_put_aside_is_told_once_and_is_in_no_view(stream: Any) -> None:
         assert s.result(name) == s.expected(sql, held), name
     found = Counter((b["table"], *b["row"].values(), b["copies"]) for b in s.bad())
     assert found == {("r", 3, "y", 1): 1, ("r", 4, "x", -1): 1, ("t", "z", 1, -1): 1}
+
+
+@pytest.mark.slow
+def test_the_first_batch_may_have_rows_only_for_the_shards(stream: Any) -> None:
+    """Neither a step ahead of them nor one by key gets anything before the second batch."""
+    s = stream(TABLES)
+    keyed = "CREATE TABLE r (a INT, b STRING); CREATE TABLE t (b STRING NOT NULL, c INT, PRIMARY KEY (b))"
+    views = {
+        "above": VIEWS["above"],
+        "by_c": "SELECT x.c, COUNT(*) AS n FROM t x JOIN t y ON x.c = y.c GROUP BY x.c",
+    }
+    s.start(views, shards=2, schema=keyed, bad_rows="quarantine")
+    s.put({"r": [((1, "x"), "insert"), ((5, "y"), "insert")]})
+    s.put({"t": [(("x", 4), "insert"), (("z", 2), "insert"), (("z", 1), "insert")]})
+    held = {"r": [(1, "x"), (5, "y")], "t": [("x", 4), ("z", 1)]}
+    for name, sql in views.items():
+        assert s.result(name) == s.expected(sql, held), name
+    assert [b["row"] for b in s.bad()] == [{"b": "z", "c": 2}]

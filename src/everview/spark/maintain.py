@@ -25,7 +25,7 @@ from everview.spark.exchange.shard_specs import merge_shards_of, specs_of
 from everview.spark.exchange.unpack import feed_of
 from everview.spark.metrics import observed
 from everview.spark.session import configure, parallelism
-from everview.spark.shard.operator import ONWARD, PACKED, ROWS, ShardOperator
+from everview.spark.shard.operator import BEAT, ONWARD, PACKED, ROWS, ShardOperator
 from everview.spark.shard.state import AHEAD, KEY_STEP, MERGE, SHARDS
 from everview.spark.shard.stopping import end_shards_with_queries
 from everview.spark.time_zone import check_zone
@@ -261,7 +261,11 @@ def _level(
         quarantine=settings.quarantine,
         is_timed=is_timed,
     )
-    start = reduce(DataFrame.union, inputs.loads).groupBy("shard") if inputs.loads else None
+    loads = inputs.loads
+    if number in (AHEAD, KEY_STEP):  # The first batch may have rows for shards behind it only; here, all begin with it.
+        begun = [(key, BEAT, "", 0, 0, None, None) for key in settings.keys]
+        loads = [*loads, inputs.streams[0].sparkSession.createDataFrame(begun, PACKED)]
+    start = reduce(DataFrame.union, loads).groupBy("shard") if loads else None
     grouped = reduce(DataFrame.union, inputs.streams).groupBy(F.col("shard"))
     time_mode = "ProcessingTime" if is_timed else "none"
     return grouped.transformWithStateInPandas(processor, PACKED, "append", time_mode, initialState=start)
