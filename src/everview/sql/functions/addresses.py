@@ -27,7 +27,7 @@ _SCHEME: Final = "[A-Za-z][A-Za-z0-9+.-]*"
 _AUTHORITY: Final = rf"(?:[A-Za-z0-9_.!~*'();:@&=+$,\[\]-]|[^\x00-\x7f]|{_ESCAPED})+"
 _TREE: Final = rf"^(?:({_SCHEME}):)?(?://({_AUTHORITY})?)?((?:/|^)?{_PATH})?(?:\?({_MORE}))?(?:#({_MORE}))?$"
 """Scheme, authority, path, query, fragment: as java.net.URI has it, which Spark asks."""
-_OPAQUE: Final = rf"^({_SCHEME}):([^/?#\[\]]{_MORE})(?:#({_MORE}))?$"
+_OPAQUE: Final = rf"^({_SCHEME}):((?:[^\x00-\x20\x7f\"#%/<>\\^`{{|}}]|{_ESCAPED}){_MORE})(?:#({_MORE}))?$"
 _PLACES: Final = {"PROTOCOL": 1, "AUTHORITY": 2, "PATH": 3, "QUERY": 4, "REF": 5}
 
 
@@ -53,7 +53,11 @@ def _part(of: Call) -> exp.Expr:
 
 def _macros() -> Mapping[str, str]:
     tree, opaque = _quoted(_TREE), _quoted(_OPAQUE)
-    is_one = f"regexp_matches(x, {tree}) OR regexp_matches(x, {opaque})"
+    authority = f"regexp_extract(x, {tree}, 2)"
+    is_sound = f"(NOT contains({authority}, '[') OR regexp_full_match({authority}, {_quoted(_SERVER)}))"
+    is_named = f"(NOT regexp_matches(x, '^[^/?#:]*:') OR regexp_matches(x, '^{_SCHEME}:'))"
+    is_full = f"NOT regexp_matches(x, '^{_SCHEME}:(#|$)')"
+    is_one = f"regexp_matches(x, {opaque}) OR (regexp_matches(x, {tree}) AND {is_sound} AND {is_named} AND {is_full})"
     return {
         "spark_address(x)": f"CASE WHEN {is_one} THEN x WHEN x IS NOT NULL THEN "
         "error('everview: parse_url of text that is no URL: ' || x) END",
@@ -139,6 +143,9 @@ FUNCTIONS: Final = (
         {},
         "try_parse_url(s, 'PATH')",
         "try_parse_url('http://a b/', 'HOST')",
+        "try_parse_url('1.2.3.4:80/?', 'PATH')",
+        "try_parse_url('https://[::1]:x/', 'PROTOCOL')",
+        "try_parse_url('a:?b', 'QUERY')",
         "try_parse_url('http://a.b/%zz', 'HOST')",
         f"try_parse_url({_ADDRESS}, 'HOST')",
     ),

@@ -145,7 +145,7 @@ def _read(first: str, last: str) -> str:
     pattern = _FIRST
     for unit, sign in zip(units[1:], (" " if first == "DAY" else ":", ":", ":"), strict=False):
         pattern += sign + _LIMITS[unit]
-    pattern = rf"\s*([+-]?){pattern}{_FRACTION if last == 'SECOND' else ''}\s*"
+    pattern = f"([+-]?){pattern}{_FRACTION if last == 'SECOND' else ''}"
 
     def group(number: int) -> str:
         return f"regexp_extract(x, '{pattern}', {number})"
@@ -161,7 +161,7 @@ def _bare(first: str, last: str) -> str:
     """A text ``x`` without INTERVAL before it and the units behind it."""
     words = first if first == last else rf"{first}\s+TO\s+{last}"
     whole = rf"(?i)\s*INTERVAL\s+''([^'']*)''\s+{words}\s*"
-    return f"CASE WHEN regexp_full_match(x, '{whole}') THEN regexp_extract(x, '{whole}', 1) ELSE x END"
+    return f"CASE WHEN regexp_full_match(x, '{whole}') THEN regexp_extract(x, '{whole}', 1) ELSE trim(x) END"
 
 
 def _macros() -> Mapping[str, str]:

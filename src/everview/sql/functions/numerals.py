@@ -28,7 +28,8 @@ def _converted(of: Call) -> exp.Expr:
     found = call("spark_numeral", text, exp.Literal.string(f"[{_DIGITS[:base]}]*"), listed, exp.Literal.number(base))
     negative = call("spark_is_below", text)
     word = call("spark_conv_signed" if signed else "spark_conv", found, negative)
-    return call("spark_in_base", word, exp.Literal.number(other), exp.Literal.number(places))
+    shown = call("spark_in_base", word, exp.Literal.number(other), exp.Literal.number(places))
+    return call("spark_minus_zero", shown, negative) if signed else shown
 
 
 FUNCTIONS: Final = (
@@ -47,12 +48,14 @@ FUNCTIONS: Final = (
         "conv('FFFFFFFFFFFFFFFF', 16, -10)",
         "conv(' 12z3 ', 10, 7)",
         "conv('-', 10, 7)",
+        "conv('-', 10, -7)",
         macros={
             "spark_is_below(x)": "starts_with(trim(CAST(x AS VARCHAR)), '-')",
             "spark_leading(x, digits)": "regexp_extract(upper(trim(CAST(x AS VARCHAR))), '^-?(' || digits || ')', 1)",
             "spark_numeral(x, digits, list, base)": "CASE WHEN trim(CAST(x AS VARCHAR)) <> '' THEN list_reduce("
             "list_transform(string_split(spark_leading(x, digits), ''), lambda d: CAST(strpos(list, d) - 1 AS "
             f"HUGEINT)), lambda a, d: CASE WHEN a >= {_WORD} THEN a ELSE a * base + d END, CAST(0 AS HUGEINT)) END",
+            "spark_minus_zero(t, below)": "CASE WHEN below AND t = '0' THEN '-0' ELSE t END",
             "spark_in_word(v)": f"CASE WHEN v >= {_WORD} THEN error('everview: conv: the number is beyond 64 bits') "
             "ELSE v END",
             "spark_conv(v, below)": f"CASE WHEN below AND spark_in_word(v) > {_WORD // 2 - 1} THEN {_WORD - 1} "
