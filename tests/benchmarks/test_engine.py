@@ -42,12 +42,12 @@ def test_the_state_of_a_window_is_measured_and_quoted(tmp_path: Path) -> None:
     record = state.measured("3-hop", "power law", "random", EDGES)
     assert record["value"] == record["bytes"] / (record["window"] * 16 * 3) > 1
     found = [{**record, "value": 2.971, "bytes": 11_440, "bar": 3.0}, {**record, "query": "4-hop", "value": 3.5}]
-    found.append({**record, "bench": "feed", "value": 1.011, "largest": 3 << 20, "bar": 1.3})
+    feed = {"bench": "feed", "value": 1.011, "largest": 3 << 20, "bytes": 5 << 20, "state": 2 << 20, "bar": 1.3}
+    found.append({**record, **feed})
     results.put("state", results.circumstances("benchmarks.state"), found, tmp_path)
     told = summary.cost(tmp_path)
-    assert (
-        "3-hop on power law, random: a process grows by at most 1.02 times the largest batch's rows (3 MiB as" in told
-    )
+    assert "a process grows by at most 1.02 times the largest batch's rows more than without it (3.0 MiB as" in told
+    assert "in all by 5 MiB, of which the state has 2)" in told
     assert "State of all queries measured (3-hop, 4-hop; `make bench-state`, 20" in told
     assert "): 2.97 to 3.50 times the rows" in told
     assert "State of 3-hop on power law, random: 2.98 times that, 143 bytes a row (bar: 3 times)" in told
@@ -55,9 +55,10 @@ def test_the_state_of_a_window_is_measured_and_quoted(tmp_path: Path) -> None:
 
 def test_growth_by_a_feed_is_beside_its_largest_batch() -> None:
     updates = fifo("random", EDGES)
-    grown, largest = state.grown_by_feed("3-hop", updates)
+    grown, largest = state.grown("3-hop", updates, True)
     rows = DatabaseRun("3-hop", updates, batch=state.FEED_BATCH).deltas()[0].rows  # of one batch
     assert grown >= 0
+    assert state.grown("3-hop", updates, False)[1] == 0
     assert largest >= rows * 8 * 7
 
 

@@ -9,12 +9,15 @@
 namespace everview {
 
 // Memory new to the process has to be mapped and zeroed page by page, which takes longer than computing what goes into
-// it. So the buffers of columns that nobody reads any more are kept, up to a limit, for all machines of the process.
+// it. So the buffers of columns that nobody reads any more are kept, for all machines of the process: no more of them
+// than were in use at a time, these that are in use now counted, and up to a limit.
 class BufferPool {
  public:
   struct Buffer {
     Word* words = nullptr;
     std::size_t capacity = 0;
+
+    std::size_t nbytes() const noexcept { return capacity * sizeof(Word); }
   };
 
   static BufferPool& shared() {
@@ -26,67 +29,129 @@ class BufferPool {
   // largest, if it holds `least`; else none.
   Buffer take(std::size_t least, std::size_t wanted) noexcept {
     const std::lock_guard lock(mutex_);
-    std::size_t best = kMost;
+    std::size_t best = kNone;
     for (std::size_t i = count_; i-- > 0;) {
       const std::size_t capacity = kept_[i].capacity;
       if (capacity >= wanted && capacity <= 2 * wanted) return take_at(i);
-      if (capacity >= least && (best == kMost || capacity > kept_[best].capacity)) best = i;
+      if (capacity >= least && (best == kNone || capacity > kept_[best].capacity)) best = i;
     }
-    return take_at(best);
+    return best == kNone ? Buffer() : take_at(best);
   }
 
-  // The one given last of those that hold `least` words and not many more; else none.
-  Buffer take_fitting(std::size_t least) noexcept {
-    const std::lock_guard lock(mutex_);
-    for (std::size_t i = count_; i-- > 0;) {
-      if (kept_[i].capacity >= least && kept_[i].capacity <= 2 * least) return take_at(i);
+  // The one given last of those that hold `least` words and not many more; else a new one.
+  Buffer take_fitting(std::size_t least) {
+    {
+      const std::lock_guard lock(mutex_);
+      for (std::size_t i = count_; i-- > 0;) {
+        if (kept_[i].capacity >= least && kept_[i].capacity <= 2 * least) return take_at(i);
+      }
     }
-    return {};
+    Buffer made;
+    grow(made, least);
+    return made;
+  }
+
+  // Has a buffer hold more words, or a new one some; if there is no memory it stays as it is.
+  void grow(Buffer& buffer, std::size_t capacity) {
+    const Buffer larger{nullptr, capacity};
+    {
+      const std::lock_guard lock(mutex_);
+      used_ += counted(larger) - counted(buffer);
+      most_used_ = std::max(most_used_, used_);
+      while (count_ != 0 && used_ + bytes_ > most_used_) free(drop_at(0));  // Of sizes that nobody has wanted.
+    }
+    Word* const moved = resized(buffer, larger.nbytes());
+    if (moved == nullptr) {
+      const std::lock_guard lock(mutex_);
+      used_ -= counted(larger) - counted(buffer);
+      throw std::bad_alloc();
+    }
+    buffer = {moved, capacity};
   }
 
   void give(Buffer buffer) noexcept {
-    const std::size_t bytes = buffer.capacity * sizeof(Word);
-    if (bytes >= kSmallest && bytes <= kLimit) {
-      const std::lock_guard lock(mutex_);
-      while (count_ == kMost || bytes_ + bytes > kLimit) {  // The smallest goes, to make room for a larger one.
-        std::size_t least = 0;
-        for (std::size_t i = 1; i < count_; ++i) {
-          if (kept_[i].capacity < kept_[least].capacity) least = i;
-        }
-        if (kept_[least].capacity >= buffer.capacity) break;
-        std::free(take_at(least).words);
-      }
-      if (count_ < kMost && bytes_ + bytes <= kLimit) {
-        kept_[count_++] = buffer;
-        bytes_ += bytes;
-        return;
-      }
+    if (counted(buffer) == 0) {
+      free(buffer);
+      return;
     }
-    std::free(buffer.words);
+    const std::lock_guard lock(mutex_);
+    used_ -= counted(buffer);
+    if (buffer.nbytes() > kLimit) {
+      free(buffer);
+      return;
+    }
+    while (count_ == kMost || bytes_ + buffer.nbytes() > kLimit) free(drop_at(0));
+    kept_[count_++] = buffer;
+    bytes_ += buffer.nbytes();
+  }
+
+  // Gives a buffer back to the system.
+  void drop(Buffer buffer) noexcept {
+    free(buffer);
+    const std::lock_guard lock(mutex_);
+    used_ -= counted(buffer);
   }
 
   void clear() noexcept {
     const std::lock_guard lock(mutex_);
-    while (count_ != 0) std::free(take_at(count_ - 1).words);
+    while (count_ != 0) free(drop_at(count_ - 1));
+    most_used_ = used_;
   }
 
  private:
+  static constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
   static constexpr std::size_t kMost = 256;
   static constexpr std::size_t kSmallest = 4096;                   // Bytes: smaller ones are quickly had.
+  static constexpr std::size_t kSmallestPages = std::size_t{128} << 10;
   static constexpr std::size_t kLimit = std::size_t{256} << 20;
 
-  Buffer take_at(std::size_t at) noexcept {
-    if (at == kMost) return {};
-    const Buffer taken = kept_[at];
+  // Larger buffers have pages of their own: these grow without being copied, and leave no gaps when they are given back.
+  static bool has_pages(std::size_t bytes) noexcept { return bytes >= kSmallestPages; }
+
+  static Word* resized(Buffer buffer, std::size_t bytes) noexcept {
+    if (!has_pages(bytes)) return static_cast<Word*>(reallocate(buffer.words, bytes));
+    const bool grows = has_pages(buffer.nbytes());
+    void* const pages = grows ? mremap(buffer.words, buffer.nbytes(), bytes, MREMAP_MAYMOVE)
+                              : mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (pages == MAP_FAILED) return nullptr;
+    advise_huge(pages, bytes);
+    if (!grows && buffer.words != nullptr) {
+      std::memcpy(pages, buffer.words, buffer.nbytes());
+      std::free(buffer.words);
+    }
+    return static_cast<Word*>(pages);
+  }
+
+  static void free(Buffer buffer) noexcept {
+    if (has_pages(buffer.nbytes())) {
+      munmap(buffer.words, buffer.nbytes());
+    } else {
+      std::free(buffer.words);
+    }
+  }
+
+  static std::size_t counted(Buffer buffer) noexcept { return buffer.nbytes() < kSmallest ? 0 : buffer.nbytes(); }
+
+  Buffer drop_at(std::size_t at) noexcept {
+    const Buffer dropped = kept_[at];
     std::move(kept_ + at + 1, kept_ + count_--, kept_ + at);
-    bytes_ -= taken.capacity * sizeof(Word);
+    bytes_ -= dropped.nbytes();
+    return dropped;
+  }
+
+  Buffer take_at(std::size_t at) noexcept {
+    const Buffer taken = drop_at(at);
+    used_ += counted(taken);
+    most_used_ = std::max(most_used_, used_);
     return taken;
   }
 
   std::mutex mutex_;
-  Buffer kept_[kMost];
+  Buffer kept_[kMost];  // The one given last is the last one.
   std::size_t count_ = 0;
-  std::size_t bytes_ = 0;
+  std::size_t bytes_ = 0;      // Of those that are kept,
+  std::size_t used_ = 0;       // of those that are in use,
+  std::size_t most_used_ = 0;  // and the most that have been at a time.
 };
 
 }  // namespace everview

@@ -67,7 +67,7 @@ class Channel {
         throw;
       }
       taken[i].size = size_;
-      if (copied) std::free(std::exchange(columns_[i], {}).words);
+      if (copied) BufferPool::shared().drop(std::exchange(columns_[i], {}));
     }
     taken_ = size_;
     clear();
@@ -77,18 +77,14 @@ class Channel {
  private:
   using Buffer = BufferPool::Buffer;
   static constexpr std::size_t kMinCapacity = 64;
+  static constexpr std::size_t kLarge = std::size_t{1} << 14;  // From here on memory counts for more than growing seldom.
 
   static void give_up(Buffer& column) noexcept {
     BufferPool::shared().give(std::exchange(column, {}));
   }
 
   Buffer copy(const Buffer& column) const {
-    const std::size_t least = std::max<std::size_t>(size_, 1);
-    Buffer buffer = BufferPool::shared().take_fitting(least);
-    if (buffer.words == nullptr) {
-      buffer = {static_cast<Word*>(reallocate(nullptr, least * sizeof(Word))), least};
-      if (buffer.words == nullptr) throw std::bad_alloc();
-    }
+    const Buffer buffer = BufferPool::shared().take_fitting(std::max<std::size_t>(size_, 1));
     std::copy_n(column.words, size_, buffer.words);
     return buffer;
   }
@@ -102,10 +98,8 @@ class Channel {
         column = BufferPool::shared().take(needed, std::max(needed, usual));
       }
       if (column.capacity < needed) {
-        const std::size_t capacity = std::max({needed, 2 * capacity_, usual, kMinCapacity});
-        void* const moved = reallocate(column.words, capacity * sizeof(Word));
-        if (moved == nullptr) throw std::bad_alloc();  // Columns that have grown already merely have more room.
-        column = {static_cast<Word*>(moved), capacity};
+        const std::size_t more = capacity_ / (capacity_ < kLarge ? 1 : 4);  // Columns that have grown already
+        BufferPool::shared().grow(column, std::max({needed, capacity_ + more, usual, kMinCapacity}));  // may keep it.
       }
       least = std::min(least, column.capacity);
     }

@@ -15,12 +15,7 @@ struct ChangeColumns {
 };
 
 inline Column pooled_column(std::size_t size) {
-  const std::size_t least = std::max<std::size_t>(size, 1);
-  BufferPool::Buffer buffer = BufferPool::shared().take_fitting(least);
-  if (buffer.words == nullptr) {
-    buffer = {static_cast<Word*>(reallocate(nullptr, least * sizeof(Word))), least};
-    if (buffer.words == nullptr) throw std::bad_alloc();
-  }
+  const BufferPool::Buffer buffer = BufferPool::shared().take_fitting(std::max<std::size_t>(size, 1));
   const std::size_t capacity = buffer.capacity;
   return {{buffer.words, [capacity](Word* words) { BufferPool::shared().give({words, capacity}); }}, size};
 }
