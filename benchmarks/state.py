@@ -40,7 +40,7 @@ def measured(query: str, graph: str, order: str, edges: list[Edge]) -> results.R
 
 
 def read_feed(graph: str, order: str, edges: list[Edge]) -> results.Record:
-    """By how much a process grows as it keeps 3-Hop, and by how much more as it reads its feed, beside a batch's rows."""
+    """How much a process grows that keeps 3-Hop, and how much more one that reads its feed, beside a batch's rows."""
     updates = fifo(order, edges)
     (state, _), (grown, largest) = (_alone("3-hop", updates, reads) for reads in (False, True))
     found = {"bench": "feed", "query": "3-hop", "graph": graph, "order": order, "window": updates.window}

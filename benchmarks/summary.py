@@ -171,7 +171,9 @@ def cost(folder: Path = RESULTS) -> str:
             lines.append(f"- State of {r['query']} on {r['graph']}, {r['order']}: {told} (bar: {r['bar']:g} times).")
     for r in measured_states:
         if r["bench"] == "feed":
-            told = f"a process grows by at most {at_most(r['value'])} times the largest batch's rows more than without it"
+            told = (
+                f"a process grows by at most {at_most(r['value'])} times the largest batch's rows more than without it"
+            )
             of = f"{r['query']} on {r['graph']}, {r['order']}"
             size = f"{r['largest'] / 2**20:,.1f} MiB as Arrow; bar: {r['bar']:g} times"
             size += f"; in all by {r['bytes'] / 2**20:,.0f} MiB, of which the state has {r['state'] / 2**20:,.0f}"

@@ -15,17 +15,14 @@
 namespace everview {
 
 // Large blocks ask for huge pages: fewer faults when they are new, fewer misses in the address caches ever after.
-inline void advise_huge(void* memory, std::size_t bytes) noexcept {
-  constexpr std::size_t kHugePage = std::size_t{2} << 20;
-  if (memory == nullptr || bytes < 2 * kHugePage) return;
-  const std::uintptr_t begin = (reinterpret_cast<std::uintptr_t>(memory) + kHugePage - 1) & ~(kHugePage - 1);
-  const std::uintptr_t end = (reinterpret_cast<std::uintptr_t>(memory) + bytes) & ~(kHugePage - 1);
-  if (begin < end) (void)madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);  // Only advice.
-}
-
 inline void* reallocate_huge(void* memory, std::size_t bytes) {
+  constexpr std::size_t kHugePage = std::size_t{2} << 20;
   void* const moved = std::realloc(memory, bytes);
-  advise_huge(moved, bytes);
+  if (moved != nullptr && bytes >= 2 * kHugePage) {
+    const std::uintptr_t begin = (reinterpret_cast<std::uintptr_t>(moved) + kHugePage - 1) & ~(kHugePage - 1);
+    const std::uintptr_t end = (reinterpret_cast<std::uintptr_t>(moved) + bytes) & ~(kHugePage - 1);
+    if (begin < end) (void)madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);  // Only advice.
+  }
   return moved;
 }
 
