@@ -231,7 +231,8 @@ class DirectBatch:
             core, identifies = node.stage.core, node.identifies
             gains = gains or (net >= 0 and identifies)
             is_numbered = is_numbered or updates >= 0
-            told = (core.emits_deltas, core.keeps_log, identifies, net, updates, node.is_read)
+            emits, keeps_log = (True, True) if core is None else (core.emits_deltas, core.keeps_log)
+            told = (emits, keeps_log, identifies, net, updates, node.is_read)
             views.append((node.stage.kernel, *told, node.readers))
         return views, gains and not is_numbered
 

@@ -31,6 +31,8 @@ _DEEPEST: Final = 100
 """Operations within more operations are left to those who do not call themselves for each."""
 
 Code = list[int]
+NOTHING: Final[Code] = [_NUMBER["nothing"]]
+"""What is NULL."""
 
 
 class NotInWords(Exception):
@@ -54,6 +56,10 @@ class Constants:
             raise NotInWords
         low = found & (2**64 - 1)
         return self._added((low - 2**64 if low >= 2**63 else low, found >> 64))
+
+    def word(self, word: int) -> int:
+        """The number of a constant that is a word."""
+        return self._added((word, -1 if word < 0 else 0))
 
     def _added(self, constant: tuple[int, int] | str) -> int:
         if constant not in self.listed:
@@ -104,6 +110,18 @@ class Writer:
             return self._written(found)
         except NotInWords:
             raise NotInWords(f"{expression}") from None
+
+    def widened(self, variable: Var, type_: DataType) -> Code:
+        """The code of a column as a value of a wider type of numbers, as sides of a set operation have it."""
+        have, code = self.columns[variable][1], [_NUMBER["column"], self.column(variable)]
+        if not self.reads(variable, have) or not (have.is_integer or have.kind is Kind.DECIMAL):
+            raise NotInWords
+        if type_.kind is Kind.DOUBLE:
+            return [*code, _NUMBER["to double"], have.scale]
+        up = type_.scale - have.scale
+        if up < 0 or not (type_.is_integer or type_.kind is Kind.DECIMAL):
+            raise NotInWords
+        return [*code, _NUMBER["cast"], up, limit_code(type_)]
 
     def _written(self, part: ColumnExpression, *, any_type: bool = False) -> Code:
         if isinstance(part, Leaf):

@@ -74,6 +74,7 @@ class DirectPlan:
     def _add(self, db: Database, runtime: ViewRuntime, how: DirectView) -> None:
         identifies = runtime.identifies_inputs(db._implied)
         own: dict[str, int] = {}
+        numbers: dict[DirectStage, int] = {}
         for stage in how.stages:
             number, is_result = len(self.nodes), stage is how.result
             self.nodes.append(Node(runtime, stage, is_result, is_result and identifies))
@@ -83,6 +84,9 @@ class DirectPlan:
                     self.nodes[place].readers.append((number, entries))
                 elif relation in self.routes:
                     self.routes[relation].append((number, entries))
+            for side, part in enumerate(stage.sides):
+                self.nodes[numbers[part]].readers.append((number, side))
+            numbers[stage] = number
             own[stage.name] = number
         self._places[runtime.view.name] = len(self.nodes) - 1
         self.views.append((runtime, how))

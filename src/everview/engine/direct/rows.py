@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
+
 from everview.engine.direct.columns import has_code, type_code
-from everview.engine.direct.expressions import Code, Constants, NotInWords, Writer, is_exact
+from everview.engine.direct.expressions import NOTHING, Code, Constants, NotInWords, Writer, is_exact
+from everview.engine.expressions.evaluate import Evaluator
 from everview.engine.operators.counts import Fold
 from everview.engine.operators.select import Projection
-from everview.engine.values.words import is_wide
+from everview.engine.values.words import arrow_type, is_wide, to_words
 from everview.programs.counts import ROWS, TRACE
-from everview.query.terms import Expression, Var
+from everview.query.terms import Const, Expression, Var
 from everview.query.types import DataType, Kind
 
 
@@ -27,12 +30,37 @@ def rows_of(
     outputs = core.maintained.outputs
     writer = Writer(constants, {v: (i, core.types[v]) for i, v in enumerate(outputs)})
     residual = projection.residual
+    fixed = {i: _fixed(e, projection, constants) for i, e in enumerate(projection.outputs) if _is_fixed(e)}
     return {
         "conditions": [] if residual is None else [writer.code(c) for c in residual.conditions],
-        "outputs": [_output(e, projection, writer, as_words) for e in projection.outputs],
+        "outputs": [
+            (None, NOTHING) if fixed.get(i) is not None else _output(e, projection, writer, as_words)
+            for i, e in enumerate(projection.outputs)
+        ],
+        "fixed": [(i, constant) for i, constant in fixed.items() if constant is not None],
         "types": [type_code(_known(e.type), required=_never_null(e, projection)) for e in projection.outputs],
         "distinct": None if fold is None else kept_rows(fold),
     }
+
+
+def _is_fixed(expression: Expression) -> bool:
+    """True if it is the same in all rows."""
+    return not isinstance(expression.term, Var) and not expression.variables
+
+
+def _fixed(expression: Expression, projection: Projection, constants: Constants) -> int | None:
+    """The number of a word, or text, that all rows have in a column; None if it is none."""
+    type_ = expression.type
+    if isinstance(expression.term, Const):
+        values = pa.array([expression.term.value]).cast(arrow_type(type_))
+    else:
+        (values,), failed = Evaluator([expression]).tried({}, 1)
+        if failed is not None and failed[0].as_py():
+            return None
+    value = values[0].as_py()
+    if value is not None and is_wide(type_):
+        return constants.number(value, type_) if isinstance(value, str) else None
+    return constants.word(to_words(values, type_, projection.dictionary)[0].as_py())
 
 
 def _output(expression: Expression, projection: Projection, writer: Writer, as_word: bool) -> tuple[int | None, Code]:
@@ -40,6 +68,8 @@ def _output(expression: Expression, projection: Projection, writer: Writer, as_w
     if isinstance(expression.term, Var) and expression.term in projection.shown:
         return writer.column(expression.term), []
     type_ = expression.type
+    if isinstance(expression.term, Var) and not (as_word and is_wide(type_)):
+        return None, writer.widened(expression.term, type_)
     if not (is_exact(type_) or type_.kind is Kind.DOUBLE or (type_.kind is Kind.DECIMAL and not as_word)):
         raise NotInWords(f"{expression}")
     return None, writer.code(expression)

@@ -2,73 +2,92 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
-from typing import Final
+from collections.abc import Container, Sequence
+from typing import Any, Final
 
 from everview.engine.base_table import BaseTable
 from everview.engine.direct.cores import cores_of
 from everview.engine.direct.expressions import Constants, NotInWords
 from everview.engine.direct.groups import groups_of, handed
 from everview.engine.direct.rows import rows_of
+from everview.engine.direct.sets import SetOfSides, set_of
 from everview.engine.operators.group_by import GroupBy
+from everview.engine.operators.join import Join
 from everview.engine.operators.select import Select
+from everview.engine.operators.set_operations import Asked, Concatenation, Counted
 from everview.engine.operators.sides import Operator
+from everview.engine.operators.united import United
 from everview.engine.values.words import is_wide
 from everview.engine.view_runtime import ViewRuntime
 from everview.kernel import BatchTable, BatchView
 from everview.programs.base_table import CHANGE, DUPLICATE_KEY, OVER_DELETED, ROWS
+from everview.query.types import DataType
 
 _NAMES: Final = {
-    "Concatenation": "UNION ALL",
-    "Counted": "UNION, EXCEPT or INTERSECT",
     "FirstRows": "ORDER BY with LIMIT",
     "FormulaOperator": "a formula",
     "Indexed": "an index that its options ask for",
-    "United": "UNION",
     "WindowValues": "a window function",
 }
 """Operators that the kernel does not run, as the user knows them."""
 
 
 class DirectStage:
-    """A stage of a view, mostly its only one: what the kernel was told, and by which number it knows each relation."""
+    """A stage of a view, mostly its only one, or a part of one: a block, or a set operation over other such parts."""
 
-    def __init__(
-        self, runtime: ViewRuntime, name: str, source: Select | GroupBy, derived: Container[str], shows_keys: bool
-    ) -> None:
+    def __init__(self, name: str, source: Operator) -> None:
         self.name = name
+        """What reads it calls it so; empty if only a set operation does."""
         self.source = source
-        self.core = source.core
+        self.core: Join | None = None
+        """The first of its cores."""
+        self.entries: dict[str, int] = {}
+        """By which number it knows each relation,"""
+        self.sides: list[DirectStage] = []
+        """or the parts that it combines."""
+        self.finishes = True
+        """True if it makes rows of groups, too; else others do that, once it is through."""
+
+    def describe_block(
+        self, runtime: ViewRuntime, source: Select | GroupBy, derived: Container[str], shows_keys: bool
+    ) -> None:
+        """Say what a block does."""
         constants = Constants()
         described, self.entries = cores_of(source.cores, derived, constants)
-        described |= {"rows": None, "group": None}
+        described |= {"rows": None, "group": None, "set": None}
         if isinstance(source, GroupBy):
             described["group"] = groups_of(source, shows_keys, constants)
+            self.finishes = described["group"]["finish"] is not None
         else:
             described["rows"] = rows_of(source.projection, source.fold, constants)
         described["constants"] = constants.listed
+        self.core = source.core
         self.kernel = BatchView(runtime.unit._unit, described)
-        self.finishes: bool = described["group"] is None or described["group"]["finish"] is not None
-        """True if it makes rows of groups, too; else others do that, once it is through."""
+
+    def describe_set(self, runtime: ViewRuntime, source: SetOfSides, types: Sequence[DataType]) -> None:
+        """Say what a set operation does."""
+        constants = Constants()
+        described: dict[str, Any] = {"set": set_of(source, types, constants)}
+        described["constants"] = constants.listed
+        self.kernel = BatchView(runtime.unit._unit, described)
 
 
 class DirectView:
     """A view as the kernel runs batches through it."""
 
     def __init__(self, runtime: ViewRuntime) -> None:
-        derived = {*runtime.above, *(name for name, _ in runtime.stages[:-1])}
+        self._derived = {*runtime.above, *(name for name, _ in runtime.stages[:-1])}
         self.stages: list[DirectStage] = []
+        """Each after those that it reads."""
         for name, source in runtime.stages:
-            if why := _why_not(source):
-                raise NotInWords(why)
-            assert isinstance(source, Select | GroupBy)
             is_result = source is runtime.result
-            shows_keys = not is_result or runtime.group_columns is not None
-            self.stages.append(DirectStage(runtime, name, source, derived, shows_keys))
+            self._add(
+                runtime, name, source, runtime._types_of(name), not is_result or runtime.group_columns is not None
+            )
             if not is_result and not self.stages[-1].finishes:
                 raise NotInWords(f"rows of {name}")
         self.result = self.stages[-1]
-        self.core = self.result.core
+        self.core = runtime.result.cores[0]
         self.parked = runtime.parked
         source = self.result.source
         self.kept_elsewhere = [a.aggregate for a in handed(source)] if isinstance(source, GroupBy) else []
@@ -80,6 +99,26 @@ class DirectView:
             and self.result.source.keeps_update_numbers
         )
         """True if it can tell what each update has changed."""
+
+    def _add(
+        self, runtime: ViewRuntime, name: str, source: Operator, types: Sequence[DataType], shows_keys: bool
+    ) -> DirectStage:
+        if why := _why_not(source):
+            raise NotInWords(why)
+        stage = DirectStage(name, source)
+        if isinstance(source, Select | GroupBy):
+            stage.describe_block(runtime, source, self._derived, shows_keys)
+        else:
+            assert isinstance(source, SetOfSides)
+            terms = [term for _, term in source.terms] if isinstance(source, United) else []
+            for term in terms:  # They are only counted.
+                self._add(runtime, "", term, types, True)
+            stage.sides = [self._add(runtime, "", side, types, True) for side in source.sides]
+            if not all(side.finishes for side in stage.sides):
+                raise NotInWords("rows of groups under a set operation")
+            stage.describe_set(runtime, source, types)
+        self.stages.append(stage)
+        return stage
 
 
 def direct_view(runtime: ViewRuntime) -> DirectView | None:
@@ -98,7 +137,7 @@ def direct_view(runtime: ViewRuntime) -> DirectView | None:
 
 def _why_not(source: Operator) -> str:
     """What of an operator's shape cannot be said in words; empty if all of it can."""
-    if type(source) is Select:
+    if type(source) in (Select, Concatenation, Asked, Counted, United):
         return ""
     if type(source) is not GroupBy:
         return _NAMES.get(type(source).__name__, "its result")

@@ -184,6 +184,16 @@ class United(Sides):
         found = self._has(side, columns, [wide.shown(self.dictionary) for wide in self._constants])
         return [word != 0 for word in found.to_pylist()]
 
+    @property
+    def tests(self) -> list[tuple[int, int]]:
+        """The functions by which sides are asked whether they have a row, and their channels."""
+        return [self.part._functions[self._prefix + has(side)] for side in range(len(self.sides))]
+
+    @property
+    def wide_constants(self) -> list[tuple[object, DataType]]:
+        """What these functions are given behind a row: the ids of these."""
+        return [(wide.term.value, wide.type) for wide in self._constants]
+
     def _has(self, side: int, columns: Columns, constants: Sequence[int] | None = None) -> pa.Array:
         """1 for the rows that a side has, 0 for the others."""
         given = (repeated(word, len(columns[0])) for word in (self._given if constants is None else constants))

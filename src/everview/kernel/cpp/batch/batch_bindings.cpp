@@ -220,6 +220,9 @@ RowOutput rows_of(const nb::dict& from, const Program& program, std::size_t widt
   for (const auto& output : get<std::vector<std::pair<std::optional<std::uint32_t>, Code>>>(from, "outputs")) {
     made.outputs.push_back(chosen_of(output, width, width, constants));
   }
+  for (const auto& [output, constant] : get<std::vector<std::pair<std::size_t, std::size_t>>>(from, "fixed")) {
+    made.fixed.push_back({below(output, made.outputs.size()), below(constant, constants)});
+  }
   made.types = types_of(get<Codes>(from, "types"));
   if (made.types.size() != made.outputs.size()) raise(PyExc_ValueError, "outputs and their types differ in number");
   if (!from["distinct"].is_none()) {
@@ -316,6 +319,28 @@ GroupOutput group_of(const nb::dict& from, const Program& program, const std::ve
   return made;
 }
 
+SetOperation set_of(const nb::dict& from, const Program& program, std::size_t constants) {
+  SetOperation made;
+  const auto last = static_cast<std::size_t>(SetOperation::Kind::kTestedUnion);
+  made.kind = static_cast<SetOperation::Kind>(below(get<std::size_t>(from, "kind"), last + 1));
+  made.sides = get<std::size_t>(from, "sides");
+  made.types = types_of(get<Codes>(from, "types"));
+  if (made.sides < 2) raise(PyExc_ValueError, "a set operation has two sides");
+  const bool is_tested = made.kind == SetOperation::Kind::kTestedUnion;
+  if (!is_tested && made.kind != SetOperation::Kind::kUnionAll) {
+    made.kept = kept_of(get<nb::dict>(from, "kept"), program, made.types.size(), made.sides);
+  }
+  for (const std::size_t number : get<std::vector<std::size_t>>(from, "constants")) {
+    made.constants.push_back(below(number, constants));
+  }
+  for (const auto& [ask, answers] : get<std::vector<std::pair<std::size_t, std::size_t>>>(from, "tests")) {
+    const std::size_t parameters = made.types.size() + made.constants.size();
+    made.tests.push_back({check_procedure(program, ask, parameters), below(answers, program.channels.size())});
+  }
+  if (is_tested && made.tests.size() != made.sides) raise(PyExc_ValueError, "each side of a union is tested");
+  return made;
+}
+
 std::unique_ptr<BatchView> view_of(UnitHandle unit, const nb::dict& from) {
   auto made = std::make_unique<BatchView>();
   const Program& program = unit->program();
@@ -328,6 +353,11 @@ std::unique_ptr<BatchView> view_of(UnitHandle unit, const nb::dict& from) {
     }
   }
   const std::size_t constants = made->constants.size();
+  if (!from["set"].is_none()) {
+    made->set = set_of(get<nb::dict>(from, "set"), program, constants);
+    made->unit = std::move(unit);
+    return made;
+  }
   for (const nb::dict& described : dicts(from, "cores")) {
     BatchCore& core = made->cores.emplace_back();
     core.delta = below(get<std::size_t>(described, "delta"), program.channels.size());
@@ -345,6 +375,7 @@ std::unique_ptr<BatchView> view_of(UnitHandle unit, const nb::dict& from) {
     made->group = group_of(get<nb::dict>(from, "group"), program, made->cores, constants);
   } else {
     made->rows = rows_of(get<nb::dict>(from, "rows"), program, made->cores[0].width, constants);
+    for (const FixedOutput& fixed : made->rows->fixed) made->constants.stored(fixed.constant);
   }
   made->unit = std::move(unit);
   return made;
@@ -448,6 +479,11 @@ std::unique_ptr<HeldBatch> batch_of(const MachineHandle& machine, const nb::list
     for (const auto& [reader, entries] : concerned[i].readers) {
       if (reader <= i) raise(PyExc_ValueError, "a view is read before it is made");
       const std::size_t width = concerned[i].view->width();
+      const std::optional<SetOperation>& set = concerned[below(reader, concerned.size())].view->set;
+      if (set) {
+        if (entries >= set->sides || set->types.size() != width) raise(PyExc_ValueError, "a side has other columns");
+        continue;
+      }
       check_entries(*concerned[below(reader, concerned.size())].view, entries, width);
     }
   }

@@ -79,6 +79,7 @@ class BatchRun {
       piece.rows->encode(values_);
       for (ReadColumn& column : piece.rows->columns()) piece.columns.push_back(column.words.words.get());
     }
+    for (const ViewOfBatch& view : views_) view.view->constants.store(values_);
     for (ViewOfBatch& view : views_) view.view->constants.resolve(values_);  // Strings of the batch have ids now.
   }
 
@@ -208,15 +209,18 @@ class BatchRun {
   // Each view after those that it reads; what each has grown by counts for the memory limit of the next.
   bool apply_views() {
     report_tables();
+    std::size_t came = 0;
+    for (const BatchPiece& piece : pieces_) came += piece.rows->size();
     for (std::size_t i = 0; i < views_.size(); ++i) {
       ViewOfBatch& view = views_[i];
-      if (!view.run(changes_, is_net_, shared_, values_, stack_)) return false;
+      if (!view.run(changes_, is_net_, came, shared_, values_, stack_)) return false;
       view.view->unit->held().report();
       for (const WordPiece& piece : view.words) {
         BatchChanges changes;
         for (const Column& column : piece.columns) changes.columns.push_back(column.words.get());
         changes.weights = piece.weights.words.get();
         changes.rows = piece.weights.size;
+        changes.made = &piece;
         for (const auto& [reader, entries] : view.readers) views_[reader].inputs.emplace_back(changes_.size(), entries);
         changes_.push_back(std::move(changes));
       }

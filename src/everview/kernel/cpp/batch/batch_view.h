@@ -3,6 +3,7 @@
 
 #include "../run/shared.h"
 #include "group_output.h"
+#include "set_operation.h"
 
 namespace everview {
 
@@ -26,11 +27,15 @@ struct BatchView {
   Constants constants;
   std::vector<std::vector<BatchEntry>> entries;  // For each relation.
   std::vector<BatchCore> cores;
-  std::optional<RowOutput> rows;  // Either these
-  std::optional<GroupOutput> group;  // or groups.
+  std::optional<RowOutput> rows;  // Either these,
+  std::optional<GroupOutput> group;  // or groups,
+  std::optional<SetOperation> set;   // or no core, but what other views of the unit change.
 
   // How many columns its rows have.
-  std::size_t width() const noexcept { return rows ? rows->outputs.size() : group->finish ? group->finish->outputs.size() : 0; }
+  std::size_t width() const noexcept {
+    if (set) return set->types.size();
+    return rows ? rows->outputs.size() : group->finish ? group->finish->outputs.size() : 0;
+  }
 };
 
 // What a relation's rows change, as views take it in.
@@ -39,12 +44,7 @@ struct BatchChanges {
   const Word* weights = nullptr;
   std::size_t rows = 0;
   Word start = 0;  // The first one's number among the updates of the batch.
-};
-
-// Rows that have changed, as words.
-struct WordPiece {
-  std::vector<Column> columns;
-  Column weights;
+  const WordPiece* made = nullptr;  // Where a view has made them.
 };
 
 // One view on its way through one batch.
@@ -57,7 +57,7 @@ class ViewOfBatch {
   bool gives_words = false;  // Others read it.
   FeedOutput net, updates;   // What its feeds are told.
   std::vector<std::pair<std::size_t, std::size_t>> readers;  // Later views that read this one, and by which entries.
-  std::vector<std::pair<std::size_t, std::size_t>> inputs;  // Which changes, and by which entries.
+  std::vector<std::pair<std::size_t, std::size_t>> inputs;  // Which changes, and by which entries, or as which side.
 
   // What it gives.
   bool is_reached = false;
@@ -66,12 +66,14 @@ class ViewOfBatch {
   std::vector<WordPiece> handed;  // with what has changed of the values of each aggregate that is kept elsewhere.
   std::vector<WordPiece> words;
 
-  // False if something cannot be said in words, or goes wrong. `is_net` says that no join has changed twice.
-  bool run(const std::vector<BatchChanges>& changes, bool is_net, SharedColumns& shared, ValueTable* values,
+  // False if something cannot be said in words, or goes wrong. `is_net` says that no join has changed twice, `came` how
+  // many rows the batch has.
+  bool run(const std::vector<BatchChanges>& changes, bool is_net, std::size_t came, SharedColumns& shared, ValueTable* values,
            std::vector<Values>& stack) {
     values_ = values;
     shared_ = &shared;
     stack_ = &stack;
+    if (view->set) return combine(changes, came);
     is_added_up_ = view->rows && net.is_wanted && !(is_net && identifies);
     if (updates.is_wanted && view->group) steps_.emplace(view->group->kept.keys, view->group->kept.measures);
     if (updates.is_wanted && view->rows && view->rows->distinct) steps_.emplace(view->rows->distinct->keys, 1);
@@ -87,6 +89,32 @@ class ViewOfBatch {
   static constexpr std::size_t kTogether = 65'536;  // Rows whose inputs are made together.
   static constexpr std::size_t kSlice = 131'072;    // Rows that are pending before they are taken on.
   static constexpr std::size_t kFew = 16'384;       // Rows whose values are counted together.
+  static constexpr std::size_t kManyCopies = 16;    // So many times the rows that came are added up before others read them.
+
+  // What the sides of a set operation have changed.
+  bool combine(const std::vector<BatchChanges>& changes, std::size_t came) {
+    std::vector<SetOperation::Change> of_sides;
+    std::size_t rows = 0;
+    for (const auto& [number, side] : inputs) {
+      of_sides.push_back({side, changes[number].made});
+      rows += changes[number].rows;
+    }
+    is_reached = !of_sides.empty();
+    if (!is_reached) return true;
+    if (view->set->kind == SetOperation::Kind::kUnionAll && !net.is_wanted && rows / kManyCopies <= came) {
+      changed_rows = rows;
+      for (const SetOperation::Change& change : of_sides) {
+        if (gives_words) words.push_back(*change.rows);
+      }
+      return true;
+    }
+    OutputRows made;
+    if (!view->set->combine(view->unit->held(), of_sides, view->constants, values_, made)) return false;
+    changed_rows = made.size;
+    if (gives_words && made.size != 0) words.push_back(words_of(view->set->types, made));
+    if (net.is_wanted) tell_rows(view->set->types, made, *shared_, values_, net);
+    return true;
+  }
 
   bool take_in(const BatchEntry& entry, const BatchChanges& changes) {
     for (const std::uint32_t column : entry.wide) values_->count(changes.columns[column], changes.weights, changes.rows);
@@ -139,10 +167,10 @@ class ViewOfBatch {
     if (view->rows->distinct) return view->rows->count(unit, rows, steps_ ? &*steps_ : nullptr);
     changed_rows += rows.size;
     give_words(rows);
-    if (updates.is_wanted) tell_rows(*view->rows, rows, *shared_, values_, updates);
+    if (updates.is_wanted) tell_rows(view->rows->types, rows, *shared_, values_, updates);
     if (!net.is_wanted) return true;
     if (is_added_up_ && !net_rows(rows)) return false;
-    tell_rows(*view->rows, rows, *shared_, values_, net);
+    tell_rows(view->rows->types, rows, *shared_, values_, net);
     return true;
   }
 
@@ -162,15 +190,15 @@ class ViewOfBatch {
 
   void give_words(const OutputRows& rows) {
     if (!gives_words || rows.size == 0) return;
-    words.push_back(words_of(*view->rows, rows));
+    words.push_back(words_of(view->rows->types, rows));
   }
 
-  WordPiece words_of(const RowOutput& how, const OutputRows& rows) const {
+  WordPiece words_of(const std::vector<ColumnType>& types, const OutputRows& rows) const {
     WordPiece piece;
     for (std::size_t o = 0; o < rows.outputs.size(); ++o) {
       const OutputRows::Output& output = rows.outputs[o];
       piece.columns.push_back(output.words.words != nullptr ? output.words
-                                                            : words_of_numbers(how.types[o], output.values, output.nulls, *values_));
+                                                            : words_of_numbers(types[o], output.values, output.nulls, *values_));
     }
     piece.weights = rows.weights;
     return piece;
@@ -187,7 +215,7 @@ class ViewOfBatch {
       }
       OutputRows rows;
       if (groups.size == 0 || !values.rows.choose(delta, view->constants, *stack_, rows)) return false;
-      handed.push_back(words_of(values.rows, rows));
+      handed.push_back(words_of(values.rows.types, rows));
     }
     return true;
   }
@@ -196,8 +224,8 @@ class ViewOfBatch {
     const OutputRows rows = distinct_rows(view->rows->distinct->changed(unit, values_));
     changed_rows += rows.size;
     give_words(rows);
-    if (net.is_wanted) tell_rows(*view->rows, rows, *shared_, values_, net);
-    if (steps_) tell_rows(*view->rows, distinct_rows(steps_->take()), *shared_, values_, updates);
+    if (net.is_wanted) tell_rows(view->rows->types, rows, *shared_, values_, net);
+    if (steps_) tell_rows(view->rows->types, distinct_rows(steps_->take()), *shared_, values_, updates);
   }
 
   bool conclude_groups(Unit& unit) {

@@ -25,6 +25,25 @@ class Constants {
     texts_.emplace_back(numbers_.size(), std::move(text));
     numbers_.push_back(ValueTable::kUnknown);
   }
+  // Gives those texts ids that stand in rows that are told; before any are looked up.
+  void store(ValueTable* values) const {
+    for (const std::size_t at : stored_) {
+      if (values == nullptr) throw std::invalid_argument("there is no table of values");
+      const std::string_view stored = text(at);
+      const std::int32_t offsets[2] = {0, static_cast<std::int32_t>(stored.size())};
+      ValueColumn column;
+      column.short_offsets = offsets;
+      column.bytes = stored.data();
+      column.size = 1;
+      Word id = 0;
+      values->encode(kText, column, &id);
+    }
+  }
+  void stored(std::size_t at) {
+    const auto is_it = [&](const auto& text) { return text.first == at; };
+    if (std::any_of(texts_.begin(), texts_.end(), is_it)) stored_.push_back(at);
+  }
+
   // Looks the texts up: their ids change as strings come and go.
   void resolve(const ValueTable* values) {
     values_ = values;
@@ -57,6 +76,7 @@ class Constants {
   const ValueTable* values_ = nullptr;
   std::vector<Exact> numbers_;
   std::vector<std::pair<std::size_t, std::string>> texts_;
+  std::vector<std::size_t> stored_;
 };
 
 inline constexpr std::size_t kRun = 128;  // Rows that are computed together.

@@ -115,9 +115,15 @@ inline void add_words(const OutputRows& rows, MadeColumns& made) {
   }
 }
 
+// A constant that all rows have in a column.
+struct FixedOutput {
+  std::size_t output = 0, constant = 0;
+};
+
 struct RowOutput {
   std::vector<Expression> conditions;
   std::vector<Chosen> outputs;
+  std::vector<FixedOutput> fixed;  // In the place of what stands in `outputs`.
   std::vector<ColumnType> types;
   std::optional<KeptRows> distinct;  // Rows are counted, and told when they come first and go last.
 
@@ -142,6 +148,11 @@ struct RowOutput {
     made.updates = {delta.updates().words, rows};
     for (std::size_t o = 0; o < outputs.size(); ++o) {
       OutputRows::Output& output = made.outputs.emplace_back();
+      const auto constant = std::find_if(fixed.begin(), fixed.end(), [&](const FixedOutput& one) { return one.output == o; });
+      if (constant != fixed.end()) {
+        output.words = constant_column(low_word(constants[constant->constant]), rows);
+        continue;
+      }
       if (outputs[o].column != kNone) {
         output.words = delta.columns[outputs[o].column];
         continue;
@@ -183,12 +194,13 @@ struct RowOutput {
   }
 };
 
-// Rows that appear and vanish, where the first measure counts how often a row was derived.
-inline OutputRows distinct_rows(const ChangedGroups& changed) {
+// Rows of which there are more or fewer copies: so many as `copies` makes of a row's measures, before and now.
+template <class Copies>
+OutputRows rows_of_counts(const ChangedGroups& changed, Copies&& copies) {
   std::vector<std::uint32_t> kept;
   std::vector<Word> flips;
   for (std::size_t i = 0; i < changed.size; ++i) {
-    const Word flip = static_cast<Word>(changed.now[0][i] > 0) - static_cast<Word>(changed.old[0][i] > 0);
+    const Word flip = copies(changed.now, i) - copies(changed.old, i);
     if (flip == 0) continue;
     kept.push_back(static_cast<std::uint32_t>(i));
     flips.push_back(flip);
@@ -200,6 +212,13 @@ inline OutputRows distinct_rows(const ChangedGroups& changed) {
   made.weights = column_of(flips);
   if (!changed.updates.empty()) made.updates = column(changed.updates);
   return made;
+}
+
+// Rows that appear and vanish, where the first measure counts how often a row was derived.
+inline OutputRows distinct_rows(const ChangedGroups& changed) {
+  return rows_of_counts(changed, [](const std::vector<std::vector<Word>>& counts, std::size_t row) {
+    return static_cast<Word>(counts[0][row] > 0);
+  });
 }
 
 // Equal rows as one, with their copies added up; those that are left with none are gone. False if one has more than a
@@ -299,29 +318,29 @@ struct FeedOutput {
 };
 
 // Tells rows, as record batches whose strings take about as much as they may.
-inline void tell_rows(const RowOutput& how, const OutputRows& rows, SharedColumns& shared, const ValueTable* values,
+inline void tell_rows(const std::vector<ColumnType>& types, const OutputRows& rows, SharedColumns& shared, const ValueTable* values,
                       FeedOutput& feed) {
   if (rows.size == 0 || feed.is_beyond()) return;
   std::size_t bytes = 0;
   for (std::size_t o = 0; o < rows.outputs.size(); ++o) {
-    const ColumnType& type = how.types[o];
+    const ColumnType& type = types[o];
     if (!type.is_wide() || type.kind == ColumnType::Kind::kDecimal) continue;
     bytes += values->nbytes_of(rows.outputs[o].words.words.get(), rows.size);
   }
   if (rows.size > 1 && (bytes > shared.most_bytes || rows.size > kMostInBatch)) {
     const std::size_t half = rows.size / 2;
-    tell_rows(how, sliced(rows, 0, half), shared, values, feed);
-    tell_rows(how, sliced(rows, half, rows.size - half), shared, values, feed);
+    tell_rows(types, sliced(rows, 0, half), shared, values, feed);
+    tell_rows(types, sliced(rows, half, rows.size - half), shared, values, feed);
     return;
   }
   std::vector<FeedColumn> columns;
   for (std::size_t o = 0; o < rows.outputs.size(); ++o) {
     const OutputRows::Output& output = rows.outputs[o];
     if (output.words.words != nullptr) {
-      columns.push_back(column_of_typed_words(how.types[o], {output.words.words, rows.size}, *values));
+      columns.push_back(column_of_typed_words(types[o], {output.words.words, rows.size}, *values));
       continue;
     }
-    columns.push_back(column_of_numbers(how.types[o], rows.size, [&](std::size_t i, Exact& number) {
+    columns.push_back(column_of_numbers(types[o], rows.size, [&](std::size_t i, Exact& number) {
       number = output.values[i];
       return output.nulls[i] == 0;
     }));
