@@ -46,7 +46,7 @@ def test_the_state_of_a_window_is_measured_and_quoted(tmp_path: Path) -> None:
     found.append({**record, **feed})
     results.put("state", results.circumstances("benchmarks.state"), found, tmp_path)
     told = summary.cost(tmp_path)
-    assert "a process grows by at most 1.02 times the largest batch's rows more than without (3.0 MiB as" in told
+    assert "a process grows by at most 1.02 times the largest batch's rows more than without it (3.0 MiB as" in told
     assert "in all by 5 MiB, of which the state has 2)" in told
     assert "State of all queries measured (3-hop, 4-hop; `make bench-state`, 20" in told
     assert "): 2.97 to 3.50 times the rows" in told
