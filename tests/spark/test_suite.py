@@ -72,11 +72,13 @@ def test_all_constructs_on_spark_are_spark_sql(spark: SparkSession, tmp_path: Pa
     shards = SHARDS[seed % len(SHARDS)]
     views = that_fit(accepted, ddl, shards)
     wanted = by_duckdb | by_spark(spark, case.tables, _that_spark_reads_right(views), states[-1])
-    r = random.Random(seed)
+    sent = batches(states, random.Random(seed))
+    if not any(rows for batch in sent for rows in batch.values()):
+        return  # Without rows Spark runs no batch, and nothing says what a view holds over no input.
     stream = Stream(spark, tmp_path, {t.name: struct(t) for t in case.tables})
     stream.start(views, shards=shards, schema=ddl)
     try:
-        for batch in batches(states, r):
+        for batch in sent:
             stream.put({n: [(row, "insert" if w > 0 else "delete") for row, w in rows] for n, rows in batch.items()})
     finally:
         stream.stop()
