@@ -382,7 +382,6 @@ def test_a_condition_guards_those_after_it() -> None:
         "sha2(s, i)",
         "encode(s, 'iso-8859-1')",
         "round(x, i)",
-        "date_format(ts, 'SSS')",
         "date_format(ts, 'Q')",
         "date_format(ts, 'u')",
         "date_format(ts, s)",

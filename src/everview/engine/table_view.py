@@ -9,7 +9,7 @@ from everview.engine.base_table import BaseTable
 from everview.engine.operators.answers import Answers
 from everview.engine.relation import Relation, Row, T, tuples
 from everview.engine.values.rows import WordRows
-from everview.errors import RowShapeError, SchemaError
+from everview.errors import RowShapeError, SchemaError, ValueTypeError
 
 if TYPE_CHECKING:
     from everview.engine.database import Database
@@ -36,7 +36,7 @@ class Table(Relation):
     def get(self, key: Any) -> Row | None:
         """The row with a primary key, a value or, if the key has several columns, a tuple; None if there is none.
 
-        A ValueTypeError if a value is of another type than its column.
+        As with a dict, there is none for a value of another type than its column.
         """
         base = self._base
         if not base.key:
@@ -52,7 +52,10 @@ class Table(Relation):
                 hint="pass a value for a key of one column, and a tuple of values for one of several",
             )
         with self._lock:
-            words = self._words(values, base.key)
+            try:
+                words = self._words(values, base.key)
+            except ValueTypeError:
+                words = None
             if words is None:
                 return None
             found = base.with_key(words)

@@ -11,7 +11,6 @@ from sqlglot import exp
 from everview.query import view as model
 from everview.query.types import DataType, Kind, common_type
 from everview.query.view import Block, Output, SetOperation, SetOperator, SortKey
-from everview.sql.aggregates import aggregates_in
 from everview.sql.apart import names_read
 from everview.sql.beside import beside
 from everview.sql.body import Body, cast
@@ -364,10 +363,10 @@ class Lower(Lowering):
 
     def _count_stars(self, rows: Rows, select: exp.Select) -> None:
         """``count(DISTINCT *)`` with the columns that it stands for; ``count(*)`` is of rows."""
-        for call in [c for e in (*select.expressions, select.args.get("having")) if e for c in aggregates_in(e)]:
-            for star in call.find_all(exp.Star) if call.name.lower() == "count" else ():
-                if isinstance(star.parent, exp.Distinct):
-                    star.replace([column for column, _ in self._star(rows, star, star)])
+        for star in list(select.find_all(exp.Star)):
+            call = star.parent.parent if isinstance(star.parent, exp.Distinct) else None
+            if call is not None and call.name.lower() == "count" and star.parent_select is select:
+                star.replace([column for column, _ in self._star(rows, star, star)])
 
     def _star(self, rows: Rows, node: exp.Expr, star: exp.Star) -> list[tuple[exp.Expr, str]]:
         refuse_clauses(self.source, star, ("except_",))
