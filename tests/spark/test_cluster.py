@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 
 from everview.engine.clock import microseconds
 from everview.engine.shard_interface import scan
-from everview.errors import DataError
+from everview.errors import DataError, PipelineError
+from everview.plan.shards import MOST_OCCURRENCES
 from everview.spark.exchange.arrow_blob import WEIGHT
 from everview.spark.shard.shard import Shard
 from everview.sql import parse_schema
@@ -89,7 +90,12 @@ def test_shards_together_are_the_view(seed: int) -> None:
     schema = parse_schema(";".join(t.ddl() for t in case.tables))
     r = random.Random(seed)
     for shards in (r.choice((1, 2)), r.choice((2, 3, 5, 6, 8))):
-        cluster = Cluster(views, schema, shards)
+        try:
+            cluster = Cluster(views, schema, shards)
+        except PipelineError as error:
+            if f"shards tell {MOST_OCCURRENCES} apart" in error.message:
+                return  # the views have a table more often than that, together
+            raise
         try:
             for batch in batches(states, r):
                 cluster.apply(batch, time_at_the_end(case))
