@@ -399,7 +399,7 @@ class Run:
             self.outcome.rows += len(rows)
             if isinstance(wanted, Counter):
                 more, fewer = differences(found, wanted)
-                expect(not more and not fewer, lambda: f"{name}: superfluous {dict(more)}, missing {dict(fewer)}")  # noqa: B023
+                expect(not more and not fewer, lambda: f"{name}: superfluous {dict(more)}, missing {dict(fewer)}")  # noqa: B023  # asked at once
             expect(len(view) == len(rows), f"{name}: len {len(view)}, rows {len(rows)}")
             expect(bool(view) == bool(rows), f"{name}: bool")
             self._check_reads(name, view, rows, found)

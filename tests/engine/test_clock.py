@@ -526,7 +526,7 @@ def test_other_batches_go_the_direct_way_while_nothing_is_due(monkeypatch: pytes
     monkeypatch.setattr(
         DirectBatch,
         "of",
-        staticmethod(lambda *given: went.append(True) or of(*given)),  # type: ignore[func-returns-value]
+        staticmethod(lambda *given: went.append(True) or of(*given)),  # type: ignore[func-returns-value]  # append gives None
     )
     db.insert("e", [(1, moment[0]), (2, moment[0] + timedelta(hours=2))])
     assert not went, "views by the clock are behind it"

@@ -134,7 +134,7 @@ def test_the_list_is_added_up_once_a_version(monkeypatch: pytest.MonkeyPatch) ->
     db.insert("f", [(i % 5, i % 3) for i in range(200)])
     calls = []
     rows = View._rows
-    monkeypatch.setattr(View, "_rows", lambda self, **how: calls.append(1) or rows(self, **how))  # type: ignore[func-returns-value]
+    monkeypatch.setattr(View, "_rows", lambda self, **how: calls.append(1) or rows(self, **how))  # type: ignore[func-returns-value]  # append gives None
     whole = [row for offset in range(0, view.count(), 500) for row in db.view("v").page(offset=offset, limit=500)]
     assert [view.rank(row) for row in set(whole)] == [whole.index(row) for row in set(whole)]
     assert (list(view) == whole, len(view)) == (True, len(whole))

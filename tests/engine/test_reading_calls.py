@@ -196,7 +196,7 @@ def strangers(view: ev.View, rows: list[Row], found: Bag, r: random.Random) -> N
             expect(there == (view.lookup(**asked).num_rows > 0), f"{view.name}: {row}")
         except ValueTypeError:
             expect(not there, f"{view.name}: {row} is of other types, and there")
-            for ask in (lambda: view.rank(row), lambda: view.lookup_many([asked]), lambda: view.why(row)):  # noqa: B023
+            for ask in (lambda: view.rank(row), lambda: view.lookup_many([asked]), lambda: view.why(row)):  # noqa: B023  # asked at once
                 with pytest.raises(ValueTypeError):
                     ask()
             continue
