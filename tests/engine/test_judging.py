@@ -20,6 +20,7 @@ DIFFERED = {
     91002052: "a join whose other side is empty, in a WITH entry",
     91003351: "a subquery's column that nobody reads fails amid a batch",
     94000160: "the largest sizes of factors stay when the tables are emptied",
+    97010907: "<=> of fields of structs that are joined, which may be NULL in them",
     95011309: "a condition over two subqueries' columns that are literals",
     95010876: "the same of two factors",
     94001284: "positions were asked for, and are kept",

@@ -213,9 +213,14 @@ def _nothing(type_: DataType) -> str:
     return _NOTHING.get(type_.kind, f"CAST(0 AS {spark_name(type_)})")
 
 
+def _may_be_null(body: Body, side: Expression) -> bool:
+    """True if a side may be NULL, as what is computed may be where its columns are not: a field, ``nullif``."""
+    return body.nullable(side) or (side.term is None and bool(side.variables))
+
+
 def equate_null_safe(body: Body, left: Expression, right: Expression, whole: Expression) -> None:
     """Demand that two sides are equal, or both NULL; ``whole`` says so where they cannot be told apart by columns."""
-    if not (body.nullable(left) and body.nullable(right)):
+    if not (_may_be_null(body, left) and _may_be_null(body, right)):
         body.equate(left, right, whole)
         return
     pairs = null_safe(as_compared(left, right), as_compared(right, left))
